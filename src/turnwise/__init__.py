@@ -1,0 +1,1 @@
+"""Turnwise: decides, for every message, who should answer."""

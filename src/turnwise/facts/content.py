@@ -1,0 +1,109 @@
+"""What is said: content and its parts."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Discriminator, JsonValue, Tag
+
+from turnwise.facts.fact import Fact
+
+Role = Literal["user", "agent"]
+
+
+class TextPart(Fact):
+    kind: Literal["text"] = "text"
+    text: str
+
+
+class BlobPart(Fact):
+    """Inline bytes. In JSON they are base64."""
+
+    kind: Literal["blob"] = "blob"
+    data: bytes
+    mime_type: str = "application/octet-stream"
+    name: str | None = None
+
+
+class ArtifactPart(Fact):
+    """A reference to a stored artifact; `version` None means the latest."""
+
+    kind: Literal["artifact"] = "artifact"
+    name: str
+    version: int | None = None
+    mime_type: str | None = None
+
+
+class ToolCallPart(Fact):
+    kind: Literal["tool_call"] = "tool_call"
+    call_id: str
+    tool: str
+    arguments: dict[str, JsonValue] = {}
+
+
+class ToolResultPart(Fact):
+    """What a tool gave for the call `call_id`; `failed` says that `result` describes an error."""
+
+    kind: Literal["tool_result"] = "tool_result"
+    call_id: str
+    tool: str = ""
+    result: JsonValue = None
+    failed: bool = False
+
+
+class DataPart(Fact):
+    """Structured data for programs, such as the choices a clarifying question offers."""
+
+    kind: Literal["data"] = "data"
+    data: JsonValue
+    name: str | None = None
+
+
+class UnknownPart(Fact):
+    """A part of a kind that a newer version wrote: kept whole, shown as nothing."""
+
+    model_config = ConfigDict(extra="allow")
+    kind: str
+
+
+_KNOWN = frozenset({"text", "blob", "artifact", "tool_call", "tool_result", "data"})
+
+
+def _tag(value: Any) -> str:
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return kind if kind in _KNOWN else "unknown"
+
+
+Part = Annotated[
+    Annotated[TextPart, Tag("text")]
+    | Annotated[BlobPart, Tag("blob")]
+    | Annotated[ArtifactPart, Tag("artifact")]
+    | Annotated[ToolCallPart, Tag("tool_call")]
+    | Annotated[ToolResultPart, Tag("tool_result")]
+    | Annotated[DataPart, Tag("data")]
+    | Annotated[UnknownPart, Tag("unknown")],
+    Discriminator(_tag),
+]
+
+
+class Content(Fact):
+    """One utterance: who it is from (`role`) and its parts in order."""
+
+    role: Role = "agent"
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All text parts, joined by line breaks; empty when there is none."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallPart, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
+
+    @property
+    def tool_results(self) -> tuple[ToolResultPart, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolResultPart))
+
+
+def text_content(text: str, role: Role = "agent") -> Content:
+    """Content of one text part."""
+    return Content(role=role, parts=(TextPart(text=text),))

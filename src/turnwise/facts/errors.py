@@ -1,0 +1,225 @@
+"""Every error Turnwise raises, as one tree. Catch the branch that you can act on.
+
+TurnwiseError
+├── ConfigError              what somebody wrote down is wrong; nothing was started
+│   ├── ImportPathError      an import path that does not import
+│   ├── TreeError            agents that do not form one tree
+│   │   ├── DuplicateAgent   two agents with one name, or one agent in two places
+│   │   └── TreeCycle        an agent below itself
+│   ├── AgentDefinitionError a card or a function that cannot be an agent
+│   ├── PolicyError          a policy that names what does not exist
+│   ├── PatternError         a pattern that RE2 refuses, or that is too large
+│   └── MissingExtra         an optional library is not installed
+├── MessageError             this message cannot be accepted; nothing was stored
+│   ├── EmptyMessage
+│   ├── MessageTooLarge
+│   ├── ForbiddenPart        a user's message holds a tool call
+│   ├── UnknownToolCall      a tool result nobody waits for
+│   └── MessageBlocked       a guardrail refused it
+├── SessionError             the session cannot do that now
+│   ├── SessionMissing
+│   ├── SessionExists
+│   ├── SessionBusy          another message is being answered (policy `reject`)
+│   ├── QueueFull            too many messages wait in this session
+│   ├── InvocationMissing
+│   └── StaleWriter          somebody else wrote since; the append was refused
+├── StoreError               the place where things are kept has a problem
+│   ├── StoreUnavailable     cannot be reached or is locked; may pass
+│   ├── StoreFull            no space left; nothing half written
+│   ├── StoreCorrupt         the file is damaged or is no database
+│   └── SchemaNewer          a newer Turnwise wrote this database
+├── ArtifactError
+│   ├── ArtifactName         a name that could leave its place
+│   ├── ArtifactMissing
+│   └── ArtifactTooLarge
+├── AgentError               an agent did not do what it should
+│   ├── AgentFailed          it raised; the cause is chained and recorded
+│   ├── AgentTimeout
+│   └── TransferRefused      unknown, forbidden, or the floor was given away before
+└── LimitReached             a limit of the run; `which` names it
+
+Each class has a stable `code` (`branch.leaf`), the same on every wire. The message names the thing, the cause and the
+fix; it never holds a secret or the text of a user's message.
+"""
+
+from typing import ClassVar
+
+
+class TurnwiseError(Exception):
+    """Base of all. `code` is stable; `fix` says what to do and may be empty."""
+
+    code: ClassVar[str] = "turnwise"
+
+    def __init__(self, problem: str, *, fix: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.fix}".rstrip()
+
+
+class ConfigError(TurnwiseError):
+    code = "config"
+
+
+class ImportPathError(ConfigError):
+    code = "config.import_path"
+
+
+class TreeError(ConfigError):
+    code = "config.tree"
+
+
+class DuplicateAgent(TreeError):
+    code = "config.duplicate_agent"
+
+
+class TreeCycle(TreeError):
+    code = "config.tree_cycle"
+
+
+class AgentDefinitionError(ConfigError):
+    code = "config.agent"
+
+
+class PolicyError(ConfigError):
+    code = "config.policy"
+
+
+class PatternError(ConfigError):
+    code = "config.pattern"
+
+
+class MissingExtra(ConfigError):
+    """An optional library is not installed: the message names the extra that brings it."""
+
+    code = "config.missing_extra"
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs an optional library that is not installed.",
+            fix=f"Install it with: pip install 'turnwise[{extra}]'",
+        )
+        self.extra = extra
+
+
+class MessageError(TurnwiseError):
+    code = "message"
+
+
+class EmptyMessage(MessageError):
+    code = "message.empty"
+
+
+class MessageTooLarge(MessageError):
+    code = "message.too_large"
+
+
+class ForbiddenPart(MessageError):
+    code = "message.forbidden_part"
+
+
+class UnknownToolCall(MessageError):
+    code = "message.unknown_tool_call"
+
+
+class MessageBlocked(MessageError):
+    code = "message.blocked"
+
+
+class SessionError(TurnwiseError):
+    code = "session"
+
+
+class SessionMissing(SessionError):
+    code = "session.missing"
+
+
+class SessionExists(SessionError):
+    code = "session.exists"
+
+
+class SessionBusy(SessionError):
+    code = "session.busy"
+
+
+class QueueFull(SessionError):
+    code = "session.queue_full"
+
+
+class InvocationMissing(SessionError):
+    code = "session.invocation_missing"
+
+
+class StaleWriter(SessionError):
+    code = "session.stale_writer"
+
+
+class StoreError(TurnwiseError):
+    code = "store"
+
+
+class StoreUnavailable(StoreError):
+    code = "store.unavailable"
+
+
+class StoreFull(StoreError):
+    code = "store.full"
+
+
+class StoreCorrupt(StoreError):
+    code = "store.corrupt"
+
+
+class SchemaNewer(StoreError):
+    code = "store.schema_newer"
+
+
+class ArtifactError(TurnwiseError):
+    code = "artifact"
+
+
+class ArtifactName(ArtifactError):
+    code = "artifact.name"
+
+
+class ArtifactMissing(ArtifactError):
+    code = "artifact.missing"
+
+
+class ArtifactTooLarge(ArtifactError):
+    code = "artifact.too_large"
+
+
+class AgentError(TurnwiseError):
+    code = "agent"
+
+
+class AgentFailed(AgentError):
+    code = "agent.failed"
+
+
+class AgentTimeout(AgentError):
+    code = "agent.timeout"
+
+
+class TransferRefused(AgentError):
+    """The floor was not handed over. `allowed` lists the names that would have been accepted, in the tree's order."""
+
+    code = "agent.transfer_refused"
+
+    def __init__(self, problem: str, *, allowed: tuple[str, ...] = ()) -> None:
+        fix = f"Allowed targets: {', '.join(allowed)}." if allowed else "No target is allowed here."
+        super().__init__(problem, fix=fix)
+        self.allowed = allowed
+
+
+class LimitReached(TurnwiseError):
+    """A limit of the run was reached; `which` is the field's name in `Limits`."""
+
+    code = "limit"
+
+    def __init__(self, which: str, problem: str, *, fix: str = "") -> None:
+        super().__init__(problem, fix=fix or f"Raise limits.{which} if this is expected.")
+        self.which = which

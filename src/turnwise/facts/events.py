@@ -1,0 +1,153 @@
+"""An event: an immutable fact of a session's log."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import Content
+from turnwise.facts.fact import Fact
+from turnwise.facts.selections import Selection
+
+USER = "user"
+
+EndReason = str
+"""completed, clarify, failed, cancelled, loop, or `limit:<which>`."""
+
+
+class Await(Fact):
+    """An agent waits: for the user's next message to it (`reply`), or for the result of a tool call (`tool_result`).
+
+    `id` is the call's id when a tool result is awaited. `expires_at` None means the session's lifetime.
+    """
+
+    id: str
+    kind: Literal["reply", "tool_result"] = "reply"
+    expires_at: datetime | None = None
+
+
+class StepRecord(Fact):
+    """The recorded result of `context.step(key, work)`: work that is not repeated."""
+
+    key: str
+    value: JsonValue = None
+
+
+class Rewind(Fact):
+    """Hides all that was appended from sequence number `from_sequence` on, up to this event. The hidden stays in the log."""
+
+    from_sequence: int
+    invocation_id: str
+
+
+class End(Fact):
+    """The invocation is over. `detail` explains an end that is not `completed`."""
+
+    reason: EndReason = "completed"
+    detail: str = ""
+
+
+class ErrorInfo(Fact):
+    """What went wrong, with our stable code. `message` is for developers and operators."""
+
+    code: str
+    message: str
+
+
+class Actions(Fact):
+    """What an event does besides saying something. All optional.
+
+    state_delta: keys to write (`app:`, `user:`, none = session); a None value removes the key.
+    artifact_versions: artifacts saved with this event, by name.
+    transfer_to: the agent who gets the floor. next: the agent named by a `<next>` tag in the answer.
+    escalate: leave the enclosing loop. awaits: the invocation waits. answers: the id of the wait this message answers.
+    selection: why the agent was chosen. positions: places in fixed orders, by key.
+    step: a recorded step. finished: branches that ran to their end before this event, so a resumed turn skips them.
+    blocked_by: the guardrail that stopped the author before it spoke.
+    """
+
+    state_delta: dict[str, JsonValue] = {}
+    artifact_versions: dict[str, int] = {}
+    transfer_to: str | None = None
+    next: str | None = None
+    escalate: bool = False
+    awaits: Await | None = None
+    answers: str | None = None
+    selection: Selection | None = None
+    positions: dict[str, int] = {}
+    step: StepRecord | None = None
+    finished: tuple[str, ...] = ()
+    blocked_by: str | None = None
+    rewind: Rewind | None = None
+    end: End | None = None
+
+
+NO_ACTIONS = Actions()
+
+
+class Event(Fact):
+    """One fact of a session.
+
+    author: `user` or an agent's name. sequence: its place in the log, from 1, gap-free; None until it is stored.
+    branch: where in the invocation it arose, a path of names joined by `/`; the first part is the turn's number, a part
+    that begins with `~` is a child of a parallel agent, one that begins with `>` an agent called for its answer only.
+    scope: opaque labels by which transcripts may filter. partial: streamed only, never stored; it shares its id with the
+    final event, and its content is the next piece.
+    """
+
+    id: str
+    author: str
+    invocation_id: str
+    created_at: datetime
+    content: Content | None = None
+    actions: Actions = NO_ACTIONS
+    error: ErrorInfo | None = None
+    branch: str = ""
+    scope: tuple[str, ...] = ()
+    attempt: int = 1
+    partial: bool = False
+    sequence: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the content; empty when there is none."""
+        return self.content.text if self.content else ""
+
+    @property
+    def speaks(self) -> bool:
+        """True when the author did something with the floor: said something, handed it on, or waits."""
+        actions = self.actions
+        if self.error or actions.blocked_by:
+            return False
+        said = self.content is not None and bool(self.content.parts)
+        return said or actions.transfer_to is not None or actions.awaits is not None
+
+    @property
+    def is_private(self) -> bool:
+        """True when it arose in an agent that was called for its answer: others neither see nor resume it."""
+        return "/>" in self.branch
+
+
+def sees(viewer_branch: str, event_branch: str) -> bool:
+    """Whether an agent on `viewer_branch` sees an event of the same invocation on `event_branch`.
+
+    Children of one parallel agent do not see each other, nor what was called by another; whoever comes later sees all but
+    private calls (behaviour A41).
+    """
+    viewer, event = viewer_branch.split("/"), event_branch.split("/")
+    for mine, theirs in zip(viewer, event, strict=False):
+        if mine != theirs:
+            if mine.startswith("~") and theirs.startswith("~"):
+                return False
+            break
+    shared = sum(1 for _ in _common(viewer, event))
+    return not any(part.startswith(">") for part in event[shared:])
+
+
+def _common(left: list[str], right: list[str]) -> list[str]:
+    common = []
+    for mine, theirs in zip(left, right, strict=False):
+        if mine != theirs:
+            break
+        common.append(mine)
+    return common

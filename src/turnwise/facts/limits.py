@@ -1,0 +1,47 @@
+"""How much is too much, and how one message is to be run."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from turnwise.facts.fact import Fact
+
+
+class Limits(Fact):
+    """Bounds on what users and agents may cause. Sizes are bytes, times seconds.
+
+    transfers: hand-overs for one message. turns: turns of a team for one message. events: stored events of one invocation.
+    queue: messages waiting in one session. message_bytes: text and data of one message, blobs aside. blob_bytes: one blob
+    or artifact. parts: parts of one content. state_bytes: one state value as JSON. history_events: one window of history.
+    invocation_seconds: one message until its answer. wait_seconds: how long a wait stays open. call_depth: calls in calls.
+    """
+
+    transfers: int = Field(default=8, ge=0)
+    turns: int = Field(default=12, ge=1)
+    events: int = Field(default=1_000, ge=1)
+    queue: int = Field(default=100, ge=0)
+    message_bytes: int = Field(default=256 * 1024, ge=1)
+    blob_bytes: int = Field(default=20 * 1024 * 1024, ge=1)
+    parts: int = Field(default=100, ge=1)
+    state_bytes: int = Field(default=64 * 1024, ge=1)
+    history_events: int = Field(default=1_000, ge=1)
+    invocation_seconds: float = Field(default=300.0, gt=0)
+    wait_seconds: float = Field(default=7 * 24 * 3600.0, gt=0)
+    call_depth: int = Field(default=8, ge=1)
+
+
+class RunConfig(Fact):
+    """How one message is to be run; an agent reads it in its context (behaviour A43).
+
+    streaming: whether partial events are wanted. save_input_blobs_as_artifacts: behaviour A26. when_busy: what to do when
+    the session is answering another message. when_reader_leaves: whether the run goes on when its caller stops reading.
+    deadline_seconds: overrides limits.invocation_seconds. create_session: make a missing session instead of refusing.
+    """
+
+    streaming: bool = True
+    save_input_blobs_as_artifacts: bool = False
+    when_busy: Literal["queue", "reject", "interrupt"] = "queue"
+    when_reader_leaves: Literal["continue", "cancel"] = "continue"
+    deadline_seconds: float | None = Field(default=None, gt=0)
+    create_session: bool = True
+    limits: Limits = Limits()

@@ -1,0 +1,30 @@
+"""What a caller hands in: the message and what is known of who sends it."""
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import Content
+from turnwise.facts.fact import Fact
+
+
+class MessageContext(Fact):
+    """What the caller knows beside the message; selectors may use it, agents may read it.
+
+    direct_agent_id: bypass selection (behaviour C1). previous_agents: who helped before, newest last. channel and
+    user_kind pick a policy's segment (C18). roles: the caller's roles, for agents that only some may reach (C20).
+    attributes: anything else, such as a customer id.
+    """
+
+    direct_agent_id: str | None = None
+    previous_agents: tuple[str, ...] = ()
+    channel: str | None = None
+    user_kind: str | None = None
+    roles: tuple[str, ...] = ()
+    attributes: dict[str, JsonValue] = {}
+
+
+class Message(Fact):
+    """One message as it was accepted. `id` is the caller's: the same id is the same message, and one answer."""
+
+    id: str
+    content: Content
+    context: MessageContext = MessageContext()

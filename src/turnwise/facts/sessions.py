@@ -1,0 +1,245 @@
+"""A session as a pure fold over its events, and the head that a turn reads instead of the log."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.facts.events import USER, Await, Event
+from turnwise.facts.fact import Fact
+
+LAST_REPLY_CHARACTERS = 2_000
+APP_PREFIX, USER_PREFIX, TEMP_PREFIX = "app:", "user:", "temp:"
+
+
+class SessionKey(NamedTuple):
+    """Who and what: the app, the user and the session's id; unique together."""
+
+    app: str
+    user: str
+    id: str
+
+
+class AuthorMark(Fact):
+    """The last sequence numbers at which an author did something; 0 = never.
+
+    spoke: said something, handed on, or asked. handed: was given the floor. failed: an error. skipped: ended its turn
+    without a word, or a guardrail stopped it.
+    """
+
+    spoke: int = 0
+    handed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+
+class OpenCall(Fact):
+    """A tool call without a result."""
+
+    agent: str
+    invocation_id: str
+    tool: str
+
+
+class OpenInvocation(Fact):
+    """An invocation that has not ended. `agent` holds the floor, in turn number `turn`; `began` is its first sequence."""
+
+    state: Literal["running", "waiting"] = "running"
+    agent: str
+    turn: int = 1
+    began: int = 0
+    waits: tuple[tuple[str, Await], ...] = ()
+    """Who waits for what, oldest first."""
+
+
+class Head(Fact):
+    """All that a decision needs of a session's past, of a size that does not grow with the log.
+
+    authors: marks by author, users aside. active_agent: who spoke last. last_reply: what it said, cut to 2,000 characters.
+    invocations: the open ones by id. calls: tool calls without a result by call id. positions: places in fixed orders.
+    turns: how many messages of the user the log holds.
+    """
+
+    authors: dict[str, AuthorMark] = {}
+    active_agent: str | None = None
+    last_reply: str = ""
+    invocations: dict[str, OpenInvocation] = {}
+    calls: dict[str, OpenCall] = {}
+    positions: dict[str, int] = {}
+    turns: int = 0
+
+    def waiting(self) -> tuple[tuple[str, str, Await], ...]:
+        """Open waits as (invocation id, agent, wait), newest invocation first."""
+        newest = sorted(self.invocations.items(), key=lambda item: -item[1].began)
+        return tuple((id_, agent, wait) for id_, open_ in newest for agent, wait in open_.waits)
+
+
+class Session(Fact):
+    """A session as of `revision`: a value; a store gives a new one with every append.
+
+    epoch: counts the holders of the lease; an append with an older one is refused. revision: counts appends.
+    last_sequence: the newest event's number, 0 for an empty log. state: this session's keys; `app_state` and `user_state`
+    hold the shared ones, without their prefix.
+    """
+
+    app: str
+    user: str
+    id: str
+    epoch: int = 0
+    revision: int = 0
+    last_sequence: int = 0
+    state: dict[str, JsonValue] = {}
+    app_state: dict[str, JsonValue] = {}
+    user_state: dict[str, JsonValue] = {}
+    head: Head = Head()
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def key(self) -> SessionKey:
+        return SessionKey(self.app, self.user, self.id)
+
+    @property
+    def merged_state(self) -> dict[str, JsonValue]:
+        """The state of all scopes in one mapping, shared keys with their `app:` or `user:` prefix."""
+        shared = {APP_PREFIX + key: value for key, value in self.app_state.items()}
+        shared |= {USER_PREFIX + key: value for key, value in self.user_state.items()}
+        return shared | self.state
+
+
+class ScopedState(NamedTuple):
+    """A state delta taken apart by scope, without prefixes; None values remove a key."""
+
+    app: dict[str, JsonValue]
+    user: dict[str, JsonValue]
+    session: dict[str, JsonValue]
+
+
+def split_state(delta: Mapping[str, JsonValue]) -> ScopedState:
+    """Takes a delta apart by scope (behaviour A24). `temp:` keys are dropped: they live for one invocation only."""
+    scoped = ScopedState({}, {}, {})
+    for key, value in delta.items():
+        if key.startswith(APP_PREFIX):
+            scoped.app[key.removeprefix(APP_PREFIX)] = value
+        elif key.startswith(USER_PREFIX):
+            scoped.user[key.removeprefix(USER_PREFIX)] = value
+        elif not key.startswith(TEMP_PREFIX):
+            scoped.session[key] = value
+    return scoped
+
+
+def storable(event: Event) -> Event:
+    """The event as it is stored: without `temp:` keys."""
+    if not any(key.startswith(TEMP_PREFIX) for key in event.actions.state_delta):
+        return event
+    kept = {key: value for key, value in event.actions.state_delta.items() if not key.startswith(TEMP_PREFIX)}
+    return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": kept})})
+
+
+def merge(state: Mapping[str, JsonValue], delta: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The state after a delta; a None value removes the key."""
+    merged = {**state, **delta}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def fold(session: Session, events: Iterable[Event]) -> Session:
+    """The session after these events, which carry the sequence numbers that follow `last_sequence`.
+
+    Revision and epoch are the store's and stay. A rewind cannot be folded onto a head: whoever appends one folds the
+    visible log anew.
+    """
+    head, state, app_state, user_state = session.head, session.state, session.app_state, session.user_state
+    last, updated = session.last_sequence, session.updated_at
+    for event in events:
+        if event.actions.state_delta:
+            scoped = split_state(event.actions.state_delta)
+            state, app_state, user_state = (
+                merge(state, scoped.session),
+                merge(app_state, scoped.app),
+                merge(user_state, scoped.user),
+            )
+        last, updated = event.sequence or last + 1, event.created_at
+        head = _fold_head(head, event, last)
+    return session.model_copy(
+        update={
+            "head": head,
+            "state": state,
+            "app_state": app_state,
+            "user_state": user_state,
+            "last_sequence": last,
+            "updated_at": updated,
+        }
+    )
+
+
+def _fold_head(head: Head, event: Event, sequence: int) -> Head:
+    changed: dict[str, object] = {}
+    if event.actions.positions:
+        changed["positions"] = head.positions | event.actions.positions
+    if event.author == USER:
+        changed["turns"] = head.turns + 1
+    elif not event.is_private:
+        changed |= _fold_author(head, event, sequence)
+    if event.content and (event.content.tool_calls or event.content.tool_results):
+        changed["calls"] = _fold_calls(head.calls, event)
+    changed["invocations"] = _fold_invocations(head.invocations, event, sequence)
+    if event.actions.end and "calls" not in changed and head.calls:
+        changed["calls"] = {id_: call for id_, call in head.calls.items() if call.invocation_id != event.invocation_id}
+    return head.model_copy(update=changed)
+
+
+def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
+    authors = dict(head.authors)
+    mark = authors.get(event.author, AuthorMark())
+    changed: dict[str, object] = {"authors": authors}
+    if event.speaks:
+        authors[event.author] = mark.model_copy(update={"spoke": sequence})
+        changed["active_agent"] = event.author
+        if event.text:
+            changed["last_reply"] = event.text[:LAST_REPLY_CHARACTERS]
+    elif event.error:
+        authors[event.author] = mark.model_copy(update={"failed": sequence})
+    elif event.actions.blocked_by or (event.actions.end and mark.spoke < _began(head, event)):
+        authors[event.author] = mark.model_copy(update={"skipped": sequence})
+    target = event.actions.transfer_to
+    if target is not None:
+        authors[target] = authors.get(target, AuthorMark()).model_copy(update={"handed": sequence})
+    return changed
+
+
+def _began(head: Head, event: Event) -> int:
+    open_ = head.invocations.get(event.invocation_id)
+    return open_.began if open_ else 0
+
+
+def _fold_calls(calls: Mapping[str, OpenCall], event: Event) -> dict[str, OpenCall]:
+    assert event.content is not None
+    opened = {
+        call.call_id: OpenCall(agent=event.author, invocation_id=event.invocation_id, tool=call.tool)
+        for call in event.content.tool_calls
+    }
+    answered = {result.call_id for result in event.content.tool_results}
+    return {id_: call for id_, call in {**calls, **opened}.items() if id_ not in answered}
+
+
+def _fold_invocations(invocations: Mapping[str, OpenInvocation], event: Event, sequence: int) -> dict[str, OpenInvocation]:
+    id_, actions = event.invocation_id, event.actions
+    others = {key: value for key, value in invocations.items() if key != id_}
+    if actions.end:
+        return others
+    open_ = invocations.get(id_)
+    if open_ is None:
+        if event.author != USER or actions.selection is None:
+            return others
+        return others | {id_: OpenInvocation(agent=actions.selection.agent, began=sequence)}
+    changed: dict[str, object] = {}
+    if actions.transfer_to and not event.is_private:
+        changed = {"agent": actions.transfer_to, "turn": open_.turn + 1}
+    if actions.awaits:
+        changed |= {"state": "waiting", "waits": (*open_.waits, (event.author, actions.awaits))}
+    if event.author == USER:
+        results = event.content.tool_results if event.content else ()
+        answered = {actions.answers} | {result.call_id for result in results}
+        changed |= {"state": "running", "waits": tuple(w for w in open_.waits if w[1].id not in answered)}
+    return others | {id_: open_.model_copy(update=changed)}

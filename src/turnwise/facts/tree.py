@@ -1,0 +1,110 @@
+"""The agents of an app as one validated, immutable tree."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.errors import DuplicateAgent, TreeCycle, TreeError
+
+
+class AgentTree:
+    """The cards of an app and who is whose child. Immutable; a change is a new tree.
+
+    Made from cards whose `parent` names their parent; the order of the cards is the order of children. Raises
+    DuplicateAgent, TreeCycle or TreeError (no agents, no root or several, an unknown parent).
+    """
+
+    def __init__(self, cards: Iterable[AgentCard]) -> None:
+        self._cards: dict[str, AgentCard] = {}
+        for card in cards:
+            self._add(card)
+        self._children: dict[str, list[str]] = {name: [] for name in self._cards}
+        self.root = self._connect()
+
+    def _add(self, card: AgentCard) -> None:
+        twin = self._cards.get(card.name)
+        if twin is not None:
+            places = " and ".join(f"below {c.parent!r}" if c.parent else "at the root" for c in (twin, card))
+            raise DuplicateAgent(
+                f"Two agents are named {card.name!r}: {places}.", fix="Names are identity: rename one of them."
+            )
+        self._cards[card.name] = card
+
+    def _connect(self) -> str:
+        roots = [card.name for card in self._cards.values() if card.parent is None]
+        for card in self._cards.values():
+            if card.parent is None:
+                continue
+            if card.parent not in self._cards:
+                raise TreeError(
+                    f"Agent {card.name!r} names the parent {card.parent!r}, which does not exist.",
+                    fix=f"Known agents: {', '.join(self._cards)}.",
+                )
+            self._children[card.parent].append(card.name)
+        self._refuse_cycles()
+        if len(roots) != 1:
+            found = f"several: {', '.join(roots)}" if roots else "none"
+            raise TreeError(f"A tree has exactly one root agent; found {found}.", fix="Give all but one a parent.")
+        return roots[0]
+
+    def _refuse_cycles(self) -> None:
+        settled: set[str] = set()
+        for name in self._cards:
+            path: list[str] = []
+            at: str | None = name
+            while at is not None and at not in settled:
+                if at in path:
+                    circle = " → ".join([*path[path.index(at) :], at])
+                    raise TreeCycle(f"Agents are below themselves: {circle}.", fix="Change one of their parents.")
+                path.append(at)
+                at = self._cards[at].parent
+            settled.update(path)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._cards
+
+    def __len__(self) -> int:
+        return len(self._cards)
+
+    def __iter__(self) -> Iterator[AgentCard]:
+        return iter(self._cards.values())
+
+    def card(self, name: str) -> AgentCard:
+        """The card of that name. KeyError when there is none: ask `in` first."""
+        return self._cards[name]
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """The names of its children, in order."""
+        return tuple(self._children[name])
+
+    def chain(self, name: str) -> tuple[str, ...]:
+        """The agent, its parent, and so on up to and including the root."""
+        links = [name]
+        while (parent := self._cards[links[-1]].parent) is not None:
+            links.append(parent)
+        return tuple(links)
+
+    @cached_property
+    def version(self) -> str:
+        """Twelve hexadecimal digits that change when any card or the order of children does."""
+        digest = hashlib.sha256()
+        for card in self._cards.values():
+            digest.update(card.model_dump_json().encode())
+        return digest.hexdigest()[:12]
+
+    def transfer_targets(self, name: str) -> tuple[str, ...]:
+        """Whom that agent may hand the floor to: its children, its parent, its siblings (behaviour A35).
+
+        The parent is left out when the card disallows it, the siblings when it disallows peers; disabled agents are never
+        among them. Children of a sequential, parallel or loop agent are run by it and are not handed the floor by others.
+        """
+        card = self._cards[name]
+        targets = list(self._children[name]) if not card.is_composite else []
+        parent = self._cards[card.parent] if card.parent else None
+        if parent is not None and not parent.is_composite:
+            if not card.disallow_transfer_to_parent:
+                targets.append(parent.name)
+            if not card.disallow_transfer_to_peers:
+                targets += [sibling for sibling in self._children[parent.name] if sibling != name]
+        return tuple(target for target in targets if self._cards[target].enabled)

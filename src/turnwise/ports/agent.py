@@ -1,0 +1,26 @@
+"""What an agent is."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.events import Event
+from turnwise.ports.context import AgentContext
+
+
+class Agent(Protocol):
+    """Something that can take a turn. It keeps nothing between turns: the session does."""
+
+    @property
+    def card(self) -> AgentCard:
+        """All that may be known of it without running it."""
+        ...
+
+    @property
+    def children(self) -> Sequence["Agent"]:
+        """The agents below it, in order."""
+        ...
+
+    def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        """Takes one turn. Events it yields are stored before it goes on; what it raises ends the invocation `failed`."""
+        ...

@@ -1,0 +1,170 @@
+"""What an agent can see and do during its turn."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple, Protocol
+
+from pydantic import JsonValue
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.content import Content
+from turnwise.facts.events import Event
+from turnwise.facts.limits import RunConfig
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.selections import Verdict
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.selector import Selector
+from turnwise.ports.stores import Artifact, ArtifactInfo
+
+
+class Suspend(BaseException):
+    """Raised through an agent that waits: its turn stops here, and is taken up again when the answer comes.
+
+    Not an Exception, so that an agent's own `except Exception` does not swallow it.
+    """
+
+
+class History(Protocol):
+    """The log as this agent may see it: its branch, nothing rewound, nothing private to others."""
+
+    async def last(self, count: int = 20) -> list[Event]:
+        """The newest events, oldest first; at most limits.history_events."""
+        ...
+
+    async def after(self, sequence: int, *, limit: int = 100) -> list[Event]:
+        """Events with higher sequence numbers, oldest first."""
+        ...
+
+
+class State(Protocol):
+    """The merged state. What is written is seen at once and stored with the agent's next event, or at the turn's end.
+
+    Keys begin with `app:`, `user:` or `temp:`, or belong to the session.
+    """
+
+    def __getitem__(self, key: str) -> JsonValue: ...
+    def __setitem__(self, key: str, value: JsonValue) -> None: ...
+    def __delitem__(self, key: str) -> None: ...
+    def __contains__(self, key: object) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def get(self, key: str, default: Any = None) -> Any: ...
+
+
+class Artifacts(Protocol):
+    """The session's artifacts. ConfigError when the app has no artifact store."""
+
+    async def save(self, name: str, data: bytes, *, mime_type: str = "application/octet-stream") -> ArtifactInfo: ...
+    async def load(self, name: str, *, version: int | None = None) -> Artifact | None: ...
+    async def list(self) -> tuple[ArtifactInfo, ...]: ...
+
+
+class Stream(Protocol):
+    """An answer in pieces: each is passed on at once, the whole is stored when the stream is left."""
+
+    async def write(self, text: str) -> None: ...
+
+
+class Outcome(NamedTuple):
+    """How a child's run inside a composite ended.
+
+    text: what it said last, empty if nothing. escalated: it asked to leave the loop. moved: it handed the floor to someone
+    else, so the composite's turn is over. next: whom it named in its answer, if anyone. event: its last event that spoke.
+    """
+
+    text: str = ""
+    escalated: bool = False
+    moved: bool = False
+    next: str | None = None
+    event: Event | None = None
+
+
+class AgentContext(Protocol):
+    """One agent's turn. It holds the agent's card, never an agent."""
+
+    @property
+    def card(self) -> AgentCard: ...
+    @property
+    def session(self) -> SessionKey: ...
+    @property
+    def invocation_id(self) -> str: ...
+    @property
+    def message(self) -> Content:
+        """The user's message, or what the caller handed to a called agent."""
+        ...
+
+    @property
+    def message_context(self) -> MessageContext: ...
+    @property
+    def config(self) -> RunConfig: ...
+    @property
+    def notice(self) -> str:
+        """Why this turn is unusual, for example that hand-overs ran in a loop; empty as a rule."""
+        ...
+
+    @property
+    def transfer_targets(self) -> tuple[str, ...]:
+        """Whom `transfer` would accept now, in the tree's order; empty when no transfer is allowed."""
+        ...
+
+    @property
+    def history(self) -> History: ...
+    @property
+    def state(self) -> State: ...
+    @property
+    def artifacts(self) -> Artifacts: ...
+
+    async def say(self, content: str | Content, *, scope: tuple[str, ...] = ()) -> Event:
+        """Says it; when this returns, it is stored."""
+        ...
+
+    def stream(self) -> AbstractAsyncContextManager[Stream]:
+        """`async with context.stream() as out: await out.write("…")`: partial events, then one stored event."""
+        ...
+
+    async def ask(
+        self, question: str | Content, *, tool: str | None = None, arguments: dict[str, JsonValue] | None = None
+    ) -> Content:
+        """Asks the user and returns the reply. With `tool`, waits for the result of that tool call instead.
+
+        The turn stops here, without holding anything, and the invocation waits. When the answer comes, in this process or
+        another, the agent runs again from its beginning: what it said before is not said again, work inside `step` is not
+        repeated, and `ask` returns the recorded answer. So before an `ask`, effects belong into a `step`.
+        """
+        ...
+
+    async def transfer(self, agent: str) -> None:
+        """Hands the floor to that agent once this one's run ends; the first of two transfers wins.
+
+        TransferRefused when the target is unknown or not allowed (it names the allowed ones), or a transfer was made before.
+        """
+        ...
+
+    async def call(self, agent: str, message: str | Content) -> Content:
+        """Asks another agent of the app in private, and returns its last answer. The floor stays here.
+
+        AgentFailed when it fails, LimitReached (call_depth).
+        """
+        ...
+
+    async def delegate(self, child: str, *, segment: str, message: Content | None = None) -> Outcome:
+        """Runs a child in the open, as composites do. `segment` names this run on the branch, once per turn."""
+        ...
+
+    async def select(self, selector: Selector, *, among: tuple[str, ...], answer: Event | None = None) -> Verdict:
+        """Asks a selector who of `among` speaks next, on the message or on an answer; the verdict is recorded.
+
+        When it abstains, the verdict chooses nobody; the asker falls back to its lead.
+        """
+        ...
+
+    async def escalate(self) -> None:
+        """Leaves the enclosing loop once this agent's run ends."""
+        ...
+
+    async def step(self, key: str, work: Callable[[], Awaitable[JsonValue] | JsonValue]) -> JsonValue:
+        """Does the work once: its result is recorded under `key`, and returned from the record if this turn is run again."""
+        ...
+
+    def event(self, content: str | Content | None = None, **actions: Any) -> Event:
+        """A new event of this agent, to yield; the keywords are fields of `Actions`."""
+        ...

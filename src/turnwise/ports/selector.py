@@ -1,0 +1,47 @@
+"""What a selector is: it says who should answer, and why."""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from turnwise.facts.content import Content
+from turnwise.facts.events import Event
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.selections import Exclusion, Occasion, Verdict
+from turnwise.facts.sessions import Head
+from turnwise.facts.tree import AgentTree
+
+
+class SelectionRequest(NamedTuple):
+    """All that a decision may rest on: values only.
+
+    occasion: a user's message, an agent's answer (then `answer` is that event), or a flow. eligible: the agents that may be
+    chosen, in the tree's order (a team's members only, when a team asks); excluded: the others, and why. positions: the
+    selectors' places in their orders, by selector's name, from the session's head; missing means 0.
+    """
+
+    message: Content
+    tree: AgentTree
+    head: Head
+    eligible: tuple[str, ...]
+    excluded: tuple[Exclusion, ...] = ()
+    context: MessageContext = MessageContext()
+    occasion: Occasion = "message"
+    answer: Event | None = None
+    positions: Mapping[str, int] = {}
+
+    @property
+    def text(self) -> str:
+        return self.message.text
+
+
+class Selector(Protocol):
+    """Holds no per-request state: the same request gives the same verdict in every process."""
+
+    @property
+    def name(self) -> str:
+        """Its name in a policy; it keys its place in `positions`."""
+        ...
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        """Chooses among `request.eligible`, abstains, or asks to clarify. Never raises for what a user may write."""
+        ...

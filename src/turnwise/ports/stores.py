@@ -1,0 +1,257 @@
+"""Where things are kept: sessions and artifacts. The conformance suites in `turnwise.testing` say the same in tests."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from pydantic import JsonValue
+
+from turnwise.facts.events import Event
+from turnwise.facts.messages import Message
+from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import Session, SessionKey
+
+T = TypeVar("T")
+
+
+class Lease(NamedTuple):
+    """A claim to be the one writer of a session: who, and for how many seconds if it is not renewed."""
+
+    holder: str
+    seconds: float
+
+
+class Receipt(NamedTuple):
+    """What became of a message: where it stands, and whether it had been accepted before.
+
+    state: `queued` (in the inbox), `started` (its invocation began) or `refused` (it could not be run; `problem` says why).
+    invocation_id is None while queued. content and context are those first accepted under this id.
+    """
+
+    message: Message
+    state: str
+    invocation_id: str | None
+    repeated: bool
+    problem: str = ""
+
+
+class SessionInfo(NamedTuple):
+    """A row of a list: no state, no events."""
+
+    key: SessionKey
+    revision: int
+    last_sequence: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class Page(NamedTuple, Generic[T]):
+    """One page, and the cursor of the next; None at the end."""
+
+    items: tuple[T, ...]
+    next: str | None
+
+
+class Decision(NamedTuple):
+    """A selection as it can be searched across sessions, with the label somebody gave it (None: none)."""
+
+    key: SessionKey
+    sequence: int
+    invocation_id: str
+    text: str
+    selection: Selection
+    created_at: datetime
+    label: str | None = None
+
+
+class Inbox(Protocol):
+    """The messages of a session: accepted means stored here, in the order of acceptance."""
+
+    async def accept(self, key: SessionKey, message: Message, *, create: bool, limit: int) -> Receipt:
+        """Puts the message in the session's inbox; the same id again changes nothing and gives the first receipt.
+
+        SessionMissing unless `create`; QueueFull when `limit` messages are queued.
+        """
+        ...
+
+    async def receipt(self, key: SessionKey, message_id: str) -> Receipt | None:
+        """What became of that message; None when it was never accepted."""
+        ...
+
+    async def queued(self, key: SessionKey) -> Message | None:
+        """The oldest message of the inbox, left there; None when it is empty."""
+        ...
+
+    async def refuse(self, key: SessionKey, message_id: str, problem: str) -> None:
+        """Takes a queued message that cannot be run out of the inbox, and keeps why."""
+        ...
+
+
+class Decisions(Protocol):
+    """Every selection of an app, searchable across sessions, with labels beside them."""
+
+    async def search(
+        self,
+        app: str,
+        *,
+        key: SessionKey | None = None,
+        agent: str | None = None,
+        method: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[Decision]:
+        """Decisions, oldest first; `after` is a page's cursor."""
+        ...
+
+    async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
+        """Labels the decision recorded at that sequence number with the agent that should have been chosen.
+
+        None takes the label away. InvocationMissing when there is no decision there.
+        """
+        ...
+
+
+class SessionStore(Protocol):
+    """Keeps sessions and their logs.
+
+    Every method is atomic and durable when it returns. Values go in and out as copies. A `Session` is a token: an append
+    is accepted when its epoch and revision are still the stored ones, refused with StaleWriter otherwise. Raises StoreError
+    when the place itself has a problem; then nothing of the call was stored. Callers retry only StoreUnavailable.
+    """
+
+    @property
+    def inbox(self) -> Inbox: ...
+
+    @property
+    def decisions(self) -> Decisions: ...
+
+    async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
+        """An empty session whose state is split by scope. SessionExists when the key is taken."""
+        ...
+
+    async def open(self, key: SessionKey, *, blank: bool = False) -> Session | None:
+        """The session's head and state, or None. Its cost does not depend on the length of the log.
+
+        With `blank`, a missing session is given as an empty one of revision 0, not yet stored: `begin` stores it.
+        """
+        ...
+
+    async def events(
+        self,
+        key: SessionKey,
+        *,
+        after: int = 0,
+        last: int | None = None,
+        limit: int | None = None,
+        invocation_id: str | None = None,
+        hidden: bool = False,
+    ) -> list[Event]:
+        """Events in append order with their sequence numbers; [] for a missing session.
+
+        after: only higher numbers. last: only the newest that many (still oldest first). limit: at most that many, oldest
+        first. hidden: also those that a rewind hides.
+        """
+        ...
+
+    async def begin(
+        self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int
+    ) -> Session:
+        """One transaction: takes the lease (the epoch goes up), appends, and marks the message started or accepts it so.
+
+        Stores a blank session. Raises SessionBusy when somebody else holds the lease;
+        the message is then in the inbox, as by `Inbox.accept` with `queue_limit`. The same when older messages wait in the inbox and
+        this one is not the oldest. StaleWriter when the revision is old or the message was started before; nothing is stored.
+        """
+        ...
+
+    async def append(self, session: Session, events: Sequence[Event], *, release: bool = False) -> Session:
+        """Appends in order, folds the head, and gives up the lease if `release`. Events already stored are left out.
+
+        StaleWriter when epoch or revision are not the stored ones, unless every event is already stored.
+        An event with a rewind hides what it names and the head is folded anew over what stays visible.
+        """
+        ...
+
+    async def renew(self, session: Session, lease: Lease) -> None:
+        """Prolongs the lease. StaleWriter when it was lost."""
+        ...
+
+    async def release(self, session: Session) -> None:
+        """Gives up the lease without an append; nothing happens when it was lost."""
+        ...
+
+    async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
+        """Sessions of an app, or of one user of it, ordered by user and id; `after` is a page's cursor."""
+        ...
+
+    async def delete(self, key: SessionKey) -> None:
+        """Deletes the session with its log, inbox and decisions. Idempotent."""
+        ...
+
+    async def delete_user(self, app: str, user: str) -> None:
+        """Deletes every session of that user and the user's state. Idempotent."""
+        ...
+
+    async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
+        """A copy of the visible log under a new id, or of what came before that invocation. Open invocations stay behind.
+
+        SessionMissing, SessionExists, InvocationMissing.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Gives back connections and threads. Idempotent."""
+        ...
+
+
+class ArtifactInfo(NamedTuple):
+    """One version of an artifact. `size` in bytes; versions count from 1."""
+
+    name: str
+    version: int
+    mime_type: str
+    size: int
+
+
+class Artifact(NamedTuple):
+    info: ArtifactInfo
+    data: bytes
+
+
+class ArtifactStore(Protocol):
+    """Keeps named, versioned blobs of a session; names that begin with `user:` belong to the user in all sessions.
+
+    Raises ArtifactName for a name that could leave its place, ArtifactTooLarge, StoreError.
+    """
+
+    async def save(
+        self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
+    ) -> ArtifactInfo:
+        """Stores a new version, one above the newest; two saves at once never get the same."""
+        ...
+
+    async def load(self, key: SessionKey, name: str, *, version: int | None = None) -> Artifact | None:
+        """That version, or the latest; None when there is none."""
+        ...
+
+    async def versions(self, key: SessionKey, name: str) -> tuple[ArtifactInfo, ...]:
+        """All versions, oldest first; empty when there is none."""
+        ...
+
+    async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
+        """The latest version of each artifact the session sees, its user's included, by name."""
+        ...
+
+    async def delete(self, key: SessionKey, name: str) -> None:
+        """Deletes all versions. Idempotent."""
+        ...
+
+    async def delete_session(self, key: SessionKey) -> None:
+        """Deletes the session's artifacts and leaves the user's. Idempotent."""
+        ...
+
+    async def delete_user(self, app: str, user: str) -> None:
+        """Deletes everything of that user. Idempotent."""
+        ...
+
+    async def close(self) -> None: ...
