@@ -154,13 +154,13 @@ class SessionStore(Protocol):
         ...
 
     async def begin(
-        self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int
+        self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
     ) -> Session:
         """One transaction: takes the lease (the epoch goes up), appends, and marks the message started or accepts it so.
 
-        Stores a blank session. Raises SessionBusy when somebody else holds the lease;
-        the message is then in the inbox, as by `Inbox.accept` with `queue_limit`. The same when older messages wait in the inbox and
-        this one is not the oldest. StaleWriter when the revision is old or the message was started before; nothing is stored.
+        Stores a blank session. Raises SessionBusy when somebody else holds the lease, or older messages wait in the inbox:
+        the message is then in the inbox, as by `Inbox.accept` with the limit `queue_limit`; nowhere if that is None.
+        StaleWriter when the revision is old or the message was started before; nothing is stored.
         """
         ...
 
