@@ -1,1 +1,71 @@
-"""Turnwise: decides, for every message, who should answer."""
+"""Turnwise: decides, for every message in a conversation with many agents, who should answer."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turnwise.agents.composite import Loop, Parallel, Sequential
+    from turnwise.agents.function import agent
+    from turnwise.agents.team import Team
+    from turnwise.facts.cards import AgentCard, Pattern, Skill
+    from turnwise.facts.content import Content
+    from turnwise.facts.errors import TurnwiseError
+    from turnwise.facts.events import Event
+    from turnwise.facts.limits import Limits, RunConfig
+    from turnwise.facts.messages import MessageContext
+    from turnwise.facts.selections import Selection
+    from turnwise.ports.context import AgentContext
+    from turnwise.runner.runner import Runner
+    from turnwise.selection.policy import PolicySpec
+    from turnwise.stores.sql import SqlSessionStore
+
+_HOMES = {
+    "AgentCard": "turnwise.facts.cards",
+    "AgentContext": "turnwise.ports.context",
+    "Content": "turnwise.facts.content",
+    "Event": "turnwise.facts.events",
+    "Limits": "turnwise.facts.limits",
+    "Loop": "turnwise.agents.composite",
+    "MessageContext": "turnwise.facts.messages",
+    "Parallel": "turnwise.agents.composite",
+    "Pattern": "turnwise.facts.cards",
+    "PolicySpec": "turnwise.selection.policy",
+    "RunConfig": "turnwise.facts.limits",
+    "Runner": "turnwise.runner.runner",
+    "Selection": "turnwise.facts.selections",
+    "Sequential": "turnwise.agents.composite",
+    "Skill": "turnwise.facts.cards",
+    "SqlSessionStore": "turnwise.stores.sql",
+    "Team": "turnwise.agents.team",
+    "TurnwiseError": "turnwise.facts.errors",
+    "agent": "turnwise.agents.function",
+}
+
+__all__ = [
+    "AgentCard",
+    "AgentContext",
+    "Content",
+    "Event",
+    "Limits",
+    "Loop",
+    "MessageContext",
+    "Parallel",
+    "Pattern",
+    "PolicySpec",
+    "RunConfig",
+    "Runner",
+    "Selection",
+    "Sequential",
+    "Skill",
+    "SqlSessionStore",
+    "Team",
+    "TurnwiseError",
+    "agent",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Importing turnwise costs nothing; a name costs its own module, when it is first asked for.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'turnwise' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

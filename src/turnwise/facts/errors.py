@@ -15,6 +15,7 @@ TurnwiseError
 │   ├── MessageTooLarge
 │   ├── ForbiddenPart        a user's message holds a tool call
 │   ├── UnknownToolCall      a tool result nobody waits for
+│   ├── NobodyEligible       every agent is disabled, resting, or closed to the caller's roles
 │   └── MessageBlocked       a guardrail refused it
 ├── SessionError             the session cannot do that now
 │   ├── SessionMissing
@@ -122,6 +123,10 @@ class ForbiddenPart(MessageError):
 
 class UnknownToolCall(MessageError):
     code = "message.unknown_tool_call"
+
+
+class NobodyEligible(MessageError):
+    code = "message.nobody_eligible"
 
 
 class MessageBlocked(MessageError):

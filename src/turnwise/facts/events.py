@@ -27,7 +27,7 @@ class Await(Fact):
 
 
 class StepRecord(Fact):
-    """The recorded result of `context.step(key, work)`: work that is not repeated."""
+    """The recorded result of `context.step`: work that is not repeated. `key` begins with the branch of its agent's run."""
 
     key: str
     value: JsonValue = None
@@ -62,7 +62,7 @@ class Actions(Fact):
     transfer_to: the agent who gets the floor. next: the agent named by a `<next>` tag in the answer.
     escalate: leave the enclosing loop. awaits: the invocation waits. answers: the id of the wait this message answers.
     selection: why the agent was chosen. positions: places in fixed orders, by key.
-    step: a recorded step. finished: branches that ran to their end before this event, so a resumed turn skips them.
+    steps: recorded steps. finished: branches that ran to their end before this event, so a resumed turn skips them.
     blocked_by: the guardrail that stopped the author before it spoke.
     """
 
@@ -75,7 +75,7 @@ class Actions(Fact):
     answers: str | None = None
     selection: Selection | None = None
     positions: dict[str, int] = {}
-    step: StepRecord | None = None
+    steps: tuple[StepRecord, ...] = ()
     finished: tuple[str, ...] = ()
     blocked_by: str | None = None
     rewind: Rewind | None = None

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.events import USER, Await, Event
+from turnwise.facts.events import USER, Await, End, Event
 from turnwise.facts.fact import Fact
 
 LAST_REPLY_CHARACTERS = 2_000
@@ -24,8 +24,9 @@ class SessionKey(NamedTuple):
 class AuthorMark(Fact):
     """The last sequence numbers at which an author did something; 0 = never.
 
-    spoke: said something, handed on, or asked. handed: was given the floor. failed: an error. skipped: ended its turn
-    without a word, or a guardrail stopped it.
+    spoke: said something, handed on, or asked. handed: was given the floor; taken back when it was chosen again after failing
+    on it. failed: an error, or an end by a limit before it spoke. skipped: ended its turn without a word, or a guardrail
+    stopped it.
     """
 
     spoke: int = 0
@@ -178,15 +179,27 @@ def _fold_head(head: Head, event: Event, sequence: int) -> Head:
     if event.actions.positions:
         changed["positions"] = head.positions | event.actions.positions
     if event.author == USER:
-        changed["turns"] = head.turns + 1
+        changed["turns"] = head.turns + (event.content is not None)
+        changed |= _fold_chance(head, event)
     elif not event.is_private:
         changed |= _fold_author(head, event, sequence)
     if event.content and (event.content.tool_calls or event.content.tool_results):
         changed["calls"] = _fold_calls(head.calls, event)
     changed["invocations"] = _fold_invocations(head.invocations, event, sequence)
-    if event.actions.end and "calls" not in changed and head.calls:
-        changed["calls"] = {id_: call for id_, call in head.calls.items() if call.invocation_id != event.invocation_id}
-    return head.model_copy(update=changed)
+    head = head.model_copy(update=changed)
+    if event.actions.end and head.calls:
+        open_ = {id_: call for id_, call in head.calls.items() if call.invocation_id != event.invocation_id}
+        head = head.model_copy(update={"calls": open_})
+    return head
+
+
+def _fold_chance(head: Head, event: Event) -> dict[str, object]:
+    # Who failed on a hand-over is chosen for it once more. If that fails too, the hand-over must not hold the session.
+    agent = event.actions.selection.agent if event.actions.selection else ""
+    mark = head.authors.get(agent, AuthorMark())
+    if not mark.failed > mark.handed > mark.spoke:
+        return {}
+    return {"authors": head.authors | {agent: mark.model_copy(update={"handed": 0})}}
 
 
 def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
@@ -200,12 +213,22 @@ def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
             changed["last_reply"] = event.text[:LAST_REPLY_CHARACTERS]
     elif event.error:
         authors[event.author] = mark.model_copy(update={"failed": sequence})
-    elif event.actions.blocked_by or (event.actions.end and mark.spoke < _began(head, event)):
+    elif event.actions.blocked_by:
         authors[event.author] = mark.model_copy(update={"skipped": sequence})
+    elif event.actions.end and max(mark.spoke, mark.failed) < _began(head, event):
+        outcome = _silent_end(event.actions.end)
+        authors[event.author] = mark.model_copy(update={outcome: sequence} if outcome else {})
     target = event.actions.transfer_to
     if target is not None:
         authors[target] = authors.get(target, AuthorMark()).model_copy(update={"handed": sequence})
     return changed
+
+
+def _silent_end(end: End) -> str | None:
+    """Which mark an end leaves whose author has not spoken; None when it was not the author's doing."""
+    if end.reason == "completed":
+        return "skipped"
+    return None if end.reason in {"cancelled", "clarify"} else "failed"
 
 
 def _began(head: Head, event: Event) -> int:
@@ -237,7 +260,8 @@ def _fold_invocations(invocations: Mapping[str, OpenInvocation], event: Event, s
     if actions.transfer_to and not event.is_private:
         changed = {"agent": actions.transfer_to, "turn": open_.turn + 1}
     if actions.awaits:
-        changed |= {"state": "waiting", "waits": (*open_.waits, (event.author, actions.awaits))}
+        others_waits = tuple(wait for wait in open_.waits if wait[1].id != actions.awaits.id)
+        changed |= {"state": "waiting", "waits": (*others_waits, (event.author, actions.awaits))}
     if event.author == USER:
         results = event.content.tool_results if event.content else ()
         answered = {actions.answers} | {result.call_id for result in results}

@@ -1,11 +1,20 @@
 """The agents of an app as one validated, immutable tree."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import DuplicateAgent, TreeCycle, TreeError
+
+
+_NAMES_SHOWN = 20
+
+
+def _listed(names: Iterable[str], between: str = ", ") -> str:
+    every = list(names)
+    more = f"{between}… ({len(every)} in all)" if len(every) > _NAMES_SHOWN else ""
+    return between.join(every[:_NAMES_SHOWN]) + more
 
 
 class AgentTree:
@@ -39,25 +48,26 @@ class AgentTree:
             if card.parent not in self._cards:
                 raise TreeError(
                     f"Agent {card.name!r} names the parent {card.parent!r}, which does not exist.",
-                    fix=f"Known agents: {', '.join(self._cards)}.",
+                    fix=f"Known agents: {_listed(self._cards)}.",
                 )
             self._children[card.parent].append(card.name)
         self._refuse_cycles()
         if len(roots) != 1:
-            found = f"several: {', '.join(roots)}" if roots else "none"
+            found = f"several: {_listed(roots)}" if roots else "none"
             raise TreeError(f"A tree has exactly one root agent; found {found}.", fix="Give all but one a parent.")
         return roots[0]
 
     def _refuse_cycles(self) -> None:
         settled: set[str] = set()
         for name in self._cards:
-            path: list[str] = []
+            path: dict[str, None] = {}
             at: str | None = name
             while at is not None and at not in settled:
                 if at in path:
-                    circle = " → ".join([*path[path.index(at) :], at])
+                    links = [*path]
+                    circle = _listed([*links[links.index(at) :], at], " → ")
                     raise TreeCycle(f"Agents are below themselves: {circle}.", fix="Change one of their parents.")
-                path.append(at)
+                path[at] = None
                 at = self._cards[at].parent
             settled.update(path)
 
@@ -84,6 +94,13 @@ class AgentTree:
         while (parent := self._cards[links[-1]].parent) is not None:
             links.append(parent)
         return tuple(links)
+
+    def reachable(self, name: str, roles: Collection[str]) -> bool:
+        """Whether a caller with these roles may reach that agent: it and all above it are enabled and open to one of them."""
+        return all(
+            card.enabled and (not card.roles or any(role in card.roles for role in roles))
+            for card in map(self._cards.__getitem__, self.chain(name))
+        )
 
     @cached_property
     def version(self) -> str:

@@ -1,0 +1,119 @@
+"""Measuring: CPU and wall time of small works, in turns with each other, and a table with a bound for each figure."""
+
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+Work = Callable[[], Awaitable[int]]
+"""Does some units of work (turns, say) and returns how many."""
+
+Step = Callable[[str], None]
+"""Says that a step is done, and what comes next."""
+
+
+class Cost(NamedTuple):
+    """Of one unit of work, in milliseconds. CPU is that of the whole process, all threads."""
+
+    wall: float
+    cpu: float
+
+
+class Figure(NamedTuple):
+    """A row of the report. `bound` and `kept` are empty and None where nothing is promised."""
+
+    name: str
+    value: str
+    floor: str = ""
+    bound: str = ""
+    kept: bool | None = None
+
+
+async def cost_of(work: Work) -> Cost:
+    """The cost of one unit, as the mean over one call of `work`."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    units = await work()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return Cost(1_000 * wall / units, 1_000 * cpu / units)
+
+
+async def in_turns(works: Mapping[str, Work], rounds: int, step: Step) -> dict[str, Cost]:
+    """Each work's median cost over the rounds.
+
+    Every round runs each work once, and every other round backwards, so that what slows the machine down for a while
+    slows all of them. One round before the first is not counted.
+    """
+    costs: dict[str, list[Cost]] = {name: [] for name in works}
+    for number in range(rounds + 1):
+        for name in list(works) if number % 2 else reversed(list(works)):
+            cost = await cost_of(works[name])
+            if number:
+                costs[name].append(cost)
+            step(name)
+    return {name: median(of) for name, of in costs.items()}
+
+
+def median(costs: list[Cost]) -> Cost:
+    return Cost(statistics.median(c.wall for c in costs), statistics.median(c.cpu for c in costs))
+
+
+@contextmanager
+def progress(what: str, steps: int) -> Iterator[Step]:
+    """A bar on a terminal; elsewhere one line, so that a log stays readable."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        print(f"{what} …", file=sys.stderr, flush=True)
+        yield lambda _: None
+        return
+    now = TextColumn("{task.fields[now]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), now)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=steps, now="")
+        yield lambda name: bar.update(task, advance=1, now=name)
+
+
+def report(title: str, figures: list[Figure]) -> None:
+    """Prints the figures: a table on a terminal, the same in plain characters elsewhere."""
+    console = Console()
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if console.is_terminal else box.ASCII2)
+    table.add_column("figure")
+    for heading in ("Turnwise", "floor", "bound"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for figure in figures:
+        verdict = {True: "[green]kept[/]", False: "[red]MISSED[/]", None: ""}[figure.kept]
+        table.add_row(figure.name, figure.value, figure.floor, figure.bound, verdict)
+    if console.is_terminal:
+        console.print(table)
+    else:
+        Console(width=120).print(table)
+
+
+async def each(count: int, work: Callable[[], Awaitable[object]]) -> int:
+    """A `Work` of `count` units, one after the other."""
+    for _ in range(count):
+        await work()
+    return count
+
+
+def wall_and_cpu(cost: Cost) -> str:
+    return f"{cost.wall:.1f} / {cost.cpu:.2f}"
+
+
+def ratio_at_most(name: str, ratio: float, bound: float, floor: float | None = None) -> Figure:
+    return Figure(name, f"{ratio:.2f}×", f"{floor:.2f}×" if floor else "", f"≤ {bound:g}×", ratio <= bound)
+
+
+def ratio_at_least(name: str, ratio: float, bound: float) -> Figure:
+    return Figure(name, f"{ratio:.2f}×", "", f"≥ {bound:g}×", ratio >= bound)
+
+
+def exactly(name: str, count: int, wanted: int) -> Figure:
+    return Figure(name, f"{count:,}", "", f"{wanted:,}", count == wanted)

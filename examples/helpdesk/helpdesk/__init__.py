@@ -1,0 +1,1 @@
+"""A retail help desk: agents that work on a small shop database."""

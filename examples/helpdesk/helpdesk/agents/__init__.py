@@ -1,0 +1,1 @@
+"""The help desk's agents, one file for each area."""

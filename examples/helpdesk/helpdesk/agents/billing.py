@@ -1,0 +1,117 @@
+"""Refunds, invoices, and what was charged."""
+
+import re
+
+from helpdesk import reading
+from helpdesk.agents.gift_cards import gift_cards
+from helpdesk.asking import GivenUp
+from helpdesk.meant import known, order_meant
+from helpdesk.patterns import plain
+from helpdesk.shop import accounts
+from helpdesk.shop import billing as shop
+from helpdesk.shop import orders as order_desk
+from helpdesk.shop.billing import Refund
+from helpdesk.shop.orders import Order
+from helpdesk.wording import listed, money, on
+from turnwise import AgentContext, agent
+
+_INVOICE = re.compile(r"(?i)\b(?:invoice|receipt|bill)s?\b")
+_CHARGE = re.compile(r"(?i)\b(?:charged?|billed|twice|double|paid|pay(?:ment)?|cost)\b")
+_ABOUT = re.compile(
+    r"(?i)\b(?:refund\w*|money|back|account|card|long|when|where|which|how|it|arrive|cancel\w*|return\w*|order|that|paypal)\b"
+)
+
+
+@agent(
+    description="Knows where a refund is, writes invoices, looks into what was charged.",
+    patterns=[
+        *plain(
+            r"\b(?:where(?:'s| is)|when (?:will|do|does|can)|status of|what about|waiting for|not (?:got|received)|how long)\b"
+            r".*\b(?:refund|money back)\b",
+            r"\brefund status\b|\b(?:was|am|been|get|got|be) (?:i )?refunded\b",
+            r"\binvoices?\b",
+            r"\b(?:send|need|want|have|get|email|print|copy of)\b.*\b(?:a|the|my) (?:receipt|bill)\b",
+            r"\b(?:charged|billed|paid)(?: me)?(?: for it)? (?:twice|double|two times|again)\b|\bdouble charge\b",
+            r"\b(?:why|what|how much) (?:was|were|did|have|am) (?:i|you)\b.*\b(?:charged?|billed|paid|pay)\b",
+        )
+    ],
+    examples=[
+        "Where is my refund?",
+        "I need an invoice for order A-10398.",
+        "You charged me twice.",
+        "When do I get my money back?",
+    ],
+    tags=["money"],
+    children=[gift_cards],
+)
+async def billing(message: str, context: AgentContext) -> str | None:
+    if reading.gift_card(message):
+        await context.transfer("gift_cards")
+        return None
+    wants_invoice, wants_charge = _INVOICE.search(message), _CHARGE.search(message)
+    if not (wants_invoice or wants_charge or _ABOUT.search(message) or reading.order_number(message)):
+        await context.transfer("supervisor")
+        return None
+    try:
+        order = await order_meant(message, context, "Which order is it about? Its number, or your e-mail address.")
+    except GivenUp as last_word:
+        return str(last_word)
+    if wants_invoice:
+        return await _invoice(order, context)
+    if wants_charge:
+        return _charge(order)
+    return await _refund(order, context)
+
+
+async def _refund(order: Order, context: AgentContext) -> str:
+    refunds = shop.refunds(order.id)
+    if refunds:
+        return "\n".join(_refund_line(refund) for refund in refunds)
+    announced = order_desk.returns_of(order.id)
+    if announced:
+        return (
+            f"Return {announced[-1].id} of order {order.id} is announced. The money goes to {order.payment} within five days "
+            "after the parcel is back with us."
+        )
+    email = (await known(context)).email
+    others = [refund for refund in shop.refunds_of(email) if refund.order_id != order.id] if email == order.email else []
+    if others:
+        return f"There is no refund for order {order.id}. " + _refund_line(others[-1])
+    advice = "cancel it" if order.status == "processing" else f"say `return {order.id}`"
+    return f"There is no refund for order {order.id}: it is {order.status}. If you want your money back, {advice}."
+
+
+def _refund_line(refund: Refund) -> str:
+    what = f"The refund for order {refund.order_id}, {money(refund.cents)},"
+    if refund.status == "paid":
+        return f"{what} was paid to {refund.method} {on(refund.expected_on)}."
+    return f"{what} was asked for {on(refund.requested_on)}. It should be on {refund.method} {on(refund.expected_on)}."
+
+
+def _charge(order: Order) -> str:
+    twins = shop.same_purchases(order.id)
+    if twins:
+        return (
+            f"I see it: order {order.id} and {listed(twins)} have the same items on the same day, {money(order.total)} each. "
+            f"If that was a mistake, say `cancel order {twins[-1]}`."
+        )
+    if order.status in {"processing", "cancelled"}:
+        later = f" We charge {money(order.total)} to {order.payment} when it ships." if order.status == "processing" else ""
+        return f"Order {order.id} is {order.status}: nothing was charged.{later}"
+    return f"Order {order.id} was charged once, {money(order.total)} to {order.payment}."
+
+
+async def _invoice(order: Order, context: AgentContext) -> str:
+    if order.status in {"processing", "cancelled"}:
+        return f"Order {order.id} is {order.status}. There is an invoice once it has shipped."
+    name = f"invoice-{order.id}.txt"
+    await context.artifacts.save(name, _invoice_text(order).encode(), mime_type="text/plain")
+    return f"Here is the invoice for order {order.id} over {money(order.total)}: I saved it to your files as {name}."
+
+
+def _invoice_text(order: Order) -> str:
+    buyer = accounts.account(order.email)
+    address = [buyer.name, buyer.street, f"{buyer.town}, {buyer.state} {buyer.zip}"] if buyer else []
+    rows = [f"{item.quantity:>3} × {item.name:<36} {money(item.quantity * item.cents):>12}" for item in order.items]
+    head = [f"Invoice for order {order.id}", f"Date: {order.shipped_on or order.placed_on}", "", *address, order.email, ""]
+    return "\n".join([*head, *rows, f"{'Total':<42} {money(order.total):>12}", "", f"Paid by {order.payment}", ""])

@@ -1,0 +1,70 @@
+"""Greetings, thanks, frequent questions, and what this desk can do."""
+
+import re
+
+from helpdesk import clock, reading
+from helpdesk.patterns import likely, plain
+from helpdesk.shop import catalogue
+from turnwise import agent
+
+_HELLO = r"(?:hi|hello|hey|howdy|good (?:morning|afternoon|evening|day))"
+_FAREWELL = r"(?:bye|goodbye|bye bye|see you|that'?s all|have a (?:nice|good|great) (?:day|one|evening))"
+_GREETING = re.compile(rf"(?i)^\W*{_HELLO}\b")
+_THANKS = re.compile(r"(?i)\b(?:thanks?|thank you|thx|cheers|great|perfect|awesome|wonderful)\b")
+_BYE = re.compile(rf"(?i)\b{_FAREWELL}\b")
+_SMALL_TALK = re.compile(r"thanks|thank|thx|hello|hi|hey|help|very|lot|good|great|nice|day|take")
+_WHO = re.compile(r"(?i)\b(?:who|what) are you\b|\bare you (?:a )?(?:bot|robot|human|real)\b|\byour name\b")
+_ABILITIES = (
+    "I can track and cancel orders, take returns, open warranty claims, find refunds and write invoices, reset your password, "
+    "change your address, search our products, and find a store. Ask for a person whenever you want one."
+)
+
+
+@agent(
+    description="Greets, answers frequent questions about shipping, payment and policies, and says what the desk can do.",
+    patterns=[
+        *plain(
+            r"\b(?:who|what) are you\b|\bare you (?:a )?(?:bot|robot|human|real person)\b",
+            r"\bwhat can you do\b|\bhow can you help\b",
+            r"\b(?:shipping|delivery) (?:costs?|fees?|prices?|times?|options?)\b",
+            r"\bhow (?:much|long) (?:is|does|are) (?:the )?(?:shipping|delivery)\b",
+            r"\b(?:do you|can you) (?:ship|deliver) (?:to|abroad|internationally)\b|\bship abroad\b",
+            r"\b(?:returns?|privacy) policy\b|\bpayment methods?\b|\bprice match\b|\bgift wrap",
+            r"\b(?:student|teacher) discount\b|\bnewsletter\b|\bare you hiring\b|\bjobs? (?:at|with|in)\b",
+            r"\bdo you (?:take|accept) (?:paypal|visa|mastercard|amex|credit cards?|cash)\b",
+        ),
+        # Greetings, thanks and farewells only when they are all of the message.
+        *likely(
+            rf"^\W*{_HELLO}(?:\W+(?:there|all|everyone|again|folks))?\W*$",
+            r"^\W*(?:(?:ok|okay|great|perfect|wonderful|super)\W+)?(?:thanks?|thank you|thx|cheers)"
+            r"(?:\W+(?:you|a lot|so much|very much|again|for (?:your|the) help))*\W*$",
+            rf"^\W*(?:ok\W+)?{_FAREWELL}(?:\W+(?:then|now))?\W*$",
+        ),
+    ],
+    examples=["Hello!", "Thank you very much.", "How much is shipping?", "What is your return policy?", "What can you do?"],
+    tags=["general"],
+    # It only fills a pause: after "thanks" the next follow-up belongs to whoever was busy before.
+    resume="never",
+)
+def general(message: str) -> str:
+    if _WHO.search(message):
+        return f"I am the help desk's assistant, a program. {_ABILITIES}"
+    answer = catalogue.frequent_answer(_content_words(message))
+    if answer:
+        return answer
+    if _THANKS.search(message):
+        return "You are welcome. Is there anything else?"
+    if _BYE.search(message):
+        return "Goodbye, and thank you for coming by."
+    if _GREETING.search(message):
+        return f"{_daytime()}! How can I help? {_ABILITIES}"
+    return f"I am not sure what you mean. {_ABILITIES}"
+
+
+def _content_words(message: str) -> list[str]:
+    return [word for word in reading.words(message) if not _SMALL_TALK.fullmatch(word)]
+
+
+def _daytime() -> str:
+    hour = clock.now().hour
+    return "Good morning" if hour < 12 else "Good afternoon" if hour < 18 else "Good evening"

@@ -1,0 +1,83 @@
+"""Questions about products: a search over the catalogue, and details of what it found."""
+
+import re
+
+from helpdesk import reading
+from helpdesk.patterns import likely, plain
+from helpdesk.shop import catalogue
+from helpdesk.shop.catalogue import Product
+from helpdesk.wording import money, numbered
+from turnwise import AgentContext, agent
+
+KINDS = (
+    r"(?:kettle|toaster|blender|coffee maker|(?:espresso|coffee) machine|(?:frying |sauce)?pan|knife|knives|lamp|light|blanket"
+    r"|pillow|fan|heater|vacuum(?: cleaner)?|iron|headphone|earbud|speaker|tablet|e-?reader|charger|power bank|cable|keyboard"
+    r"|mouse|backpack|tent|sleeping bag|bottle|(?:head )?torch|headlamp|product)(?:es|s)?"
+)
+_CHEAPER = re.compile(r"(?i)\b(?:cheaper|less expensive|lower price|too (?:expensive|much))\b")
+_DETAILS = re.compile(
+    r"(?i)\b(?:tell me more|more about|details?|it|(?:that|this) one|first|second|third|last|describe|how much|price|cost)\b"
+)
+
+
+@agent(
+    description="Searches the catalogue and answers questions about products, prices and warranties.",
+    patterns=[
+        *plain(
+            r"\b(?:looking for|i(?:'d like| want| need)(?: to buy)? (?:an?|some|new|the)|recommend|search for|(?:show|find) me"
+            rf"|do you (?:have|sell|carry))\b[^.?!]*\b{KINDS}\b",
+            rf"\b(?:how much (?:is|are|does|do)|price of)\b[^.?!]*\b{KINDS}\b",
+            rf"\b(?:which|what|best|cheapest|any) (?:\w+ )?{KINDS}\b",
+        ),
+        *likely(r"\b(?:looking for|do you sell|want to buy|search for|recommend)\b"),
+    ],
+    examples=[
+        "I'm looking for a desk lamp under $50.",
+        "Do you sell wireless headphones?",
+        "How much is the Vortex blender?",
+        "Which kettle do you recommend?",
+    ],
+    tags=["shopping"],
+)
+async def products(message: str, context: AgentContext) -> str | None:
+    shown: list[str] = context.state.get("last_products", [])
+    limit, words = reading.price_limit(message), reading.words(message)
+    before: list[str] = context.state.get("last_search", [])
+    if _CHEAPER.search(message) and shown:
+        limit = limit or _cheapest(shown) - 1
+        words = before
+    elif limit is not None and not catalogue.search(words) and before:
+        words = before
+    found = catalogue.search(words, at_most=limit)
+    if shown and not found and limit is None and _DETAILS.search(message):
+        return _details(message, shown)
+    if not found and not shown and not words:
+        return "What are you looking for? A kind of thing is enough, and a highest price if you like."
+    if not found and limit is None and not re.search(r"\b(?:you|for|any|have|sell|buy|a|an)\b", message, re.IGNORECASE):
+        await context.transfer("shopping")
+        return None
+    if not found:
+        below = f" for at most {money(limit)}" if limit else ""
+        return f"I find nothing like that{below}. Our catalogue has things for kitchen, home, electronics and outdoor."
+    context.state["last_products"] = [product.id for product in found]
+    context.state["last_search"] = [*words]
+    async with context.stream() as out:
+        await out.write("This fits best:\n" if len(found) == 1 else f"These {len(found)} fit best:\n")
+        await out.write(numbered([_line(product) for product in found]))
+    return None
+
+
+def _line(product: Product) -> str:
+    return f"{product.name}, {money(product.cents)}, rated {product.rating}: {product.description}"
+
+
+def _details(message: str, shown: list[str]) -> str:
+    known = [product for product in map(catalogue.product, shown) if product]
+    place = reading.choice(message, [product.name for product in known]) or 0
+    product = known[place]
+    warranty = f"{product.warranty_months} months of warranty" if product.warranty_months else "no warranty"
+    return f"{_line(product)} It comes with {warranty}."
+
+
+def _cheapest(shown: list[str]) -> int:
+    return min(product.cents for product in map(catalogue.product, shown) if product)

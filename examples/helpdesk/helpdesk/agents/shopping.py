@@ -1,0 +1,98 @@
+"""Finding out where a product can be had, and ideas for gifts."""
+
+import re
+
+from helpdesk import reading
+from helpdesk.agents.products import products
+from helpdesk.agents.stores import stores
+from helpdesk.asking import GivenUp, Unusable, ask_for
+from helpdesk.patterns import plain
+from helpdesk.shop import catalogue
+from helpdesk.shop import stores as store_desk
+from helpdesk.shop.catalogue import Product
+from helpdesk.shop.stores import Store
+from helpdesk.wording import listed, money, numbered
+from turnwise import AgentContext, Content, agent
+
+_STORE = r"(?:stores?|shops?|branch(?:es)?)"
+_GIFT = re.compile(r"(?i)\b(?:gifts?|presents?)\b")
+_STOCK = re.compile(r"(?i)\b(?:in stock|available|availability|has|have|get|buy|left|pick)\b")
+_HIGHEST = 10_000
+
+
+@agent(
+    description="Tells which stores have a product in stock, and has ideas for gifts.",
+    patterns=plain(
+        r"\bin stock\b|\bstock (?:in|at|of)\b|\bavailab(?:le|ility)\b",
+        rf"\b(?:which|what|any) (?:of your )?{_STORE}\b[^.?!]*\b(?:has|have|sells?|carr(?:y|ies))\b",
+        r"\bwhere can i (?:buy|get|find|pick up)\b",
+        r"\b(?:gift|present) (?:ideas?|for)\b|\b(?:a|some) (?:gift|present)s?\W*$|\b(?:birthday|christmas) (?:gift|present)",
+    ),
+    examples=[
+        "Is the Luma desk lamp in stock in Boston?",
+        "Which store has the Vortex blender?",
+        "I need a gift idea under $30.",
+    ],
+    tags=["shopping"],
+    children=[products, stores],
+)
+async def shopping(message: str, context: AgentContext) -> str | None:
+    if _GIFT.search(message):
+        limit = reading.price_limit(message) or _HIGHEST
+        ideas = catalogue.best_rated(at_most=limit)
+        context.state["last_products"] = [product.id for product in ideas]
+        lines = numbered([f"{product.name}, {money(product.cents)}, rated {product.rating}" for product in ideas])
+        return f"Our buyers like these best up to {money(limit)}:\n{lines}" if ideas else f"We have nothing for {money(limit)}."
+    if reading.zip_code(message) and not reading.words(message):
+        await context.transfer("stores")
+        return None
+    product = await _product_meant(message, context)
+    if product is None and not _STOCK.search(message):
+        await context.transfer("supervisor")
+        return None
+    if product is None:
+        return "Which product is it? Its name, or the kind of thing, is enough."
+    context.state["last_products"] = [product.id]
+    try:
+        near = _stores_near(message) or await ask_for(
+            context, f"In which town, or near which zip code, do you want the {product.name}?", _read_stores
+        )
+    except GivenUp as last_word:
+        return str(last_word)
+    return _stock(product, near)
+
+
+async def _product_meant(message: str, context: AgentContext) -> Product | None:
+    """The one in the message; else the one shown last. A step, as the state changes before the agent asks."""
+    towns = [word.lower() for town in store_desk.towns() for word in town.split()]
+    found = catalogue.search([word for word in reading.words(message) if word not in towns], count=1)
+    if found:
+        return found[0]
+    shown = await context.step("shown", lambda: context.state.get("last_products", [])[:1])
+    return catalogue.product(str(shown[0])) if isinstance(shown, list) and shown else None
+
+
+def _stores_near(text: str) -> list[Store]:
+    zip_code = reading.zip_code(text)
+    if zip_code:
+        return store_desk.near_zip(zip_code)
+    town = reading.town(text, store_desk.towns())
+    return store_desk.in_town(town) if town else []
+
+
+def _read_stores(reply: Content) -> list[Store]:
+    near = _stores_near(reply.text)
+    if not near:
+        raise Unusable(f"There is no store there. We have stores in {listed(store_desk.towns())}. Which town?")
+    return near
+
+
+def _stock(product: Product, near: list[Store]) -> str:
+    stock = catalogue.stock(product.id, near)
+    have = [f"{store.name} ({store.town}, {store.state}) has {pieces}" for store, pieces in stock if pieces]
+    if have:
+        return f"The {product.name} is in stock: {listed(have)}."
+    everywhere = [store.name for store, pieces in catalogue.stock(product.id, store_desk.all_stores()) if pieces]
+    others = f" It is in stock in {listed(everywhere[:3])}." if everywhere else ""
+    nowhere = listed([store.name for store in near], "or")
+    return f"The {product.name} is not in stock in {nowhere}.{others} You can always order it online."

@@ -1,0 +1,82 @@
+"""Where the stores are, and when they are open."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import date
+
+from helpdesk import clock, reading
+from helpdesk.patterns import plain
+from helpdesk.shop import stores as shop
+from helpdesk.shop.stores import Store
+from helpdesk.wording import hour, listed, on
+from turnwise import AgentContext, agent
+
+_STORE = r"(?:stores?|shops?|branch(?:es)?|locations?)"
+_ABOUT = re.compile(
+    rf"(?i)\b(?:{_STORE}|open\w*|clos\w+|hours?|times?|where|near\w*|address|phone|call|there|when|late|early|other|another|in"
+    r"|today|tonight|tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)days?)\b"
+)
+
+
+@agent(
+    description="Finds stores by town or zip code and tells when they are open.",
+    patterns=plain(
+        rf"\b(?:nearest|closest|nearby|local) {_STORE}\b|\b{_STORE} (?:near|close to|around) ",
+        rf"\b(?:where|(?:is|are) there|do you have|find|list|any)\b[^.?!]* (?:an?|your|the|any|some|all)(?: \w+)? {_STORE}\b",
+        rf"\bwhere are (?:your|the) {_STORE}\b|\b{_STORE} (?:finder|locator|list)\b|^\W*{_STORE} in \w+",
+        r"\b(?:opening|business|store|shop) (?:hours|times?)\b",
+        r"\b(?:when|what time|how late|until when|how long) (?:do|does|are|is|will) (?:you|your|the|it|that|this)\b[^.?!]*"
+        r"\b(?:open|close[sd]?)\b",
+        rf"\b(?:are|is) (?:your|the|any)\b[^.?!]*\b{_STORE}\b[^.?!]*\b(?:open|closed)\b|\bare you (?:still )?(?:open|closed)\b",
+    ),
+    examples=[
+        "Do you have a store in Portland?",
+        "Where is the nearest shop to 02116?",
+        "What are your opening hours?",
+        "Are you open on Sunday?",
+    ],
+    tags=["shopping"],
+)
+async def stores(message: str, context: AgentContext) -> AsyncIterator[str]:
+    found = _stores_meant(message, context)
+    if found is None and not _ABOUT.search(message):
+        await context.transfer("shopping")
+        return
+    if found is None:
+        yield f"In which town, or near which zip code? We have stores in {listed(shop.towns())}."
+        return
+    if not found:
+        yield f"There is no store in that region. We have stores in {listed(shop.towns())}."
+        return
+    context.state["last_stores"] = [store.id for store in found]
+    yield "\n".join(_line(store, message) for store in found)
+
+
+def _stores_meant(message: str, context: AgentContext) -> list[Store] | None:
+    """By zip code, else by town, else those spoken of last. Empty: none is near. None: nothing was said."""
+    zip_code = reading.zip_code(message)
+    if zip_code:
+        return shop.near_zip(zip_code)
+    town = reading.town(message, shop.towns())
+    if town:
+        found = shop.in_town(town)
+        state = {store.state for store in found if re.search(rf"\b{store.state}\b", message)}
+        return [store for store in found if not state or store.state in state]
+    if not _ABOUT.search(message):
+        return None
+    before = [shop.store(store_id) for store_id in context.state.get("last_stores", [])]
+    return [store for store in before if store] or None
+
+
+def _line(store: Store, message: str) -> str:
+    now = clock.now()
+    day = reading.day(message, now.date())
+    where = f"{store.name}, {store.street}, {store.town}, {store.state} {store.zip}, {store.phone}"
+    if day is not None and day != now.date():
+        return f"{store.name}, {store.town}: {_hours(store, day)}."
+    return f"{where}: {'open now' if store.is_open(now) else 'closed now'}; {_hours(store, now.date())}."
+
+
+def _hours(store: Store, day: date) -> str:
+    span = store.open_on(day)
+    return f"{on(day)} {hour(span[0])} to {hour(span[1])}" if span else f"closed {on(day)}"

@@ -1,0 +1,76 @@
+"""The root: passes on what nobody claimed, and puts those who want a person into the queue."""
+
+import re
+
+from helpdesk import reading
+from helpdesk.agents.account import account
+from helpdesk.agents.billing import billing
+from helpdesk.agents.general import general
+from helpdesk.agents.orders import orders
+from helpdesk.agents.shopping import shopping
+from helpdesk.asking import GivenUp
+from helpdesk.meant import email_meant
+from helpdesk.patterns import plain
+from helpdesk.shop import accounts
+from turnwise import AgentContext, agent
+
+_SOMEONE = r"(?:person|human|someone|somebody|agent|representative|employee|manager|supervisor|colleague|real person)"
+_PERSON = re.compile(rf"(?i)\b{_SOMEONE}\b|\bcomplain(?:t|ts|ing)?\b|\bcall me\b")
+_WHEN = re.compile(r"(?i)\b(?:when|how long|how soon|queue|wait(?:ing)?|my case)\b")
+_MINUTES_A_CASE = 10
+
+
+@agent(
+    description="Puts people who want a person into the queue, and passes on what nobody else claimed.",
+    patterns=plain(
+        r"\b(?:talk|speak|chat|connect me|transfer me|put me through|get me|give me|need|want|ask for)\b[^.?!]* "
+        rf"(?:an?|the|your|some)? ?(?:real |live |actual )?{_SOMEONE}\b",
+        r"\b(?:make|file|have|open) (?:a|an) (?:complaint|case)\b|\bi want to complain\b|\b(?:please )?call me\b",
+        r"^\W*(?:a )?(?:real |live )?(?:person|human|agent|representative|operator)(?: please)?\W*$",
+        r"\bmy case\b",
+    ),
+    examples=["I want to talk to a person.", "Give me your manager.", "I want to make a complaint."],
+    children=[orders, billing, account, shopping, general],
+    # What it did last was passing on: a follow-up belongs to those it passed on to.
+    resume="never",
+)
+async def supervisor(message: str, context: AgentContext) -> str | None:
+    case = context.state.get("case")
+    if case and _WHEN.search(message) and not _PERSON.search(message):
+        return _queue(int(case))
+    if _PERSON.search(message):
+        return await _open_case(message, context)
+    desk = _desk_for(message)
+    if desk in context.transfer_targets:
+        await context.transfer(desk)
+        return None
+    return "I could not find out who can help with that. Say it in other words, or ask for a person."
+
+
+def _desk_for(message: str) -> str:
+    """Whom the clues in the message belong to, when no pattern took it."""
+    if reading.gift_card(message):
+        return "billing"
+    if reading.order_number(message):
+        return "orders"
+    if reading.email(message):
+        return "account"
+    if reading.zip_code(message):
+        return "shopping"
+    return "general"
+
+
+async def _open_case(message: str, context: AgentContext) -> str:
+    try:
+        email = await email_meant(message, context, "I put you into the queue. Under which e-mail address can they reach you?")
+    except GivenUp as last_word:
+        return str(last_word)
+    case = await context.step("open case", lambda: accounts.open_case(email, message))
+    context.state["case"] = case
+    return f"Case {case} is open. {_queue(int(str(case)))} They read what we have said here, and write to {email}."
+
+
+def _queue(case: int) -> str:
+    before = accounts.cases_before(case)
+    waiting = "You are the next" if before == 0 else f"{before} are before you"
+    return f"{waiting}; a person is with you in about {(before + 1) * _MINUTES_A_CASE} minutes."

@@ -1,0 +1,61 @@
+"""Claims for what breaks after the days of return are over."""
+
+import re
+
+from helpdesk import clock
+from helpdesk.asking import GivenUp, Unusable, ask_for
+from helpdesk.meant import item_meant, order_meant
+from helpdesk.patterns import likely, plain
+from helpdesk.shop import orders as shop
+from helpdesk.wording import long_date, on
+from turnwise import AgentContext, Content, agent
+
+
+@agent(
+    description="Checks whether an item is under warranty, and opens a claim for what broke.",
+    patterns=[
+        *plain(r"\bwarrant(?:y|ies)\b|\bguarantee\b"),
+        *likely(r"\b(?:stopped working|broke (?:down )?after|does ?n[o']t work any ?more|needs? (?:a )?repair)\b"),
+    ],
+    examples=["Is my blender still under warranty?", "My heater stopped working.", "I want to claim the warranty."],
+    tags=["orders"],
+)
+async def warranty(message: str, context: AgentContext) -> str:
+    try:
+        return await _warranty(message, context)
+    except GivenUp as last_word:
+        return str(last_word)
+
+
+async def _warranty(message: str, context: AgentContext) -> str:
+    case = context.state.get("warranty_case")
+    if case:  # from the returns desk, which has asked all this
+        order = shop.order(case["order"])
+        assert order is not None
+        item, fault = order.items[case["line"] - 1], str(case["fault"])
+        del context.state["warranty_case"]
+    else:
+        order = await order_meant(message, context, "In which order did you buy it? Its number, or your e-mail address.")
+        item = await item_meant(message, context, order, "Which item is it?")
+        fault = ""
+    until = order.warranty_until(item)
+    if until is None:
+        return f"The {item.name} has no warranty."
+    if until < clock.today():
+        return f"The warranty of the {item.name} ended {on(until)}. A person can look at it all the same: just ask for one."
+    if not fault:
+        covered = f"The {item.name} of order {order.id} is under warranty until {long_date(until)}."
+        fault = await ask_for(context, f"{covered} What is wrong with it? I open a claim; or say never mind.", _read_fault)
+    number = await context.step("claim", lambda: shop.claim_warranty(order.id, item.line, fault))
+    if number is None:
+        return f"There is a claim for the {item.name} already. We write to {order.email} as soon as it is checked."
+    return (
+        f"Claim {number} is open for the {item.name} (warranty until {long_date(until)}). "
+        f"You get a label at {order.email}; we repair or replace it within ten working days."
+    )
+
+
+def _read_fault(reply: Content) -> str:
+    if len(re.findall(r"\w+", reply.text)) < 2:
+        raise Unusable("Please say in a few words what is wrong with it.")
+    return reply.text

@@ -1,0 +1,15 @@
+"""How sure a pattern is that a message belongs to its agent."""
+
+from turnwise import Pattern
+
+PLAIN, LIKELY = 0.95, 0.8
+
+
+def plain(*expressions: str) -> list[Pattern]:
+    """Plainly a new request: it leaves the agent that is busy, even one that waits for a reply."""
+    return [Pattern(regex=expression, confidence=PLAIN) for expression in expressions]
+
+
+def likely(*expressions: str) -> list[Pattern]:
+    """Enough to be chosen, not enough to interrupt an agent that waits for a reply."""
+    return [Pattern(regex=expression, confidence=LIKELY) for expression in expressions]

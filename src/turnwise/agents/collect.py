@@ -1,0 +1,46 @@
+"""From agents that hold their children to one tree of cards, and the agents by name."""
+
+from collections.abc import Iterator, Mapping
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.errors import DuplicateAgent, TreeCycle, TreeError
+from turnwise.facts.tree import AgentTree
+from turnwise.ports.agent import Agent
+
+
+def collect(root: Agent) -> tuple[Mapping[str, Agent], AgentTree]:
+    """The agents by name and their tree, parents before children, with each card's parent set.
+
+    Raises TreeCycle for an agent below itself, DuplicateAgent for one agent in two places or two of one name (behaviours
+    A14, A15), TreeError when the root is no agent.
+    """
+    if not isinstance(getattr(root, "card", None), AgentCard):
+        raise TreeError(
+            f"The root {root!r} is not an agent: it has no card.", fix="Decorate a function with @agent, or pass an Agent."
+        )
+    found: dict[str, Agent] = {}
+    cards: list[AgentCard] = []
+    parents: dict[int, str | None] = {}
+    for agent, parent, chain in _walk(root, None, ()):
+        name = agent.card.name
+        if id(agent) in chain:
+            raise TreeCycle(f"Agent {name!r} is below itself, through {parent!r}.", fix="Take it out of there.")
+        if id(agent) in parents:
+            raise _two_places(name, parents[id(agent)], parent)
+        parents[id(agent)] = parent
+        found.setdefault(name, agent)
+        cards.append(agent.card.model_copy(update={"parent": parent}))
+    return found, AgentTree(cards)
+
+
+def _walk(agent: Agent, parent: str | None, chain: tuple[int, ...]) -> Iterator[tuple[Agent, str | None, tuple[int, ...]]]:
+    yield agent, parent, chain
+    for child in agent.children:
+        yield from _walk(child, agent.card.name, (*chain, id(agent)))
+
+
+def _two_places(name: str, first: str | None, second: str | None) -> DuplicateAgent:
+    where = f"twice below {first!r}" if first == second else f"below {first!r} and below {second!r}"
+    return DuplicateAgent(
+        f"Agent {name!r} stands {where}.", fix="An agent has one parent: make a second agent with a name of its own."
+    )

@@ -1,0 +1,170 @@
+"""Plain functions as agents: sync or async, returning or yielding."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Literal, overload
+
+from pydantic import ValidationError
+
+from turnwise.facts.cards import AgentCard, Pattern
+from turnwise.facts.content import Content, DataPart
+from turnwise.facts.errors import AgentDefinitionError, AgentFailed
+from turnwise.facts.events import End, Event
+from turnwise.ports.agent import Agent
+from turnwise.ports.context import AgentContext
+
+Style = Literal["returns", "awaits", "yields", "awaits and yields"]
+
+_COMPLETED = End()
+_EXHAUSTED = object()
+
+
+class FunctionAgent:
+    """A function that takes turns.
+
+    Its parameters are filled by name: `message` (the text; the whole Content if annotated so) and `context`. What it
+    returns or yields is said: a str, a Content, an Event, a dict or list as data, or None for nothing.
+    """
+
+    def __init__(self, function: Callable[..., Any], card: AgentCard, children: Sequence[Agent] = ()) -> None:
+        self.card = card
+        self.children = tuple(children)
+        self._function = function
+        self._style = _style(function)
+        self._wants = _parameters(function, card.name)
+
+    def __repr__(self) -> str:
+        return f"FunctionAgent({self.card.name!r})"
+
+    async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        arguments = {name: _argument(kind, context) for name, kind in self._wants.items()}
+        if self._style == "awaits and yields":
+            async for value in self._function(**arguments):
+                if (event := _event(value, context)) is not None:
+                    yield event
+        elif self._style == "yields":
+            produced = iter(self._function(**arguments))
+            while (value := await asyncio.to_thread(next, produced, _EXHAUSTED)) is not _EXHAUSTED:
+                if (event := _event(value, context)) is not None:
+                    yield event
+        else:
+            if self._style == "awaits":
+                value = await self._function(**arguments)
+            else:
+                value = await asyncio.to_thread(self._function, **arguments)
+            if (event := _event(value, context)) is not None:
+                # A returned value is the last word, which lets the runner store it and the end in one commit.
+                yield event.model_copy(update={"actions": event.actions.model_copy(update={"end": _COMPLETED})})
+
+
+@overload
+def agent(function: Callable[..., Any], /) -> FunctionAgent: ...
+@overload
+def agent(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    patterns: Sequence[str | Pattern | Mapping[str, Any]] = (),
+    children: Sequence[Agent] = (),
+    **card: Any,
+) -> Callable[[Callable[..., Any]], FunctionAgent]: ...
+def agent(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    patterns: Sequence[str | Pattern | Mapping[str, Any]] = (),
+    children: Sequence[Agent] = (),
+    **card: Any,
+) -> FunctionAgent | Callable[[Callable[..., Any]], FunctionAgent]:
+    """Makes a function an agent, with or without arguments: `@agent` or `@agent(patterns=[…])`.
+
+    name: the function's by default. description: its docstring's first line by default. patterns: expressions, or Pattern
+    values with a confidence. card: any other field of AgentCard. Raises AgentDefinitionError, naming the field.
+    """
+
+    def wrap(function: Callable[..., Any]) -> FunctionAgent:
+        fields: dict[str, Any] = {
+            "name": name or function.__name__,
+            "description": _first_line(function) if description is None else description,
+            "patterns": [_pattern(pattern) for pattern in patterns],
+            **card,
+        }
+        return FunctionAgent(function, make_card(fields), children)
+
+    return wrap if function is None else wrap(function)
+
+
+def make_card(fields: Mapping[str, Any]) -> AgentCard:
+    """A card from plain values, lists for tuples; AgentDefinitionError names the agent, the field and what is wrong."""
+    try:
+        return AgentCard.model_validate(dict(fields), strict=False, extra="forbid")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise AgentDefinitionError(
+            f"Agent {fields.get('name')!r}: {place}: {first['msg']}.", fix=f"Fields: {', '.join(AgentCard.model_fields)}."
+        ) from None
+
+
+def _pattern(pattern: str | Pattern | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(pattern, str):
+        return {"regex": pattern}
+    return pattern.model_dump() if isinstance(pattern, Pattern) else dict(pattern)
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def _style(function: Callable[..., Any]) -> Style:
+    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    if inspect.isasyncgenfunction(called):
+        return "awaits and yields"
+    if inspect.iscoroutinefunction(called):
+        return "awaits"
+    return "yields" if inspect.isgeneratorfunction(called) else "returns"
+
+
+def _parameters(function: Callable[..., Any], name: str) -> dict[str, Literal["text", "content", "context"]]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise AgentDefinitionError(f"Agent {name!r}: {function!r} is not a function that can be called: {error}.") from None
+    wants: dict[str, Literal["text", "content", "context"]] = {}
+    for parameter in parameters:
+        if parameter.name == "context":
+            wants["context"] = "context"
+        elif parameter.name == "message":
+            wants["message"] = "content" if parameter.annotation in (Content, "Content") else "text"
+        elif parameter.default is parameter.empty and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise AgentDefinitionError(
+                f"Agent {name!r}: its function wants {parameter.name!r}, which nothing fills.",
+                fix="Parameters are `message`, `context`, or have a default.",
+            )
+        if parameter.name in wants and parameter.kind is parameter.POSITIONAL_ONLY:
+            raise AgentDefinitionError(f"Agent {name!r}: {parameter.name!r} is positional only.", fix="Remove the slash.")
+    return wants
+
+
+def _argument(kind: str, context: AgentContext) -> Any:
+    if kind == "context":
+        return context
+    return context.message if kind == "content" else context.message.text
+
+
+def _event(value: Any, context: AgentContext) -> Event | None:
+    if value is None:
+        return None
+    if isinstance(value, Event):
+        return value
+    if isinstance(value, str | Content):
+        return context.event(value)
+    if isinstance(value, dict | list):
+        return context.event(Content(parts=(DataPart(data=value),)))
+    raise AgentFailed(
+        f"Agent {context.card.name!r} gave a {type(value).__name__}, which cannot be said.",
+        fix="Return or yield a str, Content, Event, dict, list or None.",
+    )

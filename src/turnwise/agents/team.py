@@ -1,0 +1,61 @@
+"""A team: its members speak in turn until an answer ends the task (behaviour B7)."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Literal
+
+from turnwise.agents.function import make_card
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.errors import AgentDefinitionError, LimitReached
+from turnwise.facts.events import Event
+from turnwise.ports.agent import Agent
+from turnwise.ports.context import AgentContext
+from turnwise.ports.selector import Selector
+
+
+class Team:
+    """Members who share one task; a selector says who is first, and after every answer who is next.
+
+    lead: the first to work, and the fallback whenever the selector names nobody (B1); the first member by default. ends:
+    `untagged`, an answer that hands on to nobody is for the user and ends the task; `escalated`, it goes on until a member
+    escalates. In both, a member that transfers, or limits.turns, ends it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Sequence[Agent],
+        *,
+        selector: Selector,
+        lead: str | None = None,
+        ends: Literal["untagged", "escalated"] = "untagged",
+        **card: Any,
+    ) -> None:
+        self.card: AgentCard = make_card({"name": name, "kind": "team", **card})
+        self.children = tuple(members)
+        self._names = tuple(member.card.name for member in members)
+        if not self._names:
+            raise AgentDefinitionError(f"The team {name!r} has no members.", fix="Give it at least one.")
+        if lead is not None and lead not in self._names:
+            raise AgentDefinitionError(
+                f"The lead {lead!r} of team {name!r} is not a member.", fix=f"Members: {', '.join(self._names)}."
+            )
+        self._lead = lead or self._names[0]
+        self._selector = selector
+        self._ends = ends
+
+    def __repr__(self) -> str:
+        return f"Team({self.card.name!r})"
+
+    async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        answer: Event | None = None
+        for turn in range(context.config.limits.turns):
+            verdict = await context.select(self._selector, among=self._names, answer=answer)
+            speaker = verdict.agent or self._lead
+            outcome = await context.delegate(speaker, segment=f"{speaker}#{turn}")
+            answer = outcome.event
+            if outcome.moved or outcome.escalated or answer is None:
+                return
+            if self._ends == "untagged" and outcome.next is None:
+                return
+        raise LimitReached("turns", f"Team {self.card.name!r} took {context.config.limits.turns} turns without an end.")
+        yield

@@ -1,0 +1,97 @@
+"""The command `turnwise`: its groups of commands, and what happens to every error."""
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from turnwise.cli import batch, chatting, deciding, project, sessions
+from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
+from turnwise.facts.errors import TurnwiseError
+
+app = typer.Typer(
+    name="turnwise",
+    help="The front door for many agents: decides for every message who should answer, says why, and records it.",
+    epilog=LEGEND,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in (project, deciding, chatting, batch):
+    group.register(app)
+app.add_typer(sessions.app, name="sessions")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"turnwise {version('turnwise')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Runs the command line and leaves the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output is gone, which is their right. Python would complain once more when it closes the pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = OK
+    sys.exit(code)
+
+
+def _run() -> int:
+    from turnwise.cli.terminal import complain, show_error
+
+    debug = bool(os.environ.get("TURNWISE_DEBUG"))
+    try:
+        result = app(standalone_mode=False)
+    except BrokenPipeError:
+        raise
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted", "Interrupted.")
+        return INTERRUPTED
+    except TurnwiseError as error:
+        if debug:
+            raise
+        show_error(error)
+        return exit_code(error)
+    except Exception as error:
+        if debug:
+            raise
+        return _unexpected(error)
+    return result if isinstance(result, int) else OK
+
+
+def _unexpected(error: Any) -> int:
+    """Mistakes on the command line, and what should not happen."""
+    from turnwise.cli.terminal import complain
+
+    if hasattr(error, "format_message"):  # what typer raises for usage; its class differs between versions of typer
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "turnwise"
+        if not error.format_message():  # a group without a command: its help was printed
+            return USAGE
+        complain("usage", error.format_message(), f"See: {command} --help")
+        return USAGE
+    if isinstance(error, RecursionError | MemoryError) or not isinstance(error, OSError):
+        complain("internal", f"{type(error).__name__}: {error}", "This is a defect. TURNWISE_DEBUG=1 shows where it happened.")
+        return FAILED
+    complain("system", str(error))
+    return FAILED

@@ -1,0 +1,99 @@
+"""`turnwise chat`: a conversation at the terminal, or line by line from a pipe."""
+
+import asyncio
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from turnwise.cli.options import DEFAULT_USER, ConfigOption, ContextOption, SessionOption, UserOption, message_context
+
+if TYPE_CHECKING:
+    from turnwise.cli.conversation import Conversation
+    from turnwise.facts.messages import MessageContext
+
+HELP = """/why      why the last message went to whom it went
+/session  which session this is, and how to come back to it
+/help     these lines
+/quit     leave (also Ctrl-D)
+Ctrl-C cancels the answer that is being given. A message that begins with / is sent by doubling it: //."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command()(chat)
+
+
+def chat(
+    config: ConfigOption = None, session: SessionOption = None, user: UserOption = DEFAULT_USER, context: ContextOption = None
+) -> None:
+    """Talk to the agents. Before each answer a line says who answers, and why."""
+    key = session or f"chat-{secrets.token_hex(3)}"
+    given = message_context(context)
+    with asyncio.Runner() as loop:
+        code = _chat(loop, config, user, key, given)
+    raise typer.Exit(code)
+
+
+def _chat(loop: asyncio.Runner, config: Path | None, user: str, session: str, context: "MessageContext") -> int:
+    from turnwise.assemble import load_app
+    from turnwise.cli import terminal
+    from turnwise.cli.conversation import Conversation
+
+    app = load_app(config)
+    conversation = Conversation(app, user, session, context)
+    interactive = terminal.is_interactive()
+    if interactive:
+        terminal.say(f"{app.runner.app}: {len(app.runner.tree)} agents · session {session} · /help, Ctrl-D leaves", "dim")
+    try:
+        while (line := _read(interactive)) is not None:
+            if line.startswith("/") and not line.startswith("//"):
+                if not _obey(line, conversation):
+                    break
+            elif line.strip():
+                loop.run(conversation.turn(line.removeprefix("/") if line.startswith("//") else line))
+    finally:
+        loop.run(app.runner.close())
+    return 0 if interactive or not conversation.failures else 1
+
+
+def _read(interactive: bool) -> str | None:
+    """The next line; None at the end. Ctrl-C empties the line."""
+    from turnwise.cli import terminal
+    from turnwise.cli.clean import whole
+
+    if not interactive:
+        line = sys.stdin.readline()
+        return whole(line.rstrip("\n")) if line else None
+    import readline  # noqa: F401  editing and recall of lines, by being imported
+
+    while True:
+        try:
+            return whole(input(terminal.prompt("you> ")))
+        except EOFError:
+            print()
+            return None
+        except KeyboardInterrupt:
+            print()
+            terminal.say("Ctrl-D or /quit leaves.", "dim")
+
+
+def _obey(line: str, conversation: "Conversation") -> bool:
+    """Does what a line that begins with a slash says; False to leave."""
+    from turnwise.cli import terminal
+
+    command = line.strip().lower()
+    if command in {"/quit", "/exit", "/q"}:
+        return False
+    if command == "/why":
+        conversation.explain()
+    elif command == "/session":
+        conversation.describe()
+    elif command in {"/help", "/?"}:
+        terminal.say(HELP)
+    else:
+        fix = "/help lists them; // sends a message that begins with /."
+        terminal.complain("usage", f"There is no command {command.split()[0]}.", fix)
+    return True

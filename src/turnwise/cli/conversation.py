@@ -1,0 +1,173 @@
+"""One conversation: sends a message, shows the answer as it comes, and cancels it on Ctrl-C."""
+
+import asyncio
+import shlex
+import signal
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from turnwise.cli import rendering, terminal
+from turnwise.cli.clean import Cleaner, one_line
+from turnwise.facts.errors import StoreError, TurnwiseError
+from turnwise.facts.events import USER, Event
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.selections import Selection
+
+if TYPE_CHECKING:
+    from turnwise.assemble import App
+    from turnwise.runner.invocation import Invocation
+
+GOOD_ENDS = frozenset({"completed", "clarify"})
+
+
+class Conversation:
+    """The turns of one session. `failures` counts those that did not end well."""
+
+    def __init__(self, app: "App", user: str, session: str, context: MessageContext) -> None:
+        self.failures = 0
+        self._app = app
+        self._user = user
+        self._session = session
+        self._context = context
+        self._selection: Selection | None = None
+        self._turns = 0
+
+    async def turn(self, message: str) -> None:
+        """Sends a message and shows the answer. Errors are shown, too; only a store that has failed is raised."""
+        try:
+            invocation = await self._app.runner.start(
+                message, user=self._user, session=self._session, context=self._context
+            )
+            self._turns += 1
+            await self._follow(invocation)
+        except StoreError:
+            raise
+        except TurnwiseError as error:
+            self.failures += 1
+            terminal.show_error(error)
+
+    async def _follow(self, invocation: "Invocation") -> None:
+        answer = Answer()
+        interrupt = _Interrupt(invocation)
+        with interrupt:
+            async for event in invocation.events():
+                if event.actions.selection is not None:
+                    self._selection = event.actions.selection
+                answer.show(event)
+        answer.close()
+        end = (await invocation.result()).end
+        if end is not None and end.reason not in GOOD_ENDS:
+            self.failures += 1
+
+    def explain(self) -> None:
+        """Shows why the last message went to whom it went."""
+        if self._selection is None:
+            terminal.say("Nothing has been decided in this conversation yet.", "dim")
+            return
+        terminal.out().print(rendering.decision_line(self._selection), soft_wrap=True)
+        for item in rendering.explanation(self._selection):
+            terminal.out().print(item, soft_wrap=True)
+        terminal.out().print(rendering.summary(self._selection), soft_wrap=True)
+
+    def describe(self) -> None:
+        """Says which session this is."""
+        back = shlex.join(["turnwise", "chat", "--user", self._user, "--session", self._session])
+        terminal.say(f"session {self._session} of user {self._user} in {self._app.runner.app}, {self._turns} messages so far")
+        terminal.say(f"come back with: {back}", "dim")
+
+
+class _Interrupt:
+    """While it is entered, Ctrl-C cancels the invocation, and a second one leaves the program."""
+
+    def __init__(self, invocation: "Invocation") -> None:
+        self._invocation = invocation
+        self._loop = asyncio.get_running_loop()
+        self._caller = asyncio.current_task()
+        self._cancelling: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> None:
+        self._before = signal.getsignal(signal.SIGINT)
+        self._loop.add_signal_handler(signal.SIGINT, self._pressed)
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, self._before)
+
+    def _pressed(self) -> None:
+        if self._cancelling is None:
+            self._cancelling = self._loop.create_task(self._invocation.cancel())
+        elif self._caller is not None:
+            self._caller.cancel()
+
+
+class Answer:
+    """Shows the events of one message as they come: who answers, the text in pieces, hand-overs, and a bad end."""
+
+    def __init__(self) -> None:
+        self._streaming: str | None = None
+        self._streamed = ""
+        self._cleaner = Cleaner()
+
+    def show(self, event: Event) -> None:
+        """Shows one event; what was streamed is not shown again."""
+        if event.is_private:
+            return
+        if event.partial:
+            self._piece(event)
+            return
+        already = self._finish_stream(event)
+        if event.actions.selection is not None:
+            terminal.out().print(rendering.decision_line(event.actions.selection), soft_wrap=True)
+        if event.author != USER and event.content is not None and not already:
+            self._say(event)
+        self._acts(event)
+
+    def close(self) -> None:
+        """Ends a line that was begun and never finished."""
+        if self._streaming is not None:
+            terminal.write(self._cleaner.rest() + "\n")
+            self._streaming = None
+
+    def _piece(self, event: Event) -> None:
+        if self._streaming != event.id:
+            self.close()
+            self._streaming, self._streamed, self._cleaner = event.id, "", Cleaner()
+            terminal.out().print(_speaker(event), end="", soft_wrap=True)
+        self._streamed += event.text
+        terminal.write(self._cleaner.feed(event.text))
+
+    def _finish_stream(self, event: Event) -> bool:
+        """Ends the line of a stream; True when its text is what the event says."""
+        if self._streaming is None:
+            return False
+        same = self._streaming == event.id and self._streamed.strip() == event.text.strip()
+        self.close()
+        return same
+
+    def _say(self, event: Event) -> None:
+        assert event.content is not None
+        for number, line in enumerate(rendering.content_lines(event.content)):
+            shown = _speaker(event).append_text(line) if number == 0 else line
+            terminal.out().print(shown, soft_wrap=True)
+
+    def _acts(self, event: Event) -> None:
+        actions = event.actions
+        if event.author != USER:
+            for name, version in actions.artifact_versions.items():
+                terminal.say(one_line(f"  saved {name}, version {version}"), "dim")
+        if event.error is not None:
+            line = Text(one_line(event.author), style="bold red")
+            line.append(f" failed [{event.error.code}]: {one_line(event.error.message)}", style="red")
+            terminal.out().print(line, soft_wrap=True)
+        if actions.transfer_to is not None:
+            line = Text("→ ", style="dim").append(one_line(actions.transfer_to), style="bold cyan")
+            line.append(f" · transfer · {one_line(event.author)} hands over", style="dim")
+            terminal.out().print(line, soft_wrap=True)
+        if actions.end is not None and actions.end.reason not in GOOD_ENDS:
+            detail = f": {one_line(actions.end.detail)}" if actions.end.detail else ""
+            terminal.say(f"({one_line(actions.end.reason)}{detail})", "yellow")
+
+
+def _speaker(event: Event) -> Text:
+    return Text(f"{one_line(event.author)}: ", style="bold")

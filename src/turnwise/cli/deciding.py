@@ -1,0 +1,61 @@
+"""`turnwise select`: who would answer, and why."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnwise.cli.options import DEFAULT_USER, ConfigOption, ContextOption, JsonOption, SessionOption, UserOption, message_context
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from turnwise.facts.messages import MessageContext
+    from turnwise.facts.selections import Selection
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command()(select)
+
+
+def select(
+    message: Annotated[str, typer.Argument(help="The message, in quotes.", metavar="MESSAGE")],
+    config: ConfigOption = None,
+    session: SessionOption = None,
+    user: UserOption = DEFAULT_USER,
+    context: ContextOption = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show every verdict, and who was passed over by which rule.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show who would answer a message, and why. Nothing runs and nothing is stored."""
+    import asyncio
+
+    from turnwise.cli import terminal
+    from turnwise.cli.clean import whole
+
+    given = message_context(context)
+    selection = asyncio.run(_selected(config, whole(message), session, user, given))
+    if as_json:
+        terminal.print_json(selection.model_dump(mode="json"))
+        return
+    from turnwise.cli import rendering
+
+    out = terminal.out()
+    out.print(rendering.decision_line(selection), soft_wrap=True)
+    out.print()
+    out.print(rendering.ranking(selection))
+    out.print()
+    if explain:
+        for item in rendering.explanation(selection):
+            out.print(item, soft_wrap=True)
+        out.print()
+    out.print(rendering.summary(selection), soft_wrap=True)
+
+
+async def _selected(
+    config: "Path | None", message: str, session: str | None, user: str, context: "MessageContext"
+) -> "Selection":
+    from turnwise.cli.running import running
+
+    async with running(config) as app:
+        return await app.runner.select(message, user=user, session=session, context=context)

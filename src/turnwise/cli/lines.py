@@ -1,0 +1,86 @@
+"""Lines of a file or of standard input, read beside the event loop, with a bound on how much is read ahead."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from turnwise.facts.errors import TurnwiseError
+
+CHUNK_BYTES = 64 * 1024
+LINE_BYTES = 64 * 1024 * 1024
+CHUNKS_AHEAD = 4
+
+
+class InputError(TurnwiseError):
+    """A line, or the whole input, that cannot be read."""
+
+    code = "input"
+
+
+class Lines:
+    """Lines with their numbers, from 1. `source` None is standard input."""
+
+    def __init__(self, source: Path | None) -> None:
+        self._source = source
+
+    def count(self) -> int:
+        """How many lines the file has, blank ones too."""
+        assert self._source is not None
+        with self._source.open("rb") as file:
+            pieces = iter(lambda: file.read(CHUNK_BYTES), b"")
+            found, last = 0, b"\n"
+            for piece in pieces:
+                found, last = found + piece.count(b"\n"), piece[-1:]
+        return found + (last != b"\n")
+
+    async def read(self) -> AsyncIterator[tuple[int, bytes]]:
+        """The lines in order. InputError for a line of more than 64 MB, or a source that cannot be read."""
+        number, rest = 0, b""
+        async for chunk in self._chunks():
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                number += 1
+                yield number, line
+            if len(rest) > LINE_BYTES:
+                fix = "Is this a file of JSON lines?"
+                raise InputError(f"Line {number + 1} is longer than {LINE_BYTES // 1024 // 1024} MB.", fix=fix)
+        if rest:
+            yield number + 1, rest
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        # A thread of its own, for standard input may block for ever, and the process must be able to end meanwhile. It reads
+        # from the descriptor itself: a daemon thread must not hold the lock of a buffered file when Python ends.
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+        room = threading.Semaphore(CHUNKS_AHEAD)
+
+        def hand(piece: bytes | OSError) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(ready.put_nowait, piece)
+
+        def pump() -> None:
+            try:
+                descriptor = sys.stdin.fileno() if self._source is None else os.open(self._source, os.O_RDONLY)
+                try:
+                    while chunk := os.read(descriptor, CHUNK_BYTES):
+                        room.acquire()
+                        hand(chunk)
+                finally:
+                    if self._source is not None:
+                        os.close(descriptor)
+                hand(b"")
+            except OSError as error:
+                hand(error)
+
+        threading.Thread(target=pump, name="turnwise-lines", daemon=True).start()
+        while True:
+            piece = await ready.get()
+            room.release()
+            if isinstance(piece, OSError):
+                raise InputError(f"The input cannot be read: {piece}.")
+            if not piece:
+                return
+            yield piece

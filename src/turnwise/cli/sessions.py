@@ -1,0 +1,208 @@
+"""`turnwise sessions`: what is recorded, and what can be done with it."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOption
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from turnwise.facts.sessions import SessionKey
+    from turnwise.runner import Runner
+
+app = typer.Typer(help="List, show, explain, rewind, fork and delete sessions.", rich_markup_mode=None, no_args_is_help=True)
+
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+HiddenOption = Annotated[bool, typer.Option("--hidden", help="Also what a rewind hides.")]
+TURN_HELP = "A turn: the number of any event in it, or its invocation id."
+
+
+@app.command("list")
+def list_sessions(
+    config: ConfigOption = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Only this user's.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many.")] = 50,
+    after: Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the last page ended.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List sessions by user and id."""
+    asyncio.run(_list(config, user, limit, after, as_json))
+
+
+async def _list(config: "Path | None", user: str | None, limit: int, after: str | None, as_json: bool) -> None:
+    from turnwise.cli import terminal
+    from turnwise.cli.records import session_data, session_table
+    from turnwise.cli.running import running
+
+    async with running(config) as turnwise:
+        runner = turnwise.runner
+        page = await runner.store.list(runner.app, user=user, after=after, limit=limit)
+    if as_json:
+        terminal.print_json({"sessions": [session_data(info) for info in page.items], "next": page.next})
+        return
+    if not page.items:
+        terminal.note(f"There are no sessions of {runner.app}{f' and user {user}' if user else ''}{' after that' if after else ''}.")
+        return
+    terminal.out().print(session_table(page.items))
+    if page.next is not None:
+        terminal.note(f"There are more: --after {page.next}")
+
+
+@app.command()
+def show(
+    session: SessionArgument,
+    config: ConfigOption = None,
+    user: UserOption = DEFAULT_USER,
+    last: Annotated[int | None, typer.Option("--last", min=1, help="Only the newest events, that many.")] = None,
+    hidden: HiddenOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what was said, with the numbers of the events. With --json, one event per line."""
+    asyncio.run(_show(config, user, session, last, hidden, as_json))
+
+
+async def _show(config: "Path | None", user: str, session: str, last: int | None, hidden: bool, as_json: bool) -> None:
+    from turnwise.cli import records, terminal
+    from turnwise.cli.answering import event_json
+    from turnwise.cli.clean import safe_json
+    from turnwise.cli.running import running
+
+    async with running(config) as turnwise:
+        runner, key = turnwise.runner, turnwise.runner.key(user, session)
+        head = await runner.sessions.get(key)
+        if not as_json:
+            terminal.say(records.session_line(head), "dim")
+        async for event, is_hidden in records.log(runner.store, key, last=last, hidden=hidden):
+            if as_json:
+                terminal.write(safe_json(event_json(user, session, event)) + "\n")
+            else:
+                for line in records.transcript(event, is_hidden):
+                    terminal.out().print(line, soft_wrap=True)
+
+
+@app.command()
+def explain(
+    session: SessionArgument, config: ConfigOption = None, user: UserOption = DEFAULT_USER, as_json: JsonOption = False
+) -> None:
+    """Show every decision with every verdict, what was passed over, hand-overs, waits and ends. Rewound ones are marked."""
+    asyncio.run(_explain(config, user, session, as_json))
+
+
+async def _explain(config: "Path | None", user: str, session: str, as_json: bool) -> None:
+    from turnwise.cli import records, terminal
+    from turnwise.cli.running import running
+
+    async with running(config) as turnwise:
+        runner, key = turnwise.runner, turnwise.runner.key(user, session)
+        head = await runner.sessions.get(key)
+        if not as_json:
+            terminal.say(records.session_line(head), "dim")
+        async for event, is_hidden in records.log(runner.store, key, hidden=True):
+            if as_json:
+                data = records.course_data(event, is_hidden)
+                if data is not None:
+                    terminal.print_json(data)
+            else:
+                for item in records.course(event, is_hidden):
+                    terminal.out().print(item, soft_wrap=True)
+
+
+@app.command()
+def rewind(
+    session: SessionArgument,
+    turn: Annotated[str | None, typer.Argument(metavar="[TURN]", help=TURN_HELP + " By default the last.")] = None,
+    config: ConfigOption = None,
+    user: UserOption = DEFAULT_USER,
+) -> None:
+    """Take a session back to before a turn. What is hidden by that stays in the log."""
+    asyncio.run(_rewind(config, user, session, turn))
+
+
+async def _rewind(config: "Path | None", user: str, session: str, turn: str | None) -> None:
+    from turnwise.cli import terminal
+    from turnwise.cli.running import running
+
+    async with running(config) as turnwise:
+        runner, key = turnwise.runner, turnwise.runner.key(user, session)
+        invocation = await _invocation(runner, key, turn)
+        first = (await runner.store.events(key, invocation_id=invocation, limit=1))[0].sequence
+        await runner.sessions.rewind(key, invocation)
+    terminal.say(f"Session {session} is as it was before #{first}. `turnwise sessions show --hidden` still shows what came after.")
+
+
+@app.command()
+def fork(
+    session: SessionArgument,
+    new_id: Annotated[str, typer.Argument(metavar="NEW_ID", help="The id of the copy.")],
+    before: Annotated[str | None, typer.Option("--before", metavar="TURN", help=TURN_HELP + " The copy ends before it.")] = None,
+    config: ConfigOption = None,
+    user: UserOption = DEFAULT_USER,
+) -> None:
+    """Copy a session, or what came before a turn, under a new id."""
+    asyncio.run(_fork(config, user, session, new_id, before))
+
+
+async def _fork(config: "Path | None", user: str, session: str, new_id: str, before: str | None) -> None:
+    from turnwise.cli import terminal
+    from turnwise.cli.running import running
+
+    async with running(config) as turnwise:
+        runner, key = turnwise.runner, turnwise.runner.key(user, session)
+        await runner.sessions.get(key)
+        invocation = await _invocation(runner, key, before) if before is not None else None
+        copy = await runner.sessions.fork(key, runner.key(user, new_id).id, before_invocation=invocation)
+    terminal.say(f"Session {new_id} holds {copy.last_sequence} events of {session}.")
+
+
+@app.command()
+def delete(
+    session: SessionArgument,
+    config: ConfigOption = None,
+    user: UserOption = DEFAULT_USER,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without being asked.")] = False,
+) -> None:
+    """Delete a session with its log, decisions and artifacts. There is no way back."""
+    asyncio.run(_delete(config, user, session, yes))
+
+
+async def _delete(config: "Path | None", user: str, session: str, yes: bool) -> None:
+    from turnwise.cli import terminal
+    from turnwise.cli.running import running
+
+    async with running(config) as turnwise:
+        runner, key = turnwise.runner, turnwise.runner.key(user, session)
+        head = await runner.sessions.get(key)
+        if not yes:
+            raise typer.BadParameter(
+                f"session {session!r} of user {user!r} with its {head.last_sequence} events would be gone for good; "
+                "nothing was deleted. Say --yes if you mean it.",
+                param_hint="'--yes'",
+            )
+        await runner.sessions.delete(key)
+    terminal.say(f"Session {session} is deleted.")
+
+
+async def _invocation(runner: "Runner", key: "SessionKey", turn: str | None) -> str:
+    """The invocation that a turn's number or id names; the last message's without one. InvocationMissing."""
+    from turnwise.facts.errors import InvocationMissing
+    from turnwise.facts.events import USER
+
+    if turn is None:
+        recent = await runner.store.events(key, last=1_000)
+        found = [event for event in recent if event.author == USER and event.content is not None]
+        if not found:
+            raise InvocationMissing(f"Session {key.id!r} has no message.", fix="There is nothing to take back.")
+        return found[-1].invocation_id
+    number = turn.removeprefix("#")
+    if number.isdecimal():
+        at = await runner.store.events(key, after=int(number) - 1, limit=1)
+        if not at or at[0].sequence != int(number):
+            fix = f"`turnwise sessions show {key.id}` lists the numbers."
+            raise InvocationMissing(f"Session {key.id!r} has no visible event #{number}.", fix=fix)
+        return at[0].invocation_id
+    if not await runner.store.events(key, invocation_id=turn, limit=1):
+        raise InvocationMissing(f"Session {key.id!r} has no turn {turn!r}.", fix="Name it by the number of an event in it.")
+    return turn

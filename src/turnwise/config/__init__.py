@@ -1,0 +1,1 @@
+"""Settings: what `turnwise.yaml` says, checked and with the line of everything in it. Names no implementation."""

@@ -1,0 +1,247 @@
+"""Reads YAML as data with lines: nothing is constructed but text, numbers, truth values, lists and mappings.
+
+The events of the parser are read one by one and put together here, because the library's own loaders keep no lines,
+let a later key overwrite an earlier one, and crash on deep nesting.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from turnwise.config.environment import fill
+from turnwise.config.places import Document, Where, shown
+from turnwise.facts.errors import ConfigError
+
+FILE_BYTES = 8 * 1024 * 1024
+DEPTH = 50
+VALUES = 500_000
+"""The most values a file may hold, an alias counted as all that it stands for."""
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_RESOLVER = yaml.resolver.Resolver()
+_CONSTRUCTOR = yaml.constructor.SafeConstructor()
+_TAG = "tag:yaml.org,2002:"
+
+
+class _Node(NamedTuple):
+    """A value with its line. `size` and `depth` count what is below, aliases counted as often as they are used."""
+
+    value: Any
+    line: int
+    size: int = 1
+    depth: int = 1
+
+
+class _Entry(NamedTuple):
+    line: int
+    node: _Node
+
+
+def read_document(path: Path, variables: Mapping[str, str] | None = None) -> Document:
+    """The file as a document. ConfigError when it cannot be read, is too large, or is no YAML mapping.
+
+    Unset variables are collected in the document's problems. `variables` are the environment's unless given.
+    """
+    text = _read_text(path)
+    reader = _Reader(path, os.environ if variables is None else variables)
+    root = reader.read(text)
+    if not isinstance(root.value, dict):
+        found = "is empty" if root.value is None else f"holds {kind_of(_plain(root))} at its top"
+        raise ConfigError(
+            f"{shown(path)}:{root.line}: The file {found}, where keys and values were expected.",
+            fix="Begin it with `app: name`; `turnwise init` writes an example.",
+        )
+    lines: dict[Where, int] = {}
+    document = Document(path, _flatten(root, (), lines), lines)
+    for line, problem, fix in reader.problems:
+        document.report_at(line, ConfigError(problem, fix=fix))
+    return document
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in words that a reader of YAML knows."""
+    if value is None:
+        return "nothing"
+    names: dict[type, str] = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
+    return names.get(type(value), "keys and values")
+
+
+def _read_text(path: Path) -> str:
+    place = shown(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES + 1)
+    except IsADirectoryError:
+        raise ConfigError(f"{place} is a folder.", fix="Name the file in it, such as turnwise.yaml.") from None
+    except FileNotFoundError:
+        raise ConfigError(f"{place} does not exist.", fix="Check the path, or make a project with `turnwise init`.") from None
+    except OSError as error:
+        raise ConfigError(f"{place} cannot be read: {error.strerror}.", fix="Check its permissions.") from None
+    if len(data) > FILE_BYTES:
+        raise ConfigError(
+            f"{place} is larger than {FILE_BYTES // 1024 // 1024} MB, the most a configuration file may have.",
+            fix="Keep large data, such as long patterns, out of it.",
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{place}:{line}: The file is not UTF-8 text.", fix="Save it as UTF-8.") from None
+
+
+class _Reader:
+    def __init__(self, path: Path, variables: Mapping[str, str]) -> None:
+        self._path = path
+        self._variables = variables
+        self._anchors: dict[str, _Node] = {}
+        self.problems: list[tuple[int, str, str]] = []
+
+    def read(self, text: str) -> _Node:
+        """The one document of the text, as a node."""
+        try:
+            events = yaml.parse(text, Loader=_LOADER)
+            return self._document(events)
+        except yaml.MarkedYAMLError as error:
+            mark: Any = error.problem_mark or error.context_mark
+            said = ", ".join(part for part in (error.context, error.problem) if part)
+            line = (mark.line if mark else 0) + 1
+            written = "\n".join(text.splitlines()[max(line - 2, 0) : line])
+            raise self._refusal(line, f"This is not YAML: {said}.", _yaml_hint(said, written)) from None
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            raise self._refusal(line, "A character here is not allowed in YAML.", "Remove control characters.") from None
+
+    def _refusal(self, line: int, problem: str, fix: str) -> ConfigError:
+        return ConfigError(f"{shown(self._path)}:{line}: {problem}", fix=fix)
+
+    def _document(self, events: Iterator[Any]) -> _Node:
+        root: _Node | None = None
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent) and root is not None:
+                raise self._refusal(_line(event), "A second document begins here.", "Remove the line `---`.")
+            if isinstance(event, yaml.NodeEvent):
+                root = self._node(event, events, depth=1)
+        return root or _Node(None, 1)
+
+    def _node(self, event: Any, events: Iterator[Any], depth: int) -> _Node:
+        line = _line(event)
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise self._refusal(line, f"*{event.anchor} refers to nothing before it.", f"Write &{event.anchor} there.")
+            return self._anchors[event.anchor]._replace(line=line)
+        if depth > DEPTH:
+            raise self._refusal(line, f"More than {DEPTH} levels are nested here.", "Make it flatter.")
+        if isinstance(event, yaml.ScalarEvent):
+            node = _Node(self._scalar(event, line), line)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node = self._sequence(event, events, depth)
+        else:
+            node = self._mapping(event, events, depth)
+        if node.depth > DEPTH or node.size > VALUES:
+            raise self._refusal(line, f"This holds more than {VALUES:,} values, or aliases nested too deep.", "Use fewer.")
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _sequence(self, start: Any, events: Iterator[Any], depth: int) -> _Node:
+        items: list[_Node] = []
+        for event in events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            items.append(self._node(event, events, depth + 1))
+        return _collection(items, items, _line(start))
+
+    def _mapping(self, start: Any, events: Iterator[Any], depth: int) -> _Node:
+        entries: dict[str, _Entry] = {}
+        merged: dict[str, _Entry] = {}
+        for event in events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            line = _line(event)
+            if not isinstance(event, yaml.ScalarEvent):
+                fix = "Write `key: value`; quote a key that begins with * or &."
+                raise self._refusal(line, "A key here is not plain text.", fix)
+            key, value = event.value, self._node(next(events), events, depth + 1)
+            if key == "<<" and not event.style:
+                merged = {**self._merge(value, line), **merged}
+            elif key in entries:
+                problem = f"The key {key!r} stands here a second time, first in line {entries[key].line}."
+                self.problems.append((line, problem, "Remove one of them."))
+            else:
+                entries[key] = _Entry(line, value)
+        entries = {**merged, **entries}
+        return _collection(entries, [entry.node for entry in entries.values()], _line(start))
+
+    def _merge(self, node: _Node, line: int) -> dict[str, _Entry]:
+        sources = node.value if isinstance(node.value, list) else [node]
+        merged: dict[str, _Entry] = {}
+        for source in sources:
+            if not isinstance(source.value, dict):
+                raise self._refusal(line, "`<<` needs keys and values to merge.", "Refer to a mapping: `<<: *name`.")
+            merged = {**source.value, **merged}
+        return merged
+
+    def _scalar(self, event: Any, line: int) -> Any:
+        if event.tag is not None and event.tag not in {"!", _TAG + "str"}:
+            tag = event.tag.replace(_TAG, "!!")
+            raise self._refusal(line, f"The tag {tag} is not allowed.", "Remove it: plain values only.")
+        filled = fill(event.value, self._variables)
+        for name in filled.missing:
+            fix = f"Set it, or write a default: ${{{name}:-…}}."
+            self.problems.append((line, f"The environment variable {name} is not set.", fix))
+        for text in filled.malformed:
+            fix = "Write ${NAME}, or $${ for the characters ${."
+            self.problems.append((line, f"{text!r} is no reference to a variable.", fix))
+        if event.style or event.tag is not None:
+            return filled.text
+        return self._plain_scalar(filled.text, line)
+
+    def _plain_scalar(self, text: str, line: int) -> Any:
+        tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False)).removeprefix(_TAG)  # type: ignore[no-untyped-call]
+        if tag not in {"int", "float", "bool", "null"}:
+            return text
+        node = yaml.ScalarNode(_TAG + tag, text)
+        try:
+            return getattr(_CONSTRUCTOR, f"construct_yaml_{tag}")(node)
+        except ValueError:
+            return text
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+def _collection(value: Any, below: list[_Node], line: int) -> _Node:
+    return _Node(value, line, 1 + sum(node.size for node in below), 1 + max((node.depth for node in below), default=0))
+
+
+def _plain(node: _Node) -> Any:
+    return {} if isinstance(node.value, dict) else [] if isinstance(node.value, list) else node.value
+
+
+def _flatten(node: _Node, where: Where, lines: dict[Where, int]) -> Any:
+    lines.setdefault(where, node.line)
+    if isinstance(node.value, dict):
+        for key, entry in node.value.items():
+            lines[(*where, key)] = entry.line
+        return {key: _flatten(entry.node, (*where, key), lines) for key, entry in node.value.items()}
+    if isinstance(node.value, list):
+        return [_flatten(item, (*where, index), lines) for index, item in enumerate(node.value)]
+    return node.value
+
+
+def _yaml_hint(said: str, written: str) -> str:
+    if "\\t" in said or "tab" in said:
+        return "Indent with spaces: YAML allows no tabs there."
+    if "escape" in said:
+        return "Write patterns in single quotes: in double quotes a backslash begins an escape."
+    if "mapping values are not allowed" in said:
+        return "Look at the indentation, and quote text that holds `: `."
+    if "${" in written and "flow" in said:
+        return "Inside brackets, put ${…} in quotes, or write the value on a line of its own."
+    if "did not find expected" in said or "could not find expected" in said:
+        return "Look at the indentation, brackets and quotes of this line and the one before it."
+    return "Look at this line and the one before it."

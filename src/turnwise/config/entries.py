@@ -1,0 +1,117 @@
+"""The agents of a configuration file, as written: inline cards and import paths, nested or in a row."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from turnwise.config.document import kind_of
+from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.facts.cards import COMPOSITES, AgentCard
+from turnwise.facts.errors import AgentDefinitionError
+
+OWN_KEYS: Mapping[str, tuple[str, ...]] = {
+    "function": ("run",),
+    "sequential": (),
+    "parallel": (),
+    "loop": ("max_iterations",),
+    "team": ("selector", "lead", "ends"),
+}
+"""What an entry of a kind may say beside the fields of a card and its children."""
+
+
+class AgentEntry(NamedTuple):
+    """One agent as written.
+
+    run: the import path of its function or of an agent, None for a composite. card: the card's fields that are given, not
+    yet checked. children: names, and positions of entries that are nested in this one. own: what only its kind has.
+    """
+
+    where: Where
+    run: str | None
+    card: Mapping[str, Any]
+    children: tuple[str | int, ...] = ()
+    own: Mapping[str, Any] = {}
+
+
+def read_entries(document: Document, root: str | None) -> tuple[AgentEntry, ...]:
+    """All entries in the order of the file, the root's import path first if there is one."""
+    entries: list[AgentEntry | None] = []
+    if root is not None and ":" in root:
+        entries.append(AgentEntry(("root",), root, {}))
+    agents = document.data.get("agents", [])
+    if not isinstance(agents, list):
+        document.report(("agents",), f"'agents' should be a list, but is {kind_of(agents)}.", "Write `- ` before each agent.")
+        agents = []
+    elif not agents and root is None:
+        fix = "Write `root: module:attribute`, or a list of `agents:`."
+        document.report(("agents",) if "agents" in document.data else (), "The file names no agents.", fix)
+    for index, value in enumerate(agents):
+        _add(document, ("agents", index), value, entries)
+    return tuple(entry or AgentEntry((), None, {}) for entry in entries)
+
+
+def is_void(entry: AgentEntry) -> bool:
+    """True for the placeholder of an entry that could not be read; why has been reported."""
+    return not entry.where
+
+
+def _add(document: Document, where: Where, value: Any, entries: list[AgentEntry | None]) -> int:
+    """Adds the entry, then those nested in it; gives its position."""
+    position = len(entries)
+    entries.append(None)
+    if isinstance(value, str):
+        entries[position] = AgentEntry(where, value, {})
+    elif isinstance(value, dict):
+        entries[position] = _inline(document, where, value, entries)
+    else:
+        fix = "Write module:attribute, or `name:` and `run:`."
+        document.report(where, f"An agent is an import path or keys and values; this is {kind_of(value)}.", fix)
+    return position
+
+
+def _inline(document: Document, where: Where, value: dict[str, Any], entries: list[AgentEntry | None]) -> AgentEntry | None:
+    kind = value.get("kind", "function")
+    own_keys = OWN_KEYS.get(kind, OWN_KEYS["function"]) if isinstance(kind, str) else OWN_KEYS["function"]
+    known = [*AgentCard.model_fields, *own_keys, "children"]
+    for key in value:
+        if key not in known:
+            elsewhere = [other for other, keys in OWN_KEYS.items() if key in keys]
+            fix = f"It belongs to agents of kind {elsewhere[0]}." if elsewhere else did_you_mean(key, known)
+            document.report((*where, key), f"An agent of kind {kind!r} has no key {key!r}.", fix, AgentDefinitionError)
+    if not _has_what_it_needs(document, where, value, kind in COMPOSITES):
+        return None
+    card = {key: given for key, given in value.items() if key in AgentCard.model_fields}
+    if isinstance(card.get("patterns"), list):
+        card["patterns"] = [{"regex": p} if isinstance(p, str) else p for p in card["patterns"]]
+    children = _children(document, where, value, entries)
+    return AgentEntry(where, value.get("run"), card, children, {key: value[key] for key in own_keys if key in value})
+
+
+def _has_what_it_needs(document: Document, where: Where, value: dict[str, Any], composite: bool) -> bool:
+    name = value.get("name")
+    if composite and not (isinstance(name, str) and value.get("children")):
+        missing = "'children'" if isinstance(name, str) else "'name'"
+        document.report(where, f"An agent of kind {value['kind']!r} needs {missing}.", "Add it.", AgentDefinitionError)
+        return False
+    if not composite and not isinstance(value.get("run"), str):
+        which = f"The agent {name!r}" if isinstance(name, str) else "This agent"
+        fix = "Write `run: module:attribute`, the function that answers."
+        document.report((*where, "run"), f"{which} has no import path in 'run'.", fix, AgentDefinitionError)
+        return False
+    return True
+
+
+def _children(
+    document: Document, where: Where, value: dict[str, Any], entries: list[AgentEntry | None]
+) -> tuple[str | int, ...]:
+    given = value.get("children", [])
+    if not isinstance(given, list):
+        fix = "Write a list of names, import paths, or agents."
+        document.report((*where, "children"), f"'children' should be a list, but is {kind_of(given)}.", fix)
+        return ()
+    children: list[str | int] = []
+    for index, child in enumerate(given):
+        if isinstance(child, str) and ":" not in child:
+            children.append(child)
+        else:
+            children.append(_add(document, (*where, "children", index), child, entries))
+    return tuple(children)

@@ -1,0 +1,85 @@
+"""Import paths of the form `module:attribute`, and what can be wrong with them."""
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from turnwise.config.places import did_you_mean, shown
+from turnwise.facts.errors import ImportPathError
+
+
+def resolve(path: str, folder: Path) -> Any:
+    """The object an import path names; modules are looked up in `folder` first, which stays on the module path.
+
+    ImportPathError says which of these it is: not an import path, no such module, a module that raises when it is
+    imported, or no such attribute.
+    """
+    module_name, _, attribute = path.partition(":")
+    parts = [*module_name.split("."), *attribute.split(".")]
+    if not attribute or not all(part.isidentifier() for part in parts):
+        raise ImportPathError(
+            f"{path!r} is not an import path.", fix="Write module:attribute, such as agents:billing for billing in agents.py."
+        )
+    value: Any = _module(module_name, folder, path)
+    for name in attribute.split("."):
+        try:
+            value = getattr(value, name)
+        except AttributeError:
+            names = [known for known in vars(value) if not known.startswith("_")] if hasattr(value, "__dict__") else []
+            where = f"The module {module_name!r}" if isinstance(value, ModuleType) else f"{module_name}:{attribute}"
+            raise ImportPathError(f"{where} has no {name!r}.", fix=did_you_mean(name, names)) from None
+    return value
+
+
+def _module(name: str, folder: Path, path: str) -> ModuleType:
+    place = str(folder.resolve())
+    if place not in sys.path:
+        sys.path.insert(0, place)
+        importlib.invalidate_caches()
+    _refuse_namesake(name, folder)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise ImportPathError(
+                f"There is no module {error.name!r} (for {path!r}).",
+                fix=f"Looked in {shown(folder)}/ and in the installed packages: correct the name, or install it.",
+            ) from None
+        raise _raises(name, error) from error
+    except (Exception, SystemExit) as error:
+        raise _raises(name, error) from error
+
+
+def _refuse_namesake(name: str, folder: Path) -> None:
+    """A module of the folder that is hidden by another one of the same name would silently be the wrong one."""
+    top = name.partition(".")[0]
+    mine = [file for file in (folder / f"{top}.py", folder / top / "__init__.py") if file.is_file()]
+    loaded = sys.modules.get(top)
+    if not mine or loaded is None:
+        return
+    file = getattr(loaded, "__file__", None)
+    if file is None or Path(file).resolve() not in {own.resolve() for own in mine}:
+        problem = f"{shown(mine[0])} cannot be imported: another module named {top!r} is loaded already"
+        raise ImportPathError(f"{problem}, from {file or 'Python itself'}.", fix="Rename the file.")
+
+
+def _raises(name: str, error: BaseException) -> ImportPathError:
+    said = traceback.format_exception_only(error)[-1].strip()
+    at = _innermost(error.__traceback__)
+    if isinstance(error, SyntaxError) and error.filename:
+        at = f"{shown(Path(error.filename))}:{error.lineno}"
+    return ImportPathError(
+        f"The module {name!r} raises when it is imported: {said}" + (f" ({at})" if at else ""),
+        fix="Correct that module; `python -c 'import …'` shows the whole traceback.".replace("…", name),
+    )
+
+
+def _innermost(trace: TracebackType | None) -> str:
+    """The last place in a file, machinery of importing aside."""
+    own = {__file__, importlib.__file__}
+    frames = [frame for frame in traceback.extract_tb(trace) if frame.filename not in own and frame.filename[0] != "<"]
+    return f"{shown(Path(frames[-1].filename))}:{frames[-1].lineno}" if frames else ""

@@ -1,0 +1,179 @@
+"""What `turnwise.yaml` may say, as one value. Nothing is imported, opened or built here."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnwise.config.document import kind_of, read_document
+from turnwise.config.entries import AgentEntry, read_entries
+from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.validation import validated
+from turnwise.facts.errors import ConfigError
+from turnwise.facts.limits import Limits, RunConfig
+
+FILE_NAME = "turnwise.yaml"
+DEFAULT_STORE = "sqlite:///turnwise.db"
+
+KEYS = ("app", "root", "agents", "policy", "selectors", "store", "artifacts", "limits", "run", "guardrails", "hooks")
+NOTES = "x-"
+"""Keys that begin so are the users' own: a place for anchors."""
+
+
+class Reference(NamedTuple):
+    """Something of the users' own: an import path, the options it is called with, and where it is written."""
+
+    path: str
+    options: Mapping[str, Any]
+    where: Where
+
+
+class Settings(NamedTuple):
+    """The file, read. `document` keeps the lines and collects what is wrong; a value that was wrong has its default.
+
+    root: the name of the root agent, or None. policy: a policy's name, or the mapping that stands there. store: a URL.
+    artifacts: `in_memory`, a folder, a URL, or None for no artifacts. Paths are as written: relative to the file's folder.
+    """
+
+    document: Document
+    app: str
+    root: str | None
+    entries: tuple[AgentEntry, ...]
+    policy: str | Mapping[str, Any]
+    selectors: Mapping[str, Reference]
+    store: str | Reference
+    artifacts: str | Reference | None
+    run: RunConfig
+    guardrails: tuple[Reference, ...]
+    hooks: tuple[Reference, ...]
+
+
+def find_file(given: Path | None, start: Path | None = None) -> Path:
+    """The configuration file: the given one, one in the given folder, or the first found here or above.
+
+    ConfigError when there is none.
+    """
+    if given is not None:
+        return given / FILE_NAME if given.is_dir() else given
+    here = (start or Path.cwd()).absolute()
+    for folder in (here, *here.parents):
+        if (folder / FILE_NAME).is_file():
+            return folder / FILE_NAME
+    raise ConfigError(
+        f"There is no {FILE_NAME} here or in a folder above.",
+        fix="Make a project with `turnwise init`, or name the file with --config FILE.",
+    )
+
+
+def read_settings(path: Path, variables: Mapping[str, str] | None = None) -> Settings:
+    """The settings in that file. ConfigError when it is no YAML; all other mistakes are in `document.problems`."""
+    document = read_document(path, variables)
+    data = document.data
+    for key in data:
+        if key not in KEYS and not key.startswith(NOTES):
+            document.report((key,), f"There is no key {key!r} in this file.", did_you_mean(key, KEYS))
+    root = _text(document, ("root",), None)
+    return Settings(
+        document=document,
+        app=_app(document),
+        root=root if root is not None and ":" not in root else None,
+        entries=read_entries(document, root),
+        policy=_policy(document),
+        selectors=_selectors(document),
+        store=_place(document, ("store",)) or DEFAULT_STORE,
+        artifacts=_place(document, ("artifacts",)),
+        run=_run(document),
+        guardrails=_references(document, "guardrails"),
+        hooks=_references(document, "hooks"),
+    )
+
+
+def _text(document: Document, where: Where, default: str | None) -> str | None:
+    value = document.data.get(str(where[0]))
+    if value is None:
+        if where[0] in document.data:
+            document.report(where, f"{where[0]!r} is empty.", "Write a value, or remove the line.")
+        return default
+    if not isinstance(value, str):
+        fix = "Put it in quotes." if isinstance(value, bool | int | float) else "Write text."
+        document.report(where, f"{where[0]!r} should be text, but is {kind_of(value)}.", fix)
+        return default
+    return value
+
+
+def _app(document: Document) -> str:
+    name = _text(document, ("app",), "")
+    if "app" not in document.data:
+        document.report((), "The key 'app' is missing.", "Write `app: name`: sessions are kept under that name.")
+    elif name is not None and name.strip() == "" and isinstance(document.data["app"], str):
+        document.report(("app",), "'app' is empty.", "Write a name: sessions are kept under it.")
+    return name or ""
+
+
+def _policy(document: Document) -> str | Mapping[str, Any]:
+    value = document.data.get("policy", "default")
+    if isinstance(value, str | dict):
+        return value
+    problem = f"'policy' should be a policy's name or keys and values, but is {kind_of(value)}."
+    document.report(("policy",), problem, "Write `policy: default`.")
+    return "default"
+
+
+def _run(document: Document) -> RunConfig:
+    limits = _mapping(document, "limits")
+    run = _mapping(document, "run")
+    if "limits" in run:
+        document.report(("run", "limits"), "Limits stand at the top of the file, not below 'run'.", "Move them to `limits:`.")
+    checked = validated(document, ("limits",), Limits, limits) or Limits()
+    config = validated(document, ("run",), RunConfig, {key: value for key, value in run.items() if key != "limits"})
+    return (config or RunConfig()).model_copy(update={"limits": checked})
+
+
+def _mapping(document: Document, key: str) -> dict[str, Any]:
+    value = document.data.get(key)
+    if isinstance(value, dict):
+        return value
+    if key in document.data:
+        document.report((key,), f"{key!r} should be keys and values, but is {kind_of(value)}.", f"Write them below `{key}:`.")
+    return {}
+
+
+def _selectors(document: Document) -> dict[str, Reference]:
+    references = {}
+    for name, value in _mapping(document, "selectors").items():
+        reference = _reference(document, ("selectors", name), value)
+        if reference is not None:
+            references[name] = reference
+    return references
+
+
+def _place(document: Document, where: Where) -> str | Reference | None:
+    value = document.data.get(str(where[0]))
+    if isinstance(value, dict):
+        return _reference(document, where, value)
+    return _text(document, where, None)
+
+
+def _references(document: Document, key: str) -> tuple[Reference, ...]:
+    value = document.data.get(key, [])
+    if not isinstance(value, list):
+        document.report((key,), f"{key!r} should be a list of import paths, but is {kind_of(value)}.", "Write `- module:name`.")
+        return ()
+    found = (_reference(document, (key, index), item) for index, item in enumerate(value))
+    return tuple(reference for reference in found if reference is not None)
+
+
+def _reference(document: Document, where: Where, value: Any) -> Reference | None:
+    """`module:attribute`, or `{import: module:attribute, options: {…}}`."""
+    if isinstance(value, str):
+        return Reference(value, {}, where)
+    if isinstance(value, dict) and isinstance(value.get("import"), str):
+        for key in value.keys() - {"import", "options"}:
+            fix = "What it is called with stands below `options:`."
+            document.report((*where, key), f"Beside 'import' there is no key {key!r}.", fix)
+        options = value.get("options", {})
+        if isinstance(options, dict):
+            return Reference(value["import"], options, where)
+        document.report((*where, "options"), f"'options' should be keys and values, but is {kind_of(options)}.", "Write them below.")
+        return None
+    document.report(where, "Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
+    return None

@@ -1,0 +1,94 @@
+"""A value of ours from plain data of a document: every mistake is told in the words of somebody who writes YAML."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from turnwise.config.document import kind_of
+from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.facts.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_WANTED = {
+    "string_type": "text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "keys and values",
+    "model_type": "keys and values",
+    "model_attributes_type": "keys and values",
+}
+
+
+def validated(
+    document: Document, where: Where, model: type[Model], data: Mapping[str, Any], kind: type[ConfigError] = ConfigError
+) -> Model | None:
+    """The data as that model; None after every mistake in it was reported to the document.
+
+    Read as JSON is: lists become tuples, but text does not become a number, nor a number text.
+    """
+    try:
+        return model.model_validate_json(json.dumps(data), strict=True, extra="forbid")
+    except ValidationError as error:
+        for found in error.errors(include_url=False):
+            loc = tuple(found["loc"])
+            problem, fix = _told(found, loc, model)
+            document.report((*where, *loc), problem, fix, kind)
+        return None
+
+
+def _told(found: Any, loc: Where, model: type[BaseModel]) -> tuple[str, str]:
+    kind, given, context = found["type"], found["input"], found.get("ctx", {})
+    key = _name(loc)
+    if kind == "extra_forbidden":
+        return f"There is no key {str(loc[-1])!r} here.", did_you_mean(str(loc[-1]), _fields_at(model, loc[:-1]))
+    if kind == "missing":
+        return f"The key {str(loc[-1])!r} is missing.", "Add it."
+    if kind in _WANTED:
+        quote = kind == "string_type" and isinstance(given, bool | int | float)
+        fix = "Put it in quotes." if quote else f"Write {_WANTED[kind]}."
+        return f"{key} should be {_WANTED[kind]}, but is {kind_of(given)}.", fix
+    if kind == "literal_error":
+        return f"{key} should be {context['expected']}.", did_you_mean(str(given), _choices(context["expected"]))
+    message = found["msg"].removeprefix("Value error, ")
+    return (f"{key}: {message}" if message[:5] != "Input" else message.replace("Input", key, 1)).rstrip(".") + ".", ""
+
+
+def _name(loc: Where) -> str:
+    text = ""
+    for step in loc:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return repr(text) if text else "This"
+
+
+def _choices(expected: str) -> list[str]:
+    return [part for part in expected.replace(" or ", ", ").replace("'", "").split(", ") if part]
+
+
+def _fields_at(model: type[BaseModel], loc: Where) -> list[str]:
+    """The keys known at that place of a model; nested models are found through tuples, lists and unions."""
+    at = model
+    for step in loc:
+        field = at.model_fields.get(step) if isinstance(step, str) else None
+        if field is not None:
+            inner = _model_in(field.annotation)
+            if inner is None:
+                return []
+            at = inner
+    return list(at.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in get_args(annotation):
+        found = _model_in(argument)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,148 @@
+"""Which of many patterns a text matches: linear in the text, whatever the patterns (RE2)."""
+
+import math
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import re2
+
+from turnwise.facts.errors import PatternError
+from turnwise.matching.normalize import normalize, strip_invisible
+
+PATTERN_CHARACTERS = 10_000
+PATTERN_COUNT = 100_000
+MATCHED_CHARACTERS = 10_000
+"""So much of a text is compared; the cost of one message stays bounded."""
+
+_PROGRAM_MEMORY = 1 << 20
+_FILTER_SIZE = 3_000
+_SHOWN_CHARACTERS = 60
+
+_CAUSES = (
+    (("(?=", "(?!", "(?<"), "look-around is not supported", "Match the words themselves, without a condition around them."),
+    (
+        ("(?>", "++", "*+", "?+"),
+        "atomic groups and possessive repeats are not supported",
+        "Leave them out: RE2 never backtracks.",
+    ),
+    (("\\Z",), r"\Z is not supported", r"Use \z for the end of the text."),
+    (("invalid escape sequence",), "RE2 does not know this escape, or it is a back-reference", "Write out what should match."),
+    (("invalid repetition size",), "it repeats something more than 1000 times", "Use `*` or `+`, or a smaller number."),
+    (("too large",), "it needs too much memory", "Shorten it, or split it into several patterns."),
+)
+
+
+class Hit(NamedTuple):
+    """A label one of whose patterns matched: the highest confidence, and the pattern that gave it."""
+
+    label: str
+    confidence: float
+    regex: str
+
+
+class PatternIndex:
+    """Patterns with their labels and confidences, compiled once; immutable, safe to share between threads.
+
+    Case is ignored, and patterns are searched anywhere in the text. The text is normalized first (`normalize`: NFKC, one
+    space for any space), so `^`, `$` and a space in a pattern see one line. Patterns are composed (NFC) and lose invisible
+    characters. Literals that a pattern needs are looked for first, all at once: few patterns run at all. PatternError names
+    the label, the pattern, the cause and the fix.
+    """
+
+    def __init__(self, patterns: Iterable[tuple[str, str, float]]) -> None:
+        self._entries: list[Hit] = []
+        self._ranks: dict[str, int] = {}
+        for label, regex, confidence in patterns:
+            self._add(label, regex, confidence)
+        options = _options()
+        self._filters: list[tuple[int, re2.Filter]] = []
+        for start in range(0, len(self._entries), _FILTER_SIZE):
+            self._compile(start, self._entries[start : start + _FILTER_SIZE], options)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _add(self, label: str, regex: str, confidence: float) -> None:
+        if len(self._entries) >= PATTERN_COUNT:
+            raise PatternError(
+                f"There are more than {PATTERN_COUNT} patterns.", fix="Route by examples instead, or leave some out."
+            )
+        if not regex:
+            raise _refused(label, regex, "it is empty and would match every message", "Write what should match, or remove it.")
+        if len(regex) > PATTERN_CHARACTERS:
+            cause = f"it has {len(regex)} characters, at most {PATTERN_CHARACTERS} are allowed"
+            raise _refused(label, regex, cause, "Split it into several patterns.")
+        if not (math.isfinite(confidence) and 0.0 <= confidence <= 1.0):
+            raise _refused(label, regex, f"its confidence is {confidence}", "Give a number from 0 to 1.")
+        self._ranks.setdefault(label, len(self._ranks))
+        self._entries.append(Hit(label, confidence, regex))
+
+    def _compile(self, start: int, entries: Sequence[Hit], options: re2.Options) -> None:
+        compiled = re2.Filter()
+        for entry in entries:
+            try:
+                compiled.Add(_prepared(entry.regex), options)
+            except (re2.error, UnicodeEncodeError) as problem:
+                raise _explained(entry, options) from problem
+        try:
+            compiled.Compile()
+        except re2.error as problem:
+            if len(entries) == 1:
+                raise _refused(entries[0].label, entries[0].regex, *_CAUSES[-1][1:]) from problem
+            # The literals of so many patterns do not fit into one automaton: two smaller ones.
+            half = len(entries) // 2
+            self._compile(start, entries[:half], options)
+            self._compile(start + half, entries[half:], options)
+            return
+        self._filters.append((start, compiled))
+
+    def match(self, text: str) -> list[Hit]:
+        """The best hit of every label that matches, highest confidence first, then in the order the labels were given.
+
+        Only the first 10,000 characters are compared. Any text is allowed.
+        """
+        encoded = normalize(text[:MATCHED_CHARACTERS])[:MATCHED_CHARACTERS].encode()
+        best: dict[str, Hit] = {}
+        for start, compiled in self._filters:
+            for index in sorted(compiled.Match(encoded) or ()):
+                hit = self._entries[start + index]
+                if hit.label not in best or hit.confidence > best[hit.label].confidence:
+                    best[hit.label] = hit
+        return sorted(best.values(), key=lambda hit: (-hit.confidence, self._ranks[hit.label]))
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.case_sensitive = False
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = _PROGRAM_MEMORY
+    return options
+
+
+def _prepared(regex: str) -> str:
+    return unicodedata.normalize("NFC", strip_invisible(regex))
+
+
+def _explained(entry: Hit, options: re2.Options) -> PatternError:
+    try:
+        re2.compile(_prepared(entry.regex), options)
+    except UnicodeEncodeError:
+        return _refused(entry.label, entry.regex, "it is not valid Unicode", "Remove the lone surrogate.")
+    except re2.error as problem:
+        said = problem.args[0] if problem.args else ""
+        message = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        for signs, cause, fix in _CAUSES:
+            if any(sign in message for sign in signs):
+                return _refused(entry.label, entry.regex, f"{cause} ({_clipped(message)})", fix)
+        return _refused(entry.label, entry.regex, _clipped(message), "Patterns are written in RE2's syntax.")
+    return _refused(entry.label, entry.regex, "RE2 does not take it", "Simplify it.")
+
+
+def _refused(label: str, regex: str, cause: str, fix: str) -> PatternError:
+    return PatternError(f"The pattern {_clipped(regex)!r} of {label!r} cannot be used: {cause}.", fix=fix)
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"

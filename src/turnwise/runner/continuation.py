@@ -1,0 +1,61 @@
+"""Which waiting invocation a message goes on with, and which waits are over. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from turnwise.facts.content import Content
+from turnwise.facts.sessions import Head
+from turnwise.facts.tree import AgentTree
+
+
+class Continuation(NamedTuple):
+    """A waiting invocation that goes on: its id, who holds its floor in which turn, and the wait a plain message answers."""
+
+    invocation_id: str
+    agent: str
+    turn: int
+    answers: str | None
+
+
+class Lapse(NamedTuple):
+    """A waiting invocation that will never go on, by whom it was held, and its end."""
+
+    invocation_id: str
+    agent: str
+    reason: str
+    detail: str
+
+
+def continuation_of(head: Head, message: Content, selected: str, tree: AgentTree) -> Continuation | None:
+    """The invocation this message continues, if the selected agent waits for it; None when it begins a new one.
+
+    A tool result continues the invocation of its call (behaviour A6). A plain message continues the newest invocation in
+    which the selected agent asked, or holds the floor, and a reply is awaited (A42).
+    """
+    for result in message.tool_results:
+        call = head.calls.get(result.call_id)
+        open_ = head.invocations.get(call.invocation_id) if call else None
+        if call and open_ and call.agent in tree and open_.agent in tree:
+            return Continuation(call.invocation_id, open_.agent, open_.turn, None)
+    if message.tool_results:
+        return None
+    for invocation_id, agent, wait in head.waiting():
+        open_ = head.invocations[invocation_id]
+        if wait.kind == "reply" and open_.state == "waiting" and selected in (agent, open_.agent) and open_.agent in tree:
+            return Continuation(invocation_id, open_.agent, open_.turn, wait.id)
+    return None
+
+
+def lapses(head: Head, tree: AgentTree, now: datetime, *, waits: int) -> Sequence[Lapse]:
+    """The waiting invocations that are over: expired, of an agent that is gone, or beyond the newest `waits`."""
+    over = []
+    waiting = [(id_, open_) for id_, open_ in head.invocations.items() if open_.state == "waiting"]
+    for rank, (id_, open_) in enumerate(sorted(waiting, key=lambda item: -item[1].began)):
+        if open_.waits and all(wait.expires_at and wait.expires_at <= now for _, wait in open_.waits):
+            over.append(Lapse(id_, open_.agent, "limit:wait_seconds", "Nobody answered in time."))
+        elif open_.agent not in tree:
+            over.append(Lapse(id_, open_.agent, "failed", f"Agent {open_.agent!r} is no longer in the tree."))
+        elif rank >= waits:
+            over.append(Lapse(id_, open_.agent, "limit:waits", "Too many newer questions are open."))
+    return over

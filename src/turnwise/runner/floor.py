@@ -1,0 +1,169 @@
+"""What all agent runs of one invocation share: the record, what is about to be recorded, and who gets the floor next."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import Content, TextPart
+from turnwise.facts.errors import LimitReached, TurnwiseError
+from turnwise.facts.events import Event, StepRecord
+from turnwise.facts.ids import Issuer
+from turnwise.facts.limits import RunConfig
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import TEMP_PREFIX, SessionKey
+from turnwise.facts.tree import AgentTree
+from turnwise.ports.agent import Agent
+from turnwise.ports.guardrail import Guardrail
+from turnwise.ports.stores import ArtifactStore, SessionStore
+from turnwise.runner.journal import Journal
+from turnwise.runner.recorder import Recorder
+from turnwise.selection.next_tag import take_next
+
+
+class Cast(NamedTuple):
+    """What an app's invocations run with. An invocation keeps the cast it began with."""
+
+    agents: Mapping[str, Agent]
+    tree: AgentTree
+    store: SessionStore
+    artifacts: ArtifactStore | None
+    guardrails: Sequence[Guardrail]
+    issuer: Issuer
+
+
+class Floor:
+    """One invocation's floor. Agent runs emit their events through it.
+
+    `held` are events that their agents cannot follow up, kept back so that the end can be stored with them; whatever is
+    emitted later, or reads the log, stores them first.
+    """
+
+    def __init__(
+        self,
+        cast: Cast,
+        recorder: Recorder,
+        journal: Journal,
+        *,
+        invocation_id: str,
+        message: Content,
+        context: MessageContext,
+        config: RunConfig,
+    ) -> None:
+        self.cast, self.journal, self._recorder = cast, journal, recorder
+        self.invocation_id, self.message, self.context, self.config = invocation_id, message, context, config
+        self.key: SessionKey = recorder.session.key
+        self.store = cast.store
+        self.temp: dict[str, JsonValue] = {}
+        self.transfer_to: str | None = None
+        self.transfer_by: str | None = None
+        self.failure: TurnwiseError | None = None
+        self.transfers_allowed = True
+        self.notice = ""
+        self._held: list[Event] = []
+        self._pending: dict[str, Any] = {}
+        self._emitted = 0
+
+    @property
+    def head_positions(self) -> Mapping[str, int]:
+        return self._recorder.session.head.positions
+
+    @property
+    def recorder(self) -> Recorder:
+        return self._recorder
+
+    def state(self) -> dict[str, JsonValue]:
+        """The merged state with what held events will write."""
+        merged = self._recorder.session.merged_state
+        for event in self._held:
+            merged |= event.actions.state_delta
+        return merged | self.temp
+
+    def finish_branch(self, branch: str) -> None:
+        """Records with the next event that the run on that branch is over."""
+        self._pending["finished"] = (*self._pending.get("finished", ()), branch)
+
+    @property
+    def has_undelivered_decision(self) -> bool:
+        return "selection" in self._pending
+
+    def decided(self, selection: Selection, positions: Mapping[str, int], step: StepRecord) -> None:
+        """Records a decision inside this invocation with the next event."""
+        self._pending |= {"selection": selection, "positions": dict(positions), "steps": (step,)}
+
+    async def emit(self, event: Event, *, hold: bool = False) -> Event:
+        """Stores an agent's event, after the tag is taken out and the guardrails have looked at it; or holds it.
+
+        Returns it as it is recorded. LimitReached (events).
+        """
+        self._emitted += 1
+        if self._emitted > self.config.limits.events:
+            raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
+        event = await self._guarded(_without_tag(event))
+        event = self._with_pending(event)
+        self.keep_temporary(event.actions.state_delta)
+        self._held.append(event)
+        if not hold:
+            await self.flush()
+        return event
+
+    async def flush(self) -> None:
+        """Stores what is held."""
+        held, self._held = self._held, []
+        if held:
+            await self._recorder.append(held)
+
+    def take_held(self) -> list[Event]:
+        """What is held, for whoever stores it with the end of the turn."""
+        held, self._held = self._held, []
+        return held
+
+    def hold(self, event: Event) -> None:
+        """Puts an event of the runner's own behind the held ones."""
+        self._held.append(self._with_pending(event))
+
+    def keep_temporary(self, delta: Mapping[str, JsonValue]) -> None:
+        """Keeps the `temp:` keys of a delta for the rest of this invocation."""
+        self.temp |= {key: value for key, value in delta.items() if key.startswith(TEMP_PREFIX)}
+
+    def _with_pending(self, event: Event) -> Event:
+        pending, self._pending = self._pending, {}
+        if not pending:
+            return event
+        pending["steps"] = (*pending.get("steps", ()), *event.actions.steps)
+        return event.model_copy(update={"actions": event.actions.model_copy(update=pending)})
+
+    def show(self, event: Event) -> None:
+        """Passes a partial event on, if the caller wants partials and no guardrail has to see the whole first."""
+        if self.config.streaming and not self.cast.guardrails:
+            self._recorder.show(event)
+
+    async def _guarded(self, event: Event) -> Event:
+        for guardrail in self.cast.guardrails:
+            if event.content is None or event.actions.blocked_by:
+                break
+            verdict = await guardrail.check("answer", event.content, event.author)
+            if verdict.action == "rewrite" and verdict.content is not None:
+                event = event.model_copy(update={"content": verdict.content})
+            elif verdict.action == "block":
+                actions = event.actions.model_copy(update={"blocked_by": guardrail.name})
+                content = Content(parts=(TextPart(text=verdict.reason),))
+                event = event.model_copy(update={"content": content, "actions": actions})
+        return event
+
+
+def _without_tag(event: Event) -> Event:
+    """The event with its first `<next>` tag taken out of the text and kept as `actions.next` (behaviour B6)."""
+    if event.content is None or "<next>" not in event.text:
+        return event
+    parts, name = [], None
+    for part in event.content.parts:
+        if name is None and isinstance(part, TextPart):
+            text, name = take_next(part.text)
+            part = part.model_copy(update={"text": text})  # noqa: PLW2901
+        parts.append(part)
+    if name is None:
+        return event
+    content = event.content.model_copy(update={"parts": tuple(parts)})
+    return event.model_copy(update={"content": content, "actions": event.actions.model_copy(update={"next": name})})

@@ -1,0 +1,321 @@
+"""One agent's run: the context it gets, and the loop that takes its events."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from inspect import isawaitable
+from typing import Any
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import Content, ToolCallPart, text_content
+from turnwise.facts.errors import AgentFailed, AgentTimeout, LimitReached, TransferRefused, TurnwiseError
+from turnwise.facts.events import Actions, Await, ErrorInfo, Event, StepRecord
+from turnwise.facts.selections import Selection, Verdict
+from turnwise.ports.context import Outcome, Stream, Suspend
+from turnwise.ports.selector import SelectionRequest, Selector
+from turnwise.runner.floor import Floor
+from turnwise.runner.streaming import PieceFilter, open_stream
+from turnwise.runner.views import ArtifactsView, HistoryView, StateView
+
+ERROR_CHARACTERS = 500
+_DECIDED = {"selector", "outcome", "agent", "method", "confidence", "reason"}
+
+
+class Frame:
+    """The context of one agent run on one branch (implements `AgentContext`).
+
+    When an invocation is taken up again, the run begins anew: as long as `_recorded` has events of it, what it emits is
+    already in the log and is not emitted again.
+    """
+
+    def __init__(self, floor: Floor, agent: str, branch: str, message: Content) -> None:
+        self.card = floor.cast.tree.card(agent)
+        self.session = floor.key
+        self.invocation_id = floor.invocation_id
+        self.message, self.message_context, self.config = message, floor.context, floor.config
+        self.notice = floor.notice
+        self.branch = branch
+        self.last: Event | None = None
+        self.escalated = False
+        self.waits = False
+        self._floor = floor
+        self._delta: dict[str, JsonValue] = {}
+        self._saved: dict[str, int] = {}
+        self._recorded = list(floor.journal.said.get(branch, ()))
+        self._calls = 0
+        self._selections = 0
+        self._pieces = PieceFilter()
+        self.history = HistoryView(floor, branch)
+        self.state = StateView(floor, self._delta)
+        self.artifacts = ArtifactsView(floor.cast.artifacts, floor.key, floor.config.limits, self._saved.__setitem__)
+
+    @property
+    def transfer_targets(self) -> tuple[str, ...]:
+        if not self._floor.transfers_allowed or "/>" in self.branch:
+            return ()
+        targets = self._floor.cast.tree.transfer_targets(self.card.name)
+        return tuple(t for t in targets if self._reachable(t))
+
+    def event(self, content: str | Content | None = None, **actions: Any) -> Event:
+        return Event(
+            id=self._floor.cast.issuer.new_id("event"),
+            author=self.card.name,
+            invocation_id=self.invocation_id,
+            created_at=self._floor.cast.issuer.now(),
+            content=text_content(content) if isinstance(content, str) else content,
+            branch=self.branch,
+            actions=Actions(**actions),
+        )
+
+    async def say(self, content: str | Content, *, scope: tuple[str, ...] = ()) -> Event:
+        return await self._emit(self.event(content).model_copy(update={"scope": scope}))
+
+    def stream(self) -> AbstractAsyncContextManager[Stream]:
+        return open_stream(self.event(), self.take)
+
+    async def ask(
+        self, question: str | Content, *, tool: str | None = None, arguments: dict[str, JsonValue] | None = None
+    ) -> Content:
+        recorded = self._next_recorded_wait()
+        if recorded is not None:
+            reply = self._floor.journal.replies.get(recorded.id)
+            self._forget()
+            if reply is not None:
+                return reply
+            await self._emit(self.event(awaits=recorded), hold=True)
+            raise Suspend
+        issuer, limits = self._floor.cast.issuer, self.config.limits
+        wait = Await(
+            id=issuer.new_id("call" if tool else "wait"),
+            kind="tool_result" if tool else "reply",
+            expires_at=issuer.now() + timedelta(seconds=limits.wait_seconds),
+        )
+        content = text_content(question) if isinstance(question, str) else question
+        if tool is not None:
+            call = ToolCallPart(call_id=wait.id, tool=tool, arguments=arguments or {})
+            content = content.model_copy(update={"parts": (*content.parts, call)})
+        await self._emit(self.event(content, awaits=wait), hold=True)
+        raise Suspend
+
+    async def transfer(self, agent: str) -> None:
+        if self._floor.transfer_to is not None:
+            raise TransferRefused(
+                f"{self.card.name!r} cannot hand over to {agent!r}: the floor goes to {self._floor.transfer_to!r} already."
+            )
+        targets = self.transfer_targets
+        if agent not in targets:
+            known = agent in self._floor.cast.tree
+            problem = "the tree does not permit it" if known else "no agent has that name"
+            raise TransferRefused(f"{self.card.name!r} cannot hand over to {agent!r}: {problem}.", allowed=targets)
+        self._floor.transfer_to, self._floor.transfer_by = agent, self.card.name
+
+    async def call(self, agent: str, message: str | Content) -> Content:
+        if self.branch.count("/>") >= self.config.limits.call_depth:
+            raise LimitReached("call_depth", f"Agents called each other {self.config.limits.call_depth} levels deep.")
+        if agent not in self._floor.cast.tree or not self._reachable(agent):
+            raise AgentFailed(f"{self.card.name!r} called {agent!r}, which does not exist or is not allowed here.")
+        self._calls += 1
+        content = text_content(message, "user") if isinstance(message, str) else message
+        outcome = await self._run_below(agent, f"{self.branch}/>{agent}#{self._calls}", content)
+        return outcome.event.content if outcome.event and outcome.event.content else Content()
+
+    async def delegate(self, child: str, *, segment: str, message: Content | None = None) -> Outcome:
+        outcome = await self._run_below(child, f"{self.branch}/{segment}", message or self.message)
+        self.last = outcome.event or self.last
+        return outcome
+
+    async def select(self, selector: Selector, *, among: tuple[str, ...], answer: Event | None = None) -> Verdict:
+        self._selections += 1
+        key = f"{self.branch}:select#{self._selections}"
+        if key in self._floor.journal.steps:
+            return Verdict.model_validate(self._floor.journal.steps[key], strict=False)
+        place = f"{self.card.name}/{selector.name}"
+        tree = self._floor.cast.tree
+        request = SelectionRequest(
+            message=self.message,
+            tree=tree,
+            head=self._floor.recorder.session.head,
+            eligible=tuple(name for name in among if name in tree and self._reachable(name)),
+            context=self.message_context,
+            occasion="message" if answer is None else "answer",
+            answer=answer,
+            positions={selector.name: self._floor.head_positions.get(place, 0)},
+        )
+        verdict = await selector.select(request)
+        if self._floor.has_undelivered_decision:
+            self._floor.hold(self.event())
+        positions = {} if verdict.position is None else {place: verdict.position}
+        step = StepRecord(key=key, value=verdict.model_dump(mode="json", include=_DECIDED))
+        self._floor.decided(_decision(verdict, request, among[0]), positions, step)
+        return verdict
+
+    async def escalate(self) -> None:
+        self.escalated = True
+
+    async def step(self, key: str, work: Callable[[], Awaitable[JsonValue] | JsonValue]) -> JsonValue:
+        place = f"{self.branch}:{key}"
+        if place in self._floor.journal.steps:
+            return self._floor.journal.steps[place]
+        made = work()
+        value: JsonValue = await made if isawaitable(made) else made
+        await self._floor.emit(self.event(steps=(StepRecord(key=place, value=value),)))
+        return value
+
+    async def take(self, event: Event) -> None:
+        """Records an event that the agent yields: partial ones are only shown, hand-overs and ends wait for its end."""
+        if event.partial:
+            if not self._recorded:
+                await self._show(event)
+            return
+        actions = event.actions
+        if actions.transfer_to is not None:
+            await self._transfer_or_report(actions.transfer_to)
+        self.escalated = self.escalated or actions.escalate
+        self.waits = self.waits or (actions.awaits is not None and actions.awaits.id not in self._floor.journal.replies)
+        hold = actions.end is not None
+        bare = actions.model_copy(
+            update={"transfer_to": None, "end": None, "escalate": False, "selection": None, "rewind": None}
+        )
+        await self._emit(event.model_copy(update={"actions": bare}), hold=hold)
+
+    async def play(self) -> None:
+        """Runs the agent and takes its events; then what it left unrecorded is put behind its last word."""
+        events = self._floor.cast.agents[self.card.name].run(self)
+        try:
+            async for event in events:
+                await self.take(event)
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
+        if self.escalated and not any(event.actions.escalate for event in self._recorded):
+            self._floor.hold(self._with_leftovers(self.event(escalate=True)))
+        elif self._delta or self._saved:
+            self._floor.hold(self._with_leftovers(self.event()))
+        if self.waits:
+            raise Suspend
+
+    def report(self, error: TurnwiseError) -> None:
+        """Puts an error event of this agent on record, once for each error, however far it travels."""
+        if self._floor.failure is not error and self._floor.recorder.problem is None:
+            self._floor.failure = error
+            info = ErrorInfo(code=error.code, message=str(error))
+            self._floor.hold(self.event().model_copy(update={"error": info}))
+
+    async def _emit(self, event: Event, *, hold: bool = False) -> Event:
+        """Stamps and records one event, or finds it recorded."""
+        if self._recorded:
+            self._forget()
+            self.last = self._recorded.pop(0)
+            return self.last
+        stamped = self._with_leftovers(
+            event.model_copy(
+                update={
+                    "author": self.card.name,
+                    "invocation_id": self.invocation_id,
+                    "branch": self.branch,
+                    "sequence": None,
+                }
+            )
+        )
+        stored = await self._floor.emit(stamped, hold=hold)
+        if stored.content is not None and stored.text:
+            self.last = stored
+        return stored
+
+    def _with_leftovers(self, event: Event) -> Event:
+        if not self._delta and not self._saved:
+            return event
+        actions = event.actions.model_copy(
+            update={
+                "state_delta": {**self._delta, **event.actions.state_delta},
+                "artifact_versions": {**self._saved, **event.actions.artifact_versions},
+            }
+        )
+        self._forget()
+        return event.model_copy(update={"actions": actions})
+
+    def _forget(self) -> None:
+        self._floor.keep_temporary(self._delta)
+        self._delta.clear()
+        self._saved.clear()
+
+    def _next_recorded_wait(self) -> Await | None:
+        while self._recorded:
+            event = self._recorded.pop(0)
+            if event.actions.awaits is not None:
+                return event.actions.awaits
+        return None
+
+    async def _show(self, event: Event) -> None:
+        visible = self._pieces.feed(event)
+        if visible is not None:
+            stamp = {"author": self.card.name, "invocation_id": self.invocation_id, "branch": self.branch}
+            self._floor.show(visible.model_copy(update=stamp))
+
+    async def _transfer_or_report(self, target: str) -> None:
+        try:
+            await self.transfer(target)
+        except TransferRefused as refused:
+            info = ErrorInfo(code=refused.code, message=str(refused))
+            await self._floor.emit(self.event().model_copy(update={"error": info}))
+
+    async def _run_below(self, agent: str, branch: str, message: Content) -> Outcome:
+        if branch in self._floor.journal.finished:
+            return self._floor.journal.outcome(branch)
+        below = Frame(self._floor, agent, branch, message)
+        await perform(below)
+        await self._floor.flush()
+        self._floor.finish_branch(branch)
+        last = below.last
+        moved = self._floor.transfer_to is not None
+        return Outcome(last.text if last else "", below.escalated, moved, last.actions.next if last else None, last)
+
+    def _reachable(self, agent: str) -> bool:
+        return self._floor.cast.tree.reachable(agent, self.message_context.roles)
+
+
+async def perform(frame: Frame) -> None:
+    """Runs the frame's agent to its end and records what it emits.
+
+    Raises Suspend when it waits, AgentTimeout, AgentFailed for whatever else it raises, chained; other typed errors as
+    they are. The innermost failing agent gets the error event.
+    """
+    try:
+        async with asyncio.timeout(frame.card.time_limit) as clock:
+            await frame.play()
+    except TimeoutError as error:
+        problem: TurnwiseError
+        if clock.expired():
+            problem = AgentTimeout(
+                f"Agent {frame.card.name!r} took longer than its {frame.card.time_limit} s.", fix="Raise its time_limit."
+            )
+        else:
+            problem = _failed(frame, error)
+        frame.report(problem)
+        raise problem from error
+    except TurnwiseError as error:
+        frame.report(error)
+        raise
+    except Exception as error:
+        problem = _failed(frame, error)
+        frame.report(problem)
+        raise problem from error
+
+
+def _failed(frame: Frame, error: Exception) -> AgentFailed:
+    return AgentFailed(f"Agent {frame.card.name!r} raised {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
+
+
+def _decision(verdict: Verdict, request: SelectionRequest, lead: str) -> Selection:
+    return Selection(
+        agent=verdict.agent or lead,
+        method=verdict.method or verdict.selector,
+        confidence=verdict.confidence,
+        reason=verdict.reason,
+        occasion=request.occasion,
+        verdicts=(verdict,),
+        policy=verdict.selector,
+        tree_version=request.tree.version,
+    )

@@ -1,0 +1,88 @@
+"""The handle of a running invocation: read it, wait for it, cancel it."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from turnwise.facts.errors import TurnwiseError
+from turnwise.facts.events import USER, End, ErrorInfo, Event
+from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import SessionKey
+from turnwise.runner.feed import Feed
+
+
+class Result(NamedTuple):
+    """How a message was answered.
+
+    text: what the agents said to the user, joined by line breaks. end: None while the invocation waits for a reply or a
+    tool result. selection: who was chosen and why; None when it was cancelled before that. error: set when an agent failed.
+    """
+
+    text: str
+    end: End | None
+    selection: Selection | None
+    error: ErrorInfo | None
+    invocation_id: str
+    events: tuple[Event, ...]
+
+    @property
+    def waiting(self) -> bool:
+        return self.end is None
+
+
+class Invocation:
+    """One message on its way to its answer. The run does not depend on this handle: it goes on when nobody reads."""
+
+    def __init__(self, key: SessionKey, message_id: str) -> None:
+        self.session = key
+        self.message_id = message_id
+        self.id: str | None = None
+        """The invocation's id; None while the message is queued."""
+        self.feed = Feed()
+        self._cancelled = False
+        self._stop: Callable[[], object] | None = None
+
+    def events(self, *, after: int = 0) -> AsyncIterator[Event]:
+        """Events of this message from the user's own on, live, partial ones too; stored ones only above `after`.
+
+        Ends when the invocation ends or waits. Any number of readers, at any time. Raises what the store raised when an
+        event could not be stored.
+        """
+        return self.feed.read(after)
+
+    async def result(self) -> Result:
+        """Waits for the end, or until the invocation waits. Raises what the store raised when it could not go on."""
+        await self.feed.closed()
+        return result_of(self.feed.stored)
+
+    async def cancel(self) -> None:
+        """Stops it; returns when its end is recorded. Nothing happens when it has ended, or waits."""
+        self.interrupt()
+        with suppress(TurnwiseError):
+            await self.feed.closed()
+
+    def interrupt(self) -> None:
+        """Asks it to stop, without waiting for it."""
+        self._cancelled = True
+        if self._stop is not None:
+            self._stop()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True when somebody asked for it to be cancelled."""
+        return self._cancelled
+
+    def runs(self, invocation_id: str, stop: Callable[[], object]) -> None:
+        """It has begun under this id; `stop` interrupts it."""
+        self.id, self._stop = invocation_id, stop
+
+
+def result_of(events: Sequence[Event]) -> Result:
+    """The result that stored events of one message amount to; no events: it was cancelled before it began."""
+    if not events:
+        return Result("", End(reason="cancelled", detail="It was cancelled while it was queued."), None, None, "", ())
+    selection = next((e.actions.selection for e in events if e.author == USER and e.actions.selection), None)
+    end = next((e.actions.end for e in reversed(events) if e.actions.end), None)
+    error = next((e.error for e in reversed(events) if e.error), None)
+    words = [e.text for e in events if e.author != USER and e.text and not e.is_private]
+    return Result("\n".join(words), end, selection, error, events[0].invocation_id, tuple(events))

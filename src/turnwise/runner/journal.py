@@ -1,0 +1,88 @@
+"""What an invocation has done so far, so that a turn that is taken up again does nothing twice."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import Content
+from turnwise.facts.events import USER, Event
+from turnwise.ports.context import Outcome
+
+
+class Journal(NamedTuple):
+    """A pure fold over the stored events of one invocation.
+
+    said: by branch, the events an agent run emitted, in order. steps: recorded results by key. finished: branches that ran
+    to their end. replies: what the user answered, by the id of the wait. messages: what the user had said last when a turn
+    began, by the turn's number: an agent that runs again gets the message it got at first.
+    """
+
+    said: Mapping[str, tuple[Event, ...]]
+    steps: Mapping[str, JsonValue]
+    finished: frozenset[str]
+    replies: Mapping[str, Content]
+    messages: Mapping[int, Content]
+
+    def outcome(self, branch: str) -> Outcome:
+        """How the finished run on that branch ended, from what it and those below it said."""
+        below = branch + "/"
+        events = [
+            e
+            for b, said in self.said.items()
+            if b == branch or (b.startswith(below) and "/>" not in b.removeprefix(branch))
+            for e in said
+        ]
+        return outcome_of(sorted(events, key=lambda e: e.sequence or 0))
+
+
+EMPTY = Journal({}, {}, frozenset(), {}, {})
+
+
+def journal_of(events: Iterable[Event]) -> Journal:
+    """The journal of one invocation's events, in append order."""
+    said: dict[str, list[Event]] = {}
+    steps: dict[str, JsonValue] = {}
+    finished: set[str] = set()
+    replies: dict[str, Content] = {}
+    messages: dict[int, Content] = {}
+    waits: set[str] = set()
+    turn, latest = 1, Content()
+    for event in events:
+        actions = event.actions
+        if event.author == USER and event.content is not None:
+            latest = event.content
+            messages.setdefault(turn, latest)
+        if actions.transfer_to is not None:
+            turn += 1
+            messages[turn] = latest
+        steps |= {step.key: step.value for step in actions.steps}
+        finished.update(actions.finished)
+        if event.author == USER:
+            replies |= _replies(event)
+        elif event.content is not None or actions.escalate or (actions.awaits and actions.awaits.id not in waits):
+            said.setdefault(event.branch, []).append(event)
+        if actions.awaits:
+            # A turn that waits again for the same thing states it again, without a content: that is no second question.
+            waits.add(actions.awaits.id)
+    return Journal({b: tuple(es) for b, es in said.items()}, steps, frozenset(finished), replies, messages)
+
+
+def _replies(event: Event) -> dict[str, Content]:
+    if event.content is None:
+        return {}
+    replies = {result.call_id: event.content for result in event.content.tool_results}
+    if event.actions.answers is not None:
+        replies[event.actions.answers] = event.content
+    return replies
+
+
+def outcome_of(events: Iterable[Event]) -> Outcome:
+    """What a run's events amount to: its last word, whom it named, and whether it escalated."""
+    last: Event | None = None
+    escalated = False
+    for event in events:
+        escalated = escalated or event.actions.escalate
+        if event.content is not None and event.text:
+            last = event
+    return Outcome(last.text if last else "", escalated, False, last.actions.next if last else None, last)

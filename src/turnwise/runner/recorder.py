@@ -1,0 +1,128 @@
+"""The only writer of a session: appends, publishes, tells the hooks."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from turnwise.facts.errors import TurnwiseError
+from turnwise.facts.events import Event
+from turnwise.facts.messages import Message
+from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import Session, storable
+from turnwise.ports.hooks import Hooks
+from turnwise.ports.stores import Lease, SessionStore
+from turnwise.runner.feed import Feed
+
+log = logging.getLogger("turnwise.runner")
+
+
+class Recorder:
+    """Holds the session's token during one invocation, whose events it publishes.
+
+    Once an append has failed it takes no more (behaviour A21).
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        session: Session,
+        lease: Lease,
+        feed: Feed,
+        hooks: Sequence[Hooks],
+        invocation_id: str,
+    ) -> None:
+        self.session = session
+        self.problem: TurnwiseError | None = None
+        self._store, self._lease, self._feed, self._hooks = store, lease, feed, hooks
+        self._invocation_id = invocation_id
+        self._lock = asyncio.Lock()
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def begin(self, message: Message, events: Sequence[Event], *, queue_limit: int | None) -> None:
+        """Takes the lease and stores the first events, in one commit."""
+        first = self.session.last_sequence + 1
+        self.session = await self._store.begin(self.session, self._lease, message, events, queue_limit=queue_limit)
+        self._renewal = asyncio.create_task(self._renew())
+        await self._announce(events, first)
+
+    async def append(self, events: Sequence[Event], *, release: bool = False) -> None:
+        """Stores the events in order; with `release`, gives up the session too. Not torn by a cancellation.
+
+        Raises what the store raised; from then on every call does.
+        """
+        task = asyncio.create_task(self._append(events, release))
+        task.add_done_callback(_retrieve)
+        await asyncio.shield(task)
+
+    async def release(self) -> None:
+        """Gives up the session without an append."""
+        self._stop_renewal()
+        await self._store.release(self.session)
+
+    def show(self, event: Event) -> None:
+        """Passes a partial event on to whoever reads."""
+        self._feed.publish(event)
+
+    def shut(self, problem: TurnwiseError) -> None:
+        """Takes no more: an agent that does not stop when told to cannot write any longer."""
+        self.problem = self.problem or problem
+        self._stop_renewal()
+
+    async def _append(self, events: Sequence[Event], release: bool) -> None:
+        async with self._lock:
+            if self.problem:
+                raise self.problem
+            first = self.session.last_sequence + 1
+            try:
+                self.session = await self._store.append(self.session, events, release=release)
+            except TurnwiseError as problem:
+                self.shut(problem)
+                raise
+            if release:
+                self._stop_renewal()
+            await self._announce(events, first)
+
+    async def _announce(self, events: Sequence[Event], first: int) -> None:
+        stored = [storable(e).model_copy(update={"sequence": first + i}) for i, e in enumerate(events)]
+        for event in stored:
+            # A message may also end older invocations that waited in vain; they are not its answer.
+            if event.invocation_id == self._invocation_id:
+                self._feed.publish(event)
+        for hook in self._hooks:
+            for event in stored:
+                await watch(hook.stored(self.session.key, event))
+                if event.actions.selection:
+                    await self._selected(hook, event.actions.selection)
+                if event.actions.end:
+                    await watch(hook.ended(self.session.key, event.invocation_id, event.actions.end.reason))
+
+    async def _selected(self, hook: Hooks, selection: Selection) -> None:
+        await watch(hook.selected(self.session.key, selection))
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease.seconds / 3)
+            try:
+                await self._store.renew(self.session, self._lease)
+            except TurnwiseError as problem:
+                log.warning("The lease of session %s could not be renewed: %s", self.session.id, problem.code)
+
+    def _stop_renewal(self) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
+
+
+async def watch(call: Awaitable[None]) -> None:
+    """Awaits a hook's call; a hook only watches, so what it raises is logged and changes nothing."""
+    try:
+        await call
+    except Exception:
+        log.exception("A hook raised.")
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    # The awaiting side may be gone, cancelled; the problem is kept in the recorder all the same.
+    if not task.cancelled():
+        task.exception()

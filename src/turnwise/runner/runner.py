@@ -1,0 +1,179 @@
+"""The front door: hand in a message, get the invocation that answers it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from turnwise.agents.collect import collect
+from turnwise.facts.content import Content
+from turnwise.facts.errors import ConfigError, MessageError
+from turnwise.facts.events import Event
+from turnwise.facts.ids import Issuer, SystemIssuer
+from turnwise.facts.limits import RunConfig
+from turnwise.facts.messages import Message, MessageContext
+from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import Head, SessionKey
+from turnwise.ports.agent import Agent
+from turnwise.ports.guardrail import Guardrail
+from turnwise.ports.hooks import Hooks
+from turnwise.ports.stores import ArtifactStore, SessionStore
+from turnwise.runner.accept import incoming
+from turnwise.runner.driver import Driver
+from turnwise.runner.floor import Cast
+from turnwise.runner.invocation import Invocation, Result
+from turnwise.runner.job import Job
+from turnwise.runner.lanes import Lanes
+from turnwise.runner.sessions import Sessions
+from turnwise.selection.cascade import Cascade
+from turnwise.selection.named import named
+from turnwise.selection.policy import PolicySpec
+
+ID_CHARACTERS = 200
+
+
+class Runner:
+    """Decides for every message who answers, runs them, and records everything.
+
+    root: the root of the agent tree. store: where sessions are kept. policy: how to choose, by name or as a spec.
+    custom_selectors: factories of selectors of your own, by the name they have in the policy. artifacts: where blobs are
+    kept; None = nowhere. config: how messages are run unless a call says otherwise. Raises ConfigError and below it for
+    whatever does not fit together; nothing is read or written before the first message.
+    """
+
+    def __init__(
+        self,
+        root: Agent,
+        *,
+        store: SessionStore,
+        app: str = "app",
+        policy: str | PolicySpec = "default",
+        custom_selectors: Mapping[str, Callable[..., Any]] | None = None,
+        artifacts: ArtifactStore | None = None,
+        config: RunConfig | None = None,
+        guardrails: Sequence[Guardrail] = (),
+        hooks: Sequence[Hooks] = (),
+        issuer: Issuer | None = None,
+    ) -> None:
+        if root is None:
+            raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers when nobody else does.")
+        if store is None:
+            raise ConfigError("A runner needs a session store.", fix='Pass SqlSessionStore("sqlite:///sessions.db").')
+        self.app, self.store, self.artifacts = app, store, artifacts
+        self.config = config or RunConfig()
+        agents, self.tree = collect(root)
+        spec = named(policy) if isinstance(policy, str) else policy
+        self.cascade = Cascade(spec, self.tree, custom_selectors or {})
+        self._issuer = issuer or SystemIssuer()
+        cast = Cast(agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
+        driver = Driver(cast, self.cascade, tuple(hooks), self._issuer.new_id("runner"))
+        self._lanes = Lanes(driver, store)
+        self.sessions = Sessions(store, artifacts, self._lanes, self._issuer, app)
+
+    async def start(
+        self,
+        message: str | Content,
+        *,
+        user: str,
+        session: str,
+        message_id: str | None = None,
+        context: MessageContext | None = None,
+        config: RunConfig | None = None,
+    ) -> Invocation:
+        """Accepts the message and returns when it is stored; the run goes on by itself.
+
+        message_id: the caller's; the same id again in a session is the same message, and gives the same answer. Raises
+        MessageError (nothing was stored), SessionMissing, SessionBusy, QueueFull, StoreError.
+        """
+        config = config or self.config
+        key = self.key(user, session)
+        content = incoming(message, config.limits)
+        id_ = self._issuer.new_id("message") if message_id is None else _checked_id("message", message_id)
+        job = Job(key, Message(id=id_, content=content, context=context or MessageContext()), config)
+        if message_id is not None and await self._known(job):
+            return job.invocation
+        await self._lanes.submit(job)
+        return job.invocation
+
+    async def run(self, message: str | Content, *, user: str, session: str, **options: Any) -> AsyncIterator[Event]:
+        """`start`, and the events of the invocation as they come, partial ones too.
+
+        When the caller stops reading, the run goes on, or is cancelled if `config.when_reader_leaves` says so.
+        """
+        invocation = await self.start(message, user=user, session=session, **options)
+        config = options.get("config") or self.config
+        try:
+            async for event in invocation.events():
+                yield event
+        finally:
+            if config.when_reader_leaves == "cancel" and not invocation.feed.is_closed:
+                await invocation.cancel()
+
+    def run_sync(self, message: str | Content, *, user: str, session: str, **options: Any) -> Result:
+        """`start` and `result` for programs without an event loop: the one sync door.
+
+        ConfigError inside a running event loop.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise ConfigError("run_sync was called inside an event loop.", fix="Use `await runner.start(…)` there.")
+
+        async def answered() -> Result:
+            invocation = await self.start(message, user=user, session=session, **options)
+            result = await invocation.result()
+            await self.idle()
+            return result
+
+        return asyncio.run(answered())
+
+    async def select(
+        self, message: str | Content, *, user: str = "user", session: str | None = None, context: MessageContext | None = None
+    ) -> Selection:
+        """Who would answer this message now, and why. Nothing is stored and nobody runs. SessionMissing."""
+        content = incoming(message, self.config.limits)
+        head = Head()
+        if session is not None:
+            head = (await self.sessions.get(self.key(user, session))).head
+        return await self.cascade.decide(head=head, message=content, context=context or MessageContext())
+
+    async def regenerate(
+        self, key: SessionKey, invocation_id: str, *, context: MessageContext | None = None, config: RunConfig | None = None
+    ) -> Invocation:
+        """Rewinds to before that invocation and answers its message again. SessionMissing, InvocationMissing, SessionBusy."""
+        content = await self.sessions.message_of(key, invocation_id)
+        await self.sessions.rewind(key, invocation_id)
+        return await self.start(content, user=key.user, session=key.id, context=context, config=config)
+
+    async def idle(self) -> None:
+        """Returns when no message is being answered in this process."""
+        await self._lanes.idle()
+
+    async def close(self) -> None:
+        """Waits for what is running, then closes the stores. Idempotent."""
+        await self._lanes.idle()
+        await self.store.close()
+        if self.artifacts is not None:
+            await self.artifacts.close()
+
+    def key(self, user: str, session: str) -> SessionKey:
+        """The session's key in this app. MessageError for an empty or overlong id."""
+        return SessionKey(self.app, _checked_id("user", user), _checked_id("session", session))
+
+    async def _known(self, job: Job) -> bool:
+        """Whether this message was started before; then its handle gives what is, and will be, recorded of it."""
+        receipt = await self.store.inbox.receipt(job.key, job.message.id)
+        if receipt is None or receipt.state == "queued":
+            return False
+        self._lanes.follow(job, receipt)
+        return True
+
+
+def _checked_id(what: str, value: str) -> str:
+    if not 1 <= len(value) <= ID_CHARACTERS or "\x00" in value:
+        raise MessageError(
+            f"The {what} id has {len(value)} characters, or one that cannot be stored.",
+            fix=f"Use 1 to {ID_CHARACTERS} characters without NUL.",
+        )
+    return value

@@ -1,0 +1,111 @@
+"""What can be done with a session besides answering its messages (behaviour A44)."""
+
+from turnwise.facts.content import Content
+from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionMissing
+from turnwise.facts.events import USER, Actions, End, Event, Rewind
+from turnwise.facts.ids import Issuer
+from turnwise.facts.sessions import Session, SessionKey
+from turnwise.ports.stores import ArtifactStore, SessionStore
+from turnwise.runner.lanes import Lanes
+
+
+class Sessions:
+    """Rewind, cancel, fork and delete, never in the middle of a running answer."""
+
+    def __init__(self, store: SessionStore, artifacts: ArtifactStore | None, lanes: Lanes, issuer: Issuer, app: str) -> None:
+        self._store, self._artifacts, self._lanes, self._issuer, self._app = store, artifacts, lanes, issuer, app
+
+    async def get(self, key: SessionKey) -> Session:
+        """The session's head and state. SessionMissing."""
+        session = await self._store.open(key)
+        if session is None:
+            raise SessionMissing(f"Session {key.id!r} of user {key.user!r} does not exist.", fix="Check the ids.")
+        return session
+
+    async def message_of(self, key: SessionKey, invocation_id: str) -> Content:
+        """The user's message that began that invocation. SessionMissing, InvocationMissing."""
+        for event in await self._events_of(key, invocation_id):
+            if event.author == USER and event.content is not None:
+                return event.content
+        raise InvocationMissing(f"Invocation {invocation_id!r} has no message of the user.")
+
+    async def rewind(self, key: SessionKey, invocation_id: str) -> Session:
+        """Takes the session back to before that invocation; what is hidden stays in the log.
+
+        `app:` and `user:` state, and artifacts, are not taken back. SessionMissing, InvocationMissing, SessionBusy.
+        """
+        self._refuse_busy(key)
+        session = await self.get(key)
+        first = (await self._events_of(key, invocation_id))[0]
+        rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
+        return await self._store.append(session, [self._event(USER, Actions(rewind=rewind), self._issuer.new_id("rewind"))])
+
+    async def cancel(self, key: SessionKey, invocation_id: str) -> None:
+        """Cancels that invocation, running here or waiting; nothing happens when it has ended.
+
+        SessionMissing; SessionBusy when another process runs it.
+        """
+        for job in self._lanes.running():
+            if job.key == key and job.invocation.id == invocation_id:
+                await job.invocation.cancel()
+                return
+        session = await self.get(key)
+        open_ = session.head.invocations.get(invocation_id)
+        if open_ is None:
+            return
+        if open_.state == "running":
+            raise SessionBusy(f"Invocation {invocation_id!r} runs in another process.", fix="Cancel it there.")
+        await self._store.append(session, [self._event(open_.agent, Actions(end=End(reason="cancelled")), invocation_id)])
+
+    async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
+        """A new session of the same user with the visible log, or with what came before that invocation.
+
+        The session's artifacts are copied, all versions. SessionMissing, SessionExists, InvocationMissing.
+        """
+        session = await self._store.fork(key, new_id, before_invocation=before_invocation)
+        if self._artifacts is not None:
+            for latest in await self._artifacts.list(key):
+                if not latest.name.startswith("user:"):
+                    await self._copy(self._artifacts, key, session.key, latest.name)
+        return session
+
+    async def delete(self, key: SessionKey) -> None:
+        """Deletes the session, its log, inbox, decisions and artifacts; not the user's. Idempotent. SessionBusy."""
+        self._refuse_busy(key)
+        await self._store.delete(key)
+        if self._artifacts is not None:
+            await self._artifacts.delete_session(key)
+
+    async def delete_user(self, user: str) -> None:
+        """Deletes everything that is kept of a user in this app. Idempotent. SessionBusy."""
+        for job in self._lanes.running():
+            if job.key.user == user:
+                self._refuse_busy(job.key)
+        await self._store.delete_user(self._app, user)
+        if self._artifacts is not None:
+            await self._artifacts.delete_user(self._app, user)
+
+    async def _copy(self, artifacts: ArtifactStore, source: SessionKey, target: SessionKey, name: str) -> None:
+        for info in await artifacts.versions(source, name):
+            artifact = await artifacts.load(source, name, version=info.version)
+            if artifact is not None:
+                await artifacts.save(target, name, artifact.data, mime_type=info.mime_type)
+
+    def _refuse_busy(self, key: SessionKey) -> None:
+        if any(job.key == key for job in self._lanes.running()):
+            raise SessionBusy(f"Session {key.id!r} is answering a message.", fix="Wait for its end, or cancel it first.")
+
+    async def _events_of(self, key: SessionKey, invocation_id: str) -> list[Event]:
+        events = await self._store.events(key, invocation_id=invocation_id)
+        if not events:
+            raise InvocationMissing(f"Session {key.id!r} has no visible invocation {invocation_id!r}.", fix="Check its events.")
+        return events
+
+    def _event(self, author: str, actions: Actions, invocation_id: str) -> Event:
+        return Event(
+            id=self._issuer.new_id("event"),
+            author=author,
+            invocation_id=invocation_id,
+            created_at=self._issuer.now(),
+            actions=actions,
+        )

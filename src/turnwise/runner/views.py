@@ -1,0 +1,111 @@
+"""What an agent sees of the session: history, state, artifacts."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from turnwise.facts.errors import AgentFailed, ArtifactTooLarge, ConfigError, LimitReached
+from turnwise.facts.events import Event, sees
+from turnwise.facts.limits import Limits
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
+from turnwise.runner.floor import Floor
+
+
+class HistoryView:
+    """The log as an agent on one branch may see it."""
+
+    def __init__(self, floor: Floor, branch: str) -> None:
+        self._floor, self._branch = floor, branch
+
+    async def last(self, count: int = 20) -> list[Event]:
+        return await self._window(last=self._bounded(count))
+
+    async def after(self, sequence: int, *, limit: int = 100) -> list[Event]:
+        return await self._window(after=sequence, limit=self._bounded(limit))
+
+    def _bounded(self, count: int) -> int:
+        return max(0, min(count, self._floor.config.limits.history_events))
+
+    async def _window(self, *, after: int = 0, last: int | None = None, limit: int | None = None) -> list[Event]:
+        await self._floor.flush()
+        events = await self._floor.store.events(self._floor.key, after=after, last=last, limit=limit)
+        return [event for event in events if self._visible(event)]
+
+    def _visible(self, event: Event) -> bool:
+        if event.invocation_id == self._floor.invocation_id:
+            return sees(self._branch, event.branch)
+        return not event.is_private
+
+
+class StateView:
+    """The merged state with what this agent, and others before their next event, wrote on top."""
+
+    def __init__(self, floor: Floor, delta: dict[str, JsonValue]) -> None:
+        self._floor, self._delta = floor, delta
+
+    def _merged(self) -> Mapping[str, JsonValue]:
+        merged: dict[str, JsonValue] = {**self._floor.state(), **self._delta}
+        return {key: value for key, value in merged.items() if value is not None}
+
+    def __getitem__(self, key: str) -> JsonValue:
+        return self._merged()[key]
+
+    def __setitem__(self, key: str, value: JsonValue) -> None:
+        self._delta[key] = _checked(key, value, self._floor.config.limits)
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._delta[key] = None
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._merged()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._merged())
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._merged().get(key, default)
+
+
+def _checked(key: str, value: JsonValue, limits: Limits) -> JsonValue:
+    """A copy of the value as JSON gives it back, so that later changes of the caller's object do not reach the log."""
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise AgentFailed(f"The state value of {key!r} cannot be stored: {error}.", fix="State holds JSON values.") from None
+    if len(text) > limits.state_bytes:
+        raise LimitReached("state_bytes", f"The state value of {key!r} has {len(text):,} bytes.", fix="Save it as an artifact.")
+    copied: JsonValue = json.loads(text)
+    return copied
+
+
+class ArtifactsView:
+    """The session's artifacts; the versions saved are recorded on the agent's next event."""
+
+    def __init__(self, store: ArtifactStore | None, key: SessionKey, limits: Limits, saved: Callable[[str, int], None]) -> None:
+        self._store, self._key, self._limits, self._saved = store, key, limits, saved
+
+    async def save(self, name: str, data: bytes, *, mime_type: str = "application/octet-stream") -> ArtifactInfo:
+        if len(data) > self._limits.blob_bytes:
+            raise ArtifactTooLarge(
+                f"The artifact {name!r} has {len(data):,} bytes, {self._limits.blob_bytes:,} are allowed.",
+                fix="Raise limits.blob_bytes.",
+            )
+        info = await self._required().save(self._key, name, data, mime_type=mime_type)
+        self._saved(name, info.version)
+        return info
+
+    async def load(self, name: str, *, version: int | None = None) -> Artifact | None:
+        return await self._required().load(self._key, name, version=version)
+
+    async def list(self) -> tuple[ArtifactInfo, ...]:
+        return await self._required().list(self._key)
+
+    def _required(self) -> ArtifactStore:
+        if self._store is None:
+            raise ConfigError("The app has no artifact store.", fix="Give the runner one, or set `artifacts` in turnwise.yaml.")
+        return self._store

@@ -1,0 +1,203 @@
+"""Who answers: the selectors of a policy, asked in order, and the record of what each said (behaviours C10, E1)."""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from time import perf_counter
+from typing import NamedTuple
+
+from turnwise.facts.content import Content
+from turnwise.facts.errors import NobodyEligible, PolicyError
+from turnwise.facts.events import Event
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.selections import Occasion, Selection, Verdict
+from turnwise.facts.sessions import Head
+from turnwise.facts.tree import AgentTree
+from turnwise.ports.selector import SelectionRequest
+from turnwise.selection.default import Default
+from turnwise.selection.eligibility import UNREACHABLE, Eligible, Names, eligible
+from turnwise.selection.owner import ToolResult
+from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, StageSpec, fingerprint, refuse_unknown_stages
+from turnwise.selection.stages import Factory, Site, Stage, build, refuse_unknown_agents, site_of
+from turnwise.selection.verdicts import abstained, checked
+
+_EXCLUDED_RECORDED = 50
+_ROSTERS_KEPT = 256
+_NO_CONTEXT = MessageContext()
+_log = logging.getLogger("turnwise.selection")
+
+
+class _Course(NamedTuple):
+    """The stages as they are asked for one segment; `spec` None is everybody else. `default` is the last stage."""
+
+    spec: SegmentSpec | None
+    stages: tuple[Stage, ...]
+    default: Default
+    default_agent: str | None
+
+
+class Cascade:
+    """A policy over a tree, ready to decide. It holds nothing of any request.
+
+    custom: the factories of users' own selectors, by the name that stands in the policy; each is called with the tree and the
+    stage's options. Raises PolicyError for anything the policy names wrongly, PatternError for a pattern.
+    """
+
+    def __init__(self, spec: PolicySpec, tree: AgentTree, custom: Mapping[str, Factory] | None = None) -> None:
+        self.spec = spec
+        self.tree = tree
+        site = site_of(spec, tree, custom or {})
+        refuse_unknown_agents(site, "'default'", (spec.default,))
+        self._owner = Stage("tool_result", "tool_result", ToolResult(), {})
+        self._courses = (*[self._segment(site, each) for each in spec.segments], _course(site, spec, None))
+        self._roles = frozenset(role for card in tree for role in card.roles)
+        self._rosters: OrderedDict[object, Eligible] = OrderedDict()
+        self.fingerprint = fingerprint([_resolved(course) for course in self._courses])
+        self._tree_version = tree.version  # hashes every card: once, not in the first turn
+
+    def _segment(self, site: Site, segment: SegmentSpec) -> _Course:
+        where = f"Policy {self.spec.name!r}, segment {segment.label!r}"
+        if not segment.when or (wrong := [key for key in segment.when if key not in CONDITIONS]):
+            cause = f"{wrong[0]!r} is no condition" if segment.when else "it has no condition"
+            raise PolicyError(f"{where}: {cause}.", fix=f"Conditions: {', '.join(CONDITIONS)}.")
+        refuse_unknown_stages(self.spec, segment.options)
+        refuse_unknown_agents(site, f"segment {segment.label!r}, 'default'", (segment.default,))
+        spec = self.spec.with_options(segment.options)
+        return _course(site._replace(default=segment.default or site.default), spec, segment)
+
+    async def decide(
+        self,
+        *,
+        head: Head,
+        message: Content,
+        context: MessageContext = _NO_CONTEXT,
+        occasion: Occasion = "message",
+        answer: Event | None = None,
+        among: tuple[str, ...] | None = None,
+        resting: frozenset[str] = frozenset(),
+    ) -> Selection:
+        """Who answers, and why, with every verdict on the way.
+
+        occasion and answer: what is decided on; with `answer`, that event. among: only these may be chosen, as in a team.
+        resting: agents that keep failing and are left alone for now. The outcome is `clarify` when a selector wants the user
+        to choose; the agent is then the default, who asks. Equal facts give equal selections, times aside. Raises
+        NobodyEligible when no agent may be chosen at all, nothing else.
+        """
+        began = perf_counter()
+        course = next(each for each in self._courses if each.spec is None or each.spec.applies(context))
+        roster = self._roster(context, resting, among)
+        request = SelectionRequest(
+            message, self.tree, head, roster.names, roster.excluded, context, occasion, answer, head.positions
+        )
+        stages = (self._owner, *course.stages) if occasion == "message" and message.tool_results else course.stages
+        verdicts = await _ask_in_turn(stages, request, roster)
+        last = verdicts[-1]
+        agent = last.agent or course.default.choice(request._replace(eligible=roster.continuing))
+        if agent is None:
+            raise NobodyEligible(
+                "No agent may take this message: each is disabled, resting, or closed to the caller's roles.",
+                fix="Enable an agent, or open one to everybody.",
+            )
+        return Selection(
+            agent=agent,
+            method=last.method or last.outcome,
+            confidence=last.confidence,
+            reason=last.reason,
+            outcome="clarify" if last.outcome == "clarify" else "chosen",
+            occasion=occasion,
+            verdicts=tuple(verdicts),
+            excluded=roster.excluded[:_EXCLUDED_RECORDED],
+            excluded_count=len(roster.excluded),
+            policy=self.spec.name,
+            fingerprint=self.fingerprint,
+            tree_version=self._tree_version,
+            segment=course.spec.label if course.spec else None,
+            ms=round((perf_counter() - began) * 1000, 3),
+        )
+
+    def _roster(self, context: MessageContext, resting: frozenset[str], among: tuple[str, ...] | None) -> Eligible:
+        """Who is eligible; remembered, since it depends on the kind of caller only."""
+        roles = self._roles.intersection(context.roles)
+        key = (roles, resting, among)
+        found = self._rosters.get(key)
+        if found is None:
+            found = self._rosters[key] = eligible(self.tree, roles=roles, resting=resting, among=among)
+            while len(self._rosters) > _ROSTERS_KEPT:
+                self._rosters.popitem(last=False)
+        return found
+
+
+def positions_of(selection: Selection) -> dict[str, int]:
+    """The places in fixed orders that this decision moved, by stage: to be stored with it."""
+    return {
+        verdict.selector: verdict.position
+        for verdict in selection.verdicts
+        if verdict.outcome == "chosen" and verdict.position is not None
+    }
+
+
+def _course(site: Site, spec: PolicySpec, segment: SegmentSpec | None) -> _Course:
+    stages = [build(site, name, stage) for name, stage in zip(spec.stage_names(), spec.stages, strict=True)]
+    kinds = [stage.kind for stage in stages]
+    if "default" not in kinds:
+        stages.append(build(site, "default", StageSpec(selector="default")))
+    elif kinds.index("default") < len(kinds) - 1:
+        raise PolicyError(
+            f"Policy {spec.name!r}: the stages after {stages[kinds.index('default')].name!r} would never be asked.",
+            fix="Put the default last.",
+        )
+    default = stages[-1].selector
+    assert isinstance(default, Default)
+    return _Course(segment, tuple(stages), default, site.default)
+
+
+def _resolved(course: _Course) -> object:
+    """A course as plain data: all that its decisions depend on beside the tree and the code of users' own selectors."""
+    when = course.spec.model_dump(mode="json", include={"when"}) if course.spec else None
+    return [when, course.default_agent, [[stage.name, stage.kind, stage.options] for stage in course.stages]]
+
+
+def _seen_by(stage: Stage, request: SelectionRequest, roster: Eligible) -> SelectionRequest:
+    """The request as this stage may see it: going on with what was begun is open to more agents than routing."""
+    head = request.head
+    if stage.kind == "tool_result":
+        callers = [call.agent for call in head.calls.values()]
+        return request._replace(eligible=_with(roster.names, roster, callers, UNREACHABLE))
+    if stage.kind == "resume":
+        holders = [each.agent for each in head.invocations.values() if any(wait.kind == "reply" for _, wait in each.waits)]
+        return request._replace(eligible=_with(roster.continuing, roster, holders, UNREACHABLE | {"resting"}))
+    if stage.kind == "default":
+        return request._replace(eligible=roster.continuing)
+    own = stage.selector.name
+    if own != stage.name:
+        return request._replace(positions={**request.positions, own: request.positions.get(stage.name, 0)})
+    return request
+
+
+def _with(names: tuple[str, ...], roster: Eligible, others: list[str], but: frozenset[str]) -> tuple[str, ...]:
+    """The names, and the others that are excluded by no rule of `but`."""
+    more = [name for name in dict.fromkeys(others) if name not in names and roster.rules.get(name, "unknown") not in but]
+    known = [name for name in more if name in roster.rules]
+    return Names((*names, *known)) if known else names
+
+
+async def _ask_in_turn(stages: tuple[Stage, ...], request: SelectionRequest, roster: Eligible) -> list[Verdict]:
+    """The verdicts up to the first that is no abstention."""
+    verdicts: list[Verdict] = []
+    for stage in stages:
+        verdicts.append(await _ask(stage, _seen_by(stage, request, roster)))
+        if verdicts[-1].outcome != "abstained":
+            break
+    return verdicts
+
+
+async def _ask(stage: Stage, request: SelectionRequest) -> Verdict:
+    """The stage's verdict. What a selector does wrong is an abstention on record, never the end of the turn."""
+    began = perf_counter()
+    try:
+        verdict = checked(await stage.selector.select(request), request, stage.name)
+    except Exception as problem:
+        # The text of the exception may hold a secret or the user's words: its type has to do.
+        _log.warning("The selector %r raised %s.", stage.name, type(problem).__name__)
+        verdict = abstained(stage.name, f"It raised {type(problem).__name__}, so it was passed over.")
+    return verdict.model_copy(update={"ms": round((perf_counter() - began) * 1000, 3)})

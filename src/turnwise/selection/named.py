@@ -1,0 +1,43 @@
+"""The policies that have names: ours, and those of the systems whose behaviour can be had unchanged."""
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from turnwise.facts.errors import PolicyError
+from turnwise.selection.policy import PolicySpec, StageSpec
+
+PLAINLY_NEW = 0.9
+"""A pattern above this marks a message as a new request even while an agent waits for a reply."""
+MARGIN = 0.1
+
+_POLICIES = (
+    PolicySpec(
+        name="default",
+        stages=(
+            StageSpec(selector="direct"),
+            StageSpec(name="plainly-new", selector="patterns", options={"threshold": PLAINLY_NEW, "margin": MARGIN}),
+            StageSpec(name="awaited", selector="resume", options={"only": "awaiting"}),
+            StageSpec(selector="patterns", options={"margin": MARGIN}),
+            StageSpec(selector="resume"),
+        ),
+    ),
+    PolicySpec(name="adk", stages=(StageSpec(selector="resume", options={"rule": "adk"}),)),
+    PolicySpec(name="elemental-identity", stages=(StageSpec(selector="identity"),)),
+    PolicySpec(name="elemental-iterative", stages=(StageSpec(selector="iterative"),)),
+    PolicySpec(name="elemental-conversational", stages=(StageSpec(selector="conversational"),)),
+)
+NAMED: Mapping[str, PolicySpec] = {policy.name: policy for policy in _POLICIES}
+
+
+def named(name: str, *, options: Mapping[str, Mapping[str, JsonValue]] | None = None, default: str | None = None) -> PolicySpec:
+    """The policy of that name; `options`, by stage's name, and `default` replace its own.
+
+    `named("elemental-iterative", options={"iterative": {"order": ["a", "b"]}})`. The stages of `default` are `direct`,
+    `plainly-new`, `awaited`, `patterns`, `resume`; the others have one, named as its selector. The leads of
+    elemental-identity and elemental-conversational are their stage's option `lead`, else the default agent, else the root.
+    PolicyError for an unknown name or stage.
+    """
+    if name not in NAMED:
+        raise PolicyError(f"There is no policy named {name!r}.", fix=f"Named policies: {', '.join(NAMED)}.")
+    return NAMED[name].with_options(options or {}, default=default)

@@ -1,0 +1,183 @@
+"""The `<next>` tag by which an agent names the next speaker (behaviours B4 to B6). Pure.
+
+A tag is `<next>`, a name of at most 256 characters, `</next>`. It counts outside fenced code, inline code, block quotes
+(lines that begin with `>`) and double quotes. Whether it does is decided by what stands before it, never by what follows,
+so a stream needs no look-ahead but for the tag itself: inline code and a quote that are not closed reach to the end of
+their paragraph, a fence to the end of the text. A quote or code opens only where a word does not go on, so that an
+apostrophe or an inch mark opens nothing.
+"""
+
+import re
+
+OPENING = "<next>"
+CLOSING = "</next>"
+NAME_CHARACTERS = 256
+
+_TAG = re.compile(f"{OPENING}(.{{0,{NAME_CHARACTERS}}}?){CLOSING}", re.DOTALL)
+_TAG_CHARACTERS = len(OPENING) + NAME_CHARACTERS + len(CLOSING)
+_CLOSERS = {'"': '"', "“": "”", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』", "＂": "＂"}
+_TOKEN = re.compile(r"\n|`+|~+|>|[\"“”„«»「」『』＂]|[^\n`~>\"“”„«»「」『』＂]+")
+_LINE_START = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*")
+_LINE_START_CHARACTERS = 80
+_FENCE = 3
+
+
+def take_next(text: str) -> tuple[str, str | None]:
+    """The text without its tags, and the name in the first one.
+
+    The name is what stands after the last `@`, or all of it without one, stripped; an empty tag gives the empty name, which
+    names nobody. Without a tag that counts, the text unchanged and None.
+    """
+    tags = NextTagFilter()
+    clean = tags.feed(text) + tags.finish()
+    return clean, tags.name
+
+
+class NextTagFilter:
+    """Takes tags out of a text that comes in pieces, however it is cut.
+
+    Only what may still become a tag is held back. All that `feed` and `finish` return, joined, is the clean text that
+    `take_next` gives for the whole.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._place = _Place()
+        self.name: str | None = None
+        """The name in the first tag; None as long as there was none."""
+
+    def feed(self, piece: str) -> str:
+        """What can be shown after this piece; may be empty."""
+        return self._take(self._held + piece, last=False)
+
+    def finish(self) -> str:
+        """What was held back; the text has ended."""
+        return self._take(self._held, last=True)
+
+    def _take(self, text: str, *, last: bool) -> str:
+        visible: list[str] = []
+        at, self._held = 0, ""
+        while at < len(text):
+            if text[at] == "<" and not self._place.is_quoted():
+                tag = _TAG.match(text, at)
+                if tag:
+                    self._found(tag[1])
+                    at = tag.end()
+                    continue
+                if not last and _may_become_tag(text, at):
+                    self._held = text[at:]
+                    break
+            stop = text.find("<", at + 1)
+            stop = len(text) if stop < 0 else stop
+            self._place.read(text[at:stop])
+            visible.append(text[at:stop])
+            at = stop
+        return "".join(visible)
+
+    def _found(self, inside: str) -> None:
+        if self.name is None:
+            self.name = inside.rpartition("@")[2].strip()
+        self._place.read(CLOSING[0])
+
+
+def _may_become_tag(text: str, at: int) -> bool:
+    return len(text) - at < _TAG_CHARACTERS and OPENING.startswith(text[at : at + len(OPENING)])
+
+
+class _Place:
+    """Where in the markup the reading stands. Runs of backticks and tildes count once the next character is known."""
+
+    def __init__(self) -> None:
+        self._fence = ""  # what closes the open fence
+        self._fence_line = False  # still on the line that opened it
+        self._code = 0  # length of the run that closes the inline code
+        self._quote = ""  # characters that close the quote
+        self._previous = ""
+        self._line: str | None = ""  # this line so far, as long as it may be all space and list marks
+        self._quoted_line = False
+        self._closing = False  # this line has only a closing fence yet
+        self._run = ""
+        self._run_began_line = False
+
+    def is_quoted(self) -> bool:
+        """Whether a tag that begins here does not count."""
+        self._settle()
+        return bool(self._fence or self._code or self._quote or self._quoted_line)
+
+    def read(self, text: str) -> None:
+        for token in _TOKEN.findall(text):
+            first = token[0]
+            if first in "`~":
+                self._read_run(token)
+                continue
+            self._settle()
+            if first == "\n":
+                self._end_line()
+            elif first == ">" and self._starts_line() and not self._fence:
+                self._quoted_line, self._line = True, None
+            elif first in _CLOSERS or first in self._quote:
+                self._read_quote_mark(first)
+            else:
+                self._read_words(token)
+            self._previous = token[-1]
+
+    def _starts_line(self) -> bool:
+        return self._line is not None and _LINE_START.fullmatch(self._line) is not None
+
+    def _read_words(self, token: str) -> None:
+        if self._line is not None:
+            self._line = self._line + token if len(self._line) + len(token) <= _LINE_START_CHARACTERS else None
+        if not token.isspace():
+            self._closing = False
+
+    def _read_quote_mark(self, mark: str) -> None:
+        self._line, self._closing = None, False
+        if self._fence or self._code or self._quoted_line:
+            return
+        if self._quote:
+            self._quote = "" if mark in self._quote else self._quote
+        elif mark != '"' or not self._previous.isalnum():
+            self._quote = _CLOSERS[mark]
+
+    def _read_run(self, token: str) -> None:
+        if self._run and self._run[0] != token[0]:
+            self._settle()
+        if not self._run:
+            self._run_began_line = self._starts_line()
+        self._run += token
+
+    def _settle(self) -> None:
+        run, self._run = self._run, ""
+        if not run:
+            return
+        began_line, self._line = self._run_began_line, None
+        if self._fence:
+            self._settle_in_fence(run, began_line)
+        elif not self._quoted_line:
+            self._settle_outside(run, began_line)
+        self._previous = run[-1]
+
+    def _settle_in_fence(self, run: str, began_line: bool) -> None:
+        if self._fence_line and run[0] == "`" == self._fence[0]:
+            # No fence has backticks on its first line: it was inline code, and this may close it.
+            self._code = 0 if len(run) == len(self._fence) else len(self._fence)
+            self._fence = ""
+        else:
+            self._closing = began_line and run.startswith(self._fence) and not self._fence_line
+
+    def _settle_outside(self, run: str, began_line: bool) -> None:
+        if self._code and run[0] == "`" and len(run) == self._code:
+            self._code = 0
+        elif began_line and len(run) >= _FENCE:
+            self._fence, self._fence_line = run, True
+            self._code, self._quote = 0, ""
+        elif run[0] == "`" and not self._code and not self._quote and not self._previous.isalnum():
+            self._code = len(run)
+
+    def _end_line(self) -> None:
+        if self._fence and self._closing:
+            self._fence = ""
+        if self._line is not None and not self._line.strip():
+            self._code, self._quote = 0, ""
+        self._fence_line = self._closing = self._quoted_line = False
+        self._line = ""

@@ -1,0 +1,84 @@
+"""Whose patterns the message matches (behaviours C3, C4)."""
+
+from turnwise.facts.selections import Candidate, Verdict
+from turnwise.facts.tree import AgentTree
+from turnwise.matching.patterns import MATCHED_CHARACTERS, Hit, PatternIndex
+from turnwise.ports.selector import SelectionRequest
+from turnwise.selection.verdicts import RECORDED, abstained, chosen, shown
+
+THRESHOLD = 0.7
+_ROUNDING = 1e-9
+
+
+def pattern_index(tree: AgentTree) -> PatternIndex:
+    """The active patterns of all agents, labelled by name, in the tree's order. PatternError names the first bad one."""
+    return PatternIndex(
+        (card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active
+    )
+
+
+class Patterns:
+    """Chooses the one agent whose patterns match the message with a confidence above `threshold`, if no other's match.
+
+    When others match too, the best is chosen only if `margin` is set and the second is at least that much behind. Each
+    agent counts with the highest confidence of its patterns that match; only the eligible count.
+    """
+
+    def __init__(
+        self, index: PatternIndex, *, threshold: float = THRESHOLD, margin: float | None = None, name: str = "patterns"
+    ) -> None:
+        self.name = name
+        self._index = index
+        self._threshold = threshold
+        self._margin = margin
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        if request.occasion == "answer":
+            return abstained(self.name, "Patterns look at messages, not at answers.")
+        hits = [hit for hit in self._index.match(request.text) if hit.label in request.eligible]
+        if not hits:
+            return abstained(self.name, "No agent's pattern matches.", ignored=_unread(request.text))
+        found = {
+            "candidates": tuple(_candidate(hit) for hit in hits[:RECORDED]),
+            "ignored": _unread(request.text),
+        }
+        best = hits[0]
+        doubt = self._doubt(hits)
+        if doubt:
+            return abstained(self.name, doubt, confidence=best.confidence, **found)
+        return chosen(
+            self.name,
+            best.label,
+            method="strong_intent_match",
+            confidence=best.confidence,
+            reason=f"The message matches a pattern of {best.label} ({shown(best.regex)}){_lead(hits)}.",
+            **found,
+        )
+
+    def _doubt(self, hits: list[Hit]) -> str:
+        """Why the best hit is not chosen; empty when it is."""
+        best = hits[0]
+        if best.confidence <= self._threshold:
+            return f"The best match is {best.label} with {best.confidence:g}, not above {self._threshold:g}."
+        if len(hits) == 1:
+            return ""
+        second = hits[1]
+        if self._margin is None:
+            return f"Patterns of {len(hits)} agents match, {best.label} and {second.label} first."
+        if best.confidence - second.confidence + _ROUNDING < self._margin:
+            return f"{best.label} ({best.confidence:g}) and {second.label} ({second.confidence:g}) are too close to tell."
+        return ""
+
+
+def _candidate(hit: Hit) -> Candidate:
+    return Candidate(agent=hit.label, score=hit.confidence, evidence=f"pattern {shown(hit.regex)}")
+
+
+def _lead(hits: list[Hit]) -> str:
+    return f", well ahead of {hits[1].label}" if len(hits) > 1 else " and of no other agent"
+
+
+def _unread(text: str) -> tuple[str, ...]:
+    if len(text) <= MATCHED_CHARACTERS:
+        return ()
+    return (f"all but the first {MATCHED_CHARACTERS} characters of the message",)

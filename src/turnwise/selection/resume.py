@@ -1,0 +1,161 @@
+"""The agent that has the conversation goes on with it (behaviours A2 to A5, A9 to A13)."""
+
+from typing import Literal, NamedTuple
+
+from turnwise.facts.selections import Exclusion, Verdict
+from turnwise.facts.sessions import AuthorMark, Head, OpenInvocation
+from turnwise.facts.tree import AgentTree
+from turnwise.ports.selector import SelectionRequest
+from turnwise.selection.verdicts import abstained, chosen, shown
+
+Rule = Literal["tree", "adk"]
+CONFIDENCE = 0.8
+ASKED_CONFIDENCE = 0.9
+
+
+class Resume:
+    """Resumes whoever spoke last, or was handed the floor and has not answered, if the tree permits it; else whoever spoke
+    before, and so on.
+
+    rule: `tree` counts function, remote and LLM agents alike; an agent whose question is open and to whom nobody has been
+    preferred since gets the reply whatever its permissions, and a composite is resumed only so. `adk` is the reference's rule:
+    the agent and all above it are LLM agents, and none disallows the transfer to its parent. In both, the card's `resume:
+    never` forbids, `always` overrules the agent's own permission, and lets the last word be a turn without a word; a forbidding
+    agent above is stronger. only: `awaiting` resumes for an open question alone.
+
+    It reads the head's marks: one step for each author, however long the log. Every author passed over is in the verdict, by
+    the rule `unknown`, `not_resumable`, `forbidden`, `failed`, `skipped`, or the rule that makes it ineligible.
+    """
+
+    def __init__(self, *, rule: Rule = "tree", only: Literal["awaiting"] | None = None, name: str = "resume") -> None:
+        self.name = name
+        self._rule: Rule = rule
+        self._only = only
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        if request.occasion != "message":
+            return abstained(self.name, "Only a user's message resumes a conversation.")
+        question = _open_question(request) if self._rule == "tree" or self._only else None
+        if question is not None and question.agent in request.eligible:
+            asker = question.waits[-1][0]
+            reason = f"{asker} asked the user and waits for the reply."
+            return self._chosen(question.agent, reason, (), ASKED_CONFIDENCE)
+        if self._only:
+            return abstained(self.name, "Nobody who spoke last waits for a reply.")
+        return self._scan(request)
+
+    def _scan(self, request: SelectionRequest) -> Verdict:
+        passed_over: list[Exclusion] = []
+        for place in _places(request.head, request.tree):
+            if place.unanswered:
+                passed_over.append(Exclusion(agent=place.author, rule=place.unanswered, detail=_UNANSWERED[place.unanswered]))
+                continue
+            obstacle = _obstacle(place.author, self._rule, request)
+            if obstacle is None:
+                others = tuple(each for each in passed_over if each.agent != place.author)
+                return self._chosen(place.author, _reason(place, others), others, CONFIDENCE)
+            passed_over.append(obstacle)
+        said = "Nobody who spoke may be resumed." if passed_over else "Nobody has spoken yet."
+        return abstained(self.name, said, passed_over=tuple(passed_over))
+
+    def _chosen(self, agent: str, reason: str, passed_over: tuple[Exclusion, ...], confidence: float) -> Verdict:
+        return chosen(self.name, agent, method="resume", confidence=confidence, reason=reason, passed_over=passed_over)
+
+
+_UNANSWERED = {"failed": "its last turn ended in an error", "skipped": "its last turn ended without a word of its own"}
+
+
+class _Place(NamedTuple):
+    """Where an author stands in the log. `unanswered` names why this place gives no claim; empty when it does."""
+
+    sequence: int
+    handed: bool
+    author: str
+    unanswered: str = ""
+
+
+def _places(head: Head, tree: AgentTree) -> list[_Place]:
+    """The authors' places, newest first; of a hand-over, who received it comes before who gave it (behaviour A11)."""
+    places = []
+    for author, mark in head.authors.items():
+        place = _claim(author, mark, always=author in tree and tree.card(author).resume == "always")
+        if place.sequence:
+            places.append(place)
+        # Later turns that came to nothing give no claim, but the record says that they were seen (A10, A13).
+        if mark.failed > place.sequence:
+            places.append(_Place(mark.failed, False, author, "failed"))
+        if mark.skipped > place.sequence:
+            places.append(_Place(mark.skipped, False, author, "skipped"))
+    return sorted(places, key=lambda place: (-place.sequence, not place.handed, place.author))
+
+
+def _claim(author: str, mark: AuthorMark, *, always: bool) -> _Place:
+    """The newest place that makes this author the one to resume; sequence 0 when there is none."""
+    spoke = max(mark.spoke, mark.skipped) if always else mark.spoke
+    # Who got the floor and then failed, or gave it up without a word, had its turn; who crashed on it had not (A10, A11).
+    had_its_turn = max(mark.failed, 0 if always else mark.skipped)
+    handed = mark.handed if mark.handed > had_its_turn else 0
+    return _Place(max(spoke, handed), handed > spoke, author)
+
+
+def _open_question(request: SelectionRequest) -> OpenInvocation | None:
+    """The newest invocation that waits for a reply, if nobody else has spoken since it began."""
+    head = request.head
+    waiting = [
+        open_
+        for open_ in head.invocations.values()
+        if open_.state == "waiting" and any(wait.kind == "reply" for _, wait in open_.waits)
+    ]
+    if not waiting:
+        return None
+    newest = max(waiting, key=lambda open_: open_.began)
+    spoke, speaker = max(((mark.spoke, author) for author, mark in head.authors.items()), default=(0, ""))
+    if spoke <= newest.began or speaker == newest.agent or any(speaker == asker for asker, _ in newest.waits):
+        return newest
+    if speaker in request.tree and newest.agent in request.tree and request.tree.card(newest.agent).is_composite:
+        return newest if newest.agent in request.tree.chain(speaker) else None
+    return None
+
+
+def _obstacle(author: str, rule: Rule, request: SelectionRequest) -> Exclusion | None:
+    """Why the author is not resumed; None when it may be."""
+    tree = request.tree
+    if author not in tree:
+        return Exclusion(agent=shown(author), rule="unknown", detail="no agent has that name now")
+    card = tree.card(author)
+    if card.resume == "never":
+        return Exclusion(agent=author, rule="not_resumable", detail="its card says never")
+    if rule == "tree" and card.is_composite:
+        return Exclusion(agent=author, rule="not_resumable", detail=f"it is a {card.kind} agent, and waits for no reply")
+    if rule == "adk" and card.kind != "llm" and card.resume != "always":
+        return Exclusion(agent=author, rule="not_resumable", detail=f"it is a {card.kind} agent, not an LLM agent")
+    forbidden = _forbidden(author, rule, tree)
+    if forbidden:
+        return Exclusion(agent=author, rule="forbidden", detail=forbidden)
+    if author not in request.eligible:
+        why = next((each for each in request.excluded if each.agent == author), None)
+        return why or Exclusion(agent=author, rule="not_eligible", detail="it may not be chosen here")
+    return None
+
+
+def _forbidden(author: str, rule: Rule, tree: AgentTree) -> str:
+    """Which agent on the chain up to the root forbids it, in words; empty when none does."""
+    for name in tree.chain(author):
+        card = tree.card(name)
+        own = name == author
+        if card.disallow_transfer_to_parent and not (own and card.resume == "always"):
+            return f"{name} disallows the transfer to its parent"
+        if not own and rule == "adk" and card.kind != "llm":
+            return f"{name} above it is a {card.kind} agent, not an LLM agent"
+        if not own and rule == "tree" and card.is_composite:
+            return f"{name} above it is a {card.kind} agent and runs it"
+    return ""
+
+
+def _reason(place: _Place, passed_over: tuple[Exclusion, ...]) -> str:
+    did = "was handed the floor and has not answered" if place.handed else "spoke last"
+    names = list(dict.fromkeys(each.agent for each in passed_over))
+    if not names:
+        return f"{place.author} {did}."
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{place.author} {did}, after {', '.join(names[:3])}{more} {'was' if len(names) == 1 else 'were'} passed over."

@@ -1,0 +1,79 @@
+"""Making verdicts, and making sure of those that others made."""
+
+import math
+from typing import Any
+
+from turnwise.facts.selections import Candidate, Verdict
+from turnwise.ports.selector import SelectionRequest
+
+RECORDED = 50
+"""So many candidates, authors passed over, and things ignored are kept of one verdict."""
+SHOWN_CHARACTERS = 64
+_REASON_CHARACTERS = 500
+
+
+def chosen(selector: str, agent: str, *, method: str, confidence: float, reason: str, **more: Any) -> Verdict:
+    """A verdict that chooses; `more` are other fields of it."""
+    return Verdict(
+        selector=selector, outcome="chosen", agent=agent, method=method, confidence=confidence, reason=reason, **more
+    )
+
+
+def abstained(selector: str, reason: str, **more: Any) -> Verdict:
+    """A verdict that chooses nobody; `more` are other fields of it."""
+    return Verdict(selector=selector, reason=reason, **more)
+
+
+def shown(text: str) -> str:
+    """What somebody wrote, short enough for a record, on one line."""
+    short = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+    return "".join(c if c.isprintable() else "�" for c in short)
+
+
+def checked(verdict: object, request: SelectionRequest, selector: str) -> Verdict:
+    """The verdict under this selector's name, if it keeps to the request; an abstention that says why not otherwise.
+
+    It keeps to it when it chooses among the eligible, or offers some of them to clarify. Confidences are brought into 0 to
+    1, and long lists and reasons are cut.
+    """
+    if not isinstance(verdict, Verdict):
+        return abstained(selector, f"It returned {type(verdict).__name__} instead of a Verdict, so it was passed over.")
+    problem = None
+    candidates = tuple(_bounded(candidate) for candidate in verdict.candidates[:RECORDED])
+    if verdict.outcome == "chosen":
+        if verdict.agent is None:
+            problem = "It chose without naming an agent, so it was passed over."
+        elif verdict.agent not in request.eligible:
+            problem = f"It chose {shown(verdict.agent)}, who may not be chosen here, so it was passed over."
+    elif verdict.outcome == "clarify":
+        candidates = tuple(candidate for candidate in candidates if candidate.agent in request.eligible)
+        if not candidates:
+            problem = "It wanted to clarify without offering anybody who may be chosen, so it was passed over."
+    changed: dict[str, object] = {
+        "selector": selector,
+        "confidence": _fraction(verdict.confidence),
+        "reason": verdict.reason[:_REASON_CHARACTERS],
+        "candidates": candidates,
+        "passed_over": verdict.passed_over[:RECORDED],
+        "ignored": verdict.ignored[:RECORDED],
+    }
+    if problem:
+        changed |= {
+            "outcome": "abstained",
+            "agent": None,
+            "method": None,
+            "confidence": 0.0,
+            "reason": problem,
+            "position": None,
+        }
+    elif verdict.outcome == "chosen":
+        changed["method"] = verdict.method or selector
+    return verdict.model_copy(update=changed)
+
+
+def _bounded(candidate: Candidate) -> Candidate:
+    return candidate.model_copy(update={"score": _fraction(candidate.score)})
+
+
+def _fraction(number: float) -> float:
+    return min(max(number, 0.0), 1.0) if math.isfinite(number) else 0.0

@@ -1,0 +1,106 @@
+"""Which artifact names are accepted, and where an artifact has its place in a tree of folders or keys.
+
+The tree is `<app>/<user>/user/<name>/<version>` for what belongs to the user, and
+`<app>/<user>/sessions/<session>/<name>/<version>` for the rest. Every part is encoded, so that no name and no id can
+leave its place or meet another's.
+"""
+
+import hashlib
+import re
+import unicodedata
+from urllib.parse import quote
+
+from turnwise.facts.errors import ArtifactError, ArtifactName, ArtifactTooLarge
+from turnwise.facts.limits import Limits
+from turnwise.facts.sessions import USER_PREFIX, SessionKey
+
+NAME_BYTES = 255
+MAX_BYTES = Limits().blob_bytes
+Place = tuple[str, ...]
+
+# Longer parts are cut and end in a hash: file systems allow 255 bytes a part, object stores 1,024 for the whole key.
+_PART_BYTES, _KEPT_BYTES = 200, 150
+_MIME_TYPE = re.compile(r"[!-~][ -~]{0,254}")
+_DRIVE = re.compile(r"[A-Za-z]:/")
+
+
+def check_name(name: str) -> str:
+    """The name, if it may be an artifact's (behaviour A28); ArtifactName says what is wrong with it.
+
+    A name has 1 to 255 bytes in UTF-8 beside the prefix `user:`. Slashes may divide it like a relative path.
+    """
+    bare = name.removeprefix(USER_PREFIX)
+    problem = _problem(bare)
+    if problem:
+        raise ArtifactName(
+            f"The artifact name {_shown(name)} {problem}.",
+            fix=f"Use 1 to {NAME_BYTES} bytes, such as 'report.pdf' or 'user:letters/2026.txt'.",
+        )
+    return name
+
+
+def _problem(bare: str) -> str:
+    if not bare:
+        return "is empty"
+    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in bare):
+        return "has a control character or half of a surrogate pair"
+    if len(bare.encode()) > NAME_BYTES:
+        return f"is longer than {NAME_BYTES} bytes"
+    if "\\" in bare:
+        return "has a backslash"
+    if bare.startswith("/") or _DRIVE.match(bare):
+        return "is an absolute path"
+    if {"", ".", ".."} & set(bare.split("/")):
+        return "has a part that is empty, '.' or '..'"
+    return ""
+
+
+def _shown(name: str) -> str:
+    return ascii(name if len(name) <= 80 else name[:79] + "…")
+
+
+def check_artifact(name: str, size: int, mime_type: str, max_bytes: int) -> None:
+    """What every store asks before it saves: ArtifactName, ArtifactTooLarge, or ArtifactError for a bad MIME type."""
+    check_name(name)
+    if size > max_bytes:
+        raise ArtifactTooLarge(
+            f"The artifact {_shown(name)} has {size:,} bytes, more than the {max_bytes:,} allowed.",
+            fix="Save less, or raise the store's max_bytes.",
+        )
+    if not _MIME_TYPE.fullmatch(mime_type):
+        raise ArtifactError(
+            f"The MIME type {_shown(mime_type)} of the artifact {_shown(name)} is empty, too long or not plain ASCII.",
+            fix="Use one such as 'text/plain'.",
+        )
+
+
+def encode(part: str) -> str:
+    """A name or id as one part of a path: ASCII, never empty, `.` or `..`, at most 200 bytes, different for different ones."""
+    quoted = quote(part, safe="", errors="surrogatepass").replace("~", "%7E") or "%"
+    if quoted.startswith("."):
+        quoted = "%2E" + quoted[1:]
+    if len(quoted) <= _PART_BYTES:
+        return quoted
+    digest = hashlib.sha256(part.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{quoted[:_KEPT_BYTES]}~{digest[:40]}"
+
+
+def user_place(app: str, user: str) -> Place:
+    """Where everything of a user is."""
+    return encode(app), encode(user)
+
+
+def session_place(key: SessionKey) -> Place:
+    """Where the session's own artifacts are."""
+    return *user_place(key.app, key.user), "sessions", encode(key.id)
+
+
+def shared_place(key: SessionKey) -> Place:
+    """Where the artifacts are that the user's sessions share."""
+    return *user_place(key.app, key.user), "user"
+
+
+def artifact_place(key: SessionKey, name: str) -> Place:
+    """Where the versions of an artifact are. ArtifactName for a name that is not accepted."""
+    bare = check_name(name).removeprefix(USER_PREFIX)
+    return *(session_place(key) if bare == name else shared_place(key)), encode(bare)

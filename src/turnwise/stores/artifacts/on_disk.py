@@ -1,0 +1,217 @@
+"""Artifacts in a folder: one folder a version, made whole at a temporary place and then renamed into the tree.
+
+A rename onto a folder that has something in it fails, so of two processes only one gets a version number, on every
+file system and without locks.
+"""
+
+import asyncio
+import errno
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from turnwise.facts.errors import StoreCorrupt, StoreFull, StoreUnavailable
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.stores import Artifact, ArtifactInfo
+from turnwise.stores.artifacts import names
+
+T = TypeVar("T")
+_DATA, _INFO = "data", "info.json"
+_TEMPORARY = ".tmp"  # no encoded app begins with a dot
+_TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY})
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
+
+
+class OnDiskArtifactStore:
+    """An `ArtifactStore` in `folder`, which the first save makes; any number of processes may share it.
+
+    The bytes of a version are in `<place>/<version>/data`, as they were saved. A version is durable when `save` returns.
+    What a killed process leaves under `.tmp` may be removed. `max_bytes` bounds one artifact.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, max_bytes: int = names.MAX_BYTES) -> None:
+        self._folder = Path(folder)
+        self._max_bytes = max_bytes
+
+    async def save(
+        self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
+    ) -> ArtifactInfo:
+        names.check_artifact(name, len(data), mime_type, self._max_bytes)
+        place = self._path(names.artifact_place(key, name))
+
+        def work() -> ArtifactInfo:
+            version = _save(self._temporary(), place, data, {"name": name, "mime_type": mime_type})
+            return ArtifactInfo(name, version, mime_type, len(data))
+
+        return await self._in_thread(work)
+
+    async def load(self, key: SessionKey, name: str, *, version: int | None = None) -> Artifact | None:
+        place = self._path(names.artifact_place(key, name))
+        return await self._in_thread(lambda: _load(place, _newest(place) if version is None else version))
+
+    async def versions(self, key: SessionKey, name: str) -> tuple[ArtifactInfo, ...]:
+        place = self._path(names.artifact_place(key, name))
+        return await self._in_thread(lambda: tuple(_infos(place, *_numbers(place))))
+
+    async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
+        places = self._path(names.session_place(key)), self._path(names.shared_place(key))
+
+        def work() -> tuple[ArtifactInfo, ...]:
+            artifacts = (place / entry for place in places for entry in _entries(place))
+            return tuple(sorted(info for artifact in artifacts for info in _infos(artifact, _newest(artifact))))
+
+        return await self._in_thread(work)
+
+    async def delete(self, key: SessionKey, name: str) -> None:
+        await self._remove(names.artifact_place(key, name))
+
+    async def delete_session(self, key: SessionKey) -> None:
+        await self._remove(names.session_place(key))
+
+    async def delete_user(self, app: str, user: str) -> None:
+        await self._remove(names.user_place(app, user))
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+    def _path(self, place: names.Place) -> Path:
+        return self._folder.joinpath(*place)
+
+    def _temporary(self) -> Path:
+        return self._folder / _TEMPORARY / uuid.uuid4().hex
+
+    async def _remove(self, place: names.Place) -> None:
+        await self._in_thread(lambda: _remove(self._temporary(), self._path(place)))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        def guarded() -> T:
+            with _store_errors(self._folder):
+                return work()
+
+        return await asyncio.to_thread(guarded)
+
+
+@contextmanager
+def _store_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise StoreFull(
+                f"There is no space left for artifacts in {folder}.", fix="Free some; nothing of this artifact was stored."
+            ) from error
+        raise StoreUnavailable(
+            f"The artifact folder {folder} cannot be used: {error.strerror or error}.",
+            fix="Check that it is a folder which this process may read and write.",
+        ) from error
+
+
+def _save(ready: Path, place: Path, data: bytes, info: dict[str, str]) -> int:
+    """Makes the version at `ready`, moves it into `place`, and returns its number."""
+    try:
+        ready.mkdir(parents=True)
+        _write(ready / _DATA, data)
+        _write(ready / _INFO, json.dumps(info).encode())
+        _sync_folder(ready)
+        return _publish(ready, place)
+    except BaseException:
+        shutil.rmtree(ready, ignore_errors=True)
+        raise
+
+
+def _publish(ready: Path, place: Path) -> int:
+    while True:
+        try:
+            _make_folders(place)
+            version = _newest(place) + 1
+            ready.rename(place / str(version))
+        except FileNotFoundError:  # somebody deleted the artifact meanwhile: begin anew
+            if not ready.exists():
+                raise
+        except OSError as error:  # somebody else has this version: the next
+            if error.errno not in _TAKEN or not place.is_dir():
+                raise
+        else:
+            _sync_folder(place)
+            return version
+
+
+def _load(place: Path, version: int) -> Artifact | None:
+    for info in _infos(place, version):
+        try:
+            return Artifact(info, (place / str(version) / _DATA).read_bytes())
+        except FileNotFoundError:
+            return None
+    return None
+
+
+def _infos(place: Path, *versions: int) -> Iterator[ArtifactInfo]:
+    """Leaves out what is not there, or was deleted meanwhile."""
+    for version in versions:
+        folder = place / str(version)
+        try:
+            info = json.loads((folder / _INFO).read_bytes())
+            yield ArtifactInfo(info["name"], version, info["mime_type"], (folder / _DATA).stat().st_size)
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreCorrupt(
+                f"The file {folder / _INFO} is damaged.", fix="Restore it from a backup, or remove its folder."
+            ) from error
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+def _numbers(place: Path) -> list[int]:
+    return sorted(int(entry) for entry in _entries(place) if entry.isdecimal())
+
+
+def _newest(place: Path) -> int:
+    return max(_numbers(place), default=0)
+
+
+def _remove(doomed: Path, place: Path) -> None:
+    """Out of sight in one rename, then gone: nobody sees half of it."""
+    if not place.exists():
+        return
+    doomed.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        place.rename(doomed)
+    except FileNotFoundError:
+        return
+    _sync_folder(place.parent)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _make_folders(folder: Path) -> None:
+    """Like mkdir with parents, and durable: a folder is only there for good once its parent is written."""
+    if not folder.is_dir():
+        _make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

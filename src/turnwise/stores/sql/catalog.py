@@ -1,0 +1,97 @@
+"""Sessions as wholes: making, opening, listing and deleting them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from pydantic import JsonValue
+from sqlalchemy import Connection, Select, bindparam, delete, select, tuple_
+
+from turnwise.facts.errors import SessionExists
+from turnwise.facts.sessions import Session, SessionKey, merge, split_state
+from turnwise.ports.stores import Page, SessionInfo
+from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
+from turnwise.stores.sql.inbox import insert_session
+from turnwise.stores.sql.rows import AnyRow, blank_session, moment, session_of, state_text
+from turnwise.stores.sql.state import delete_user_state, read_shared, write_shared
+from turnwise.stores.sql.tables import at, is_session, sessions
+
+_s = sessions.c
+
+_HEAD = select(
+    _s.id, _s.epoch, _s.revision, _s.last_sequence, _s.created_at, _s.updated_at, _s.head, _s.state, _s.initial_state
+).where(is_session())
+_DELETE = delete(sessions).where(is_session())
+_DELETE_OF_USER = delete(sessions).where(_s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
+
+
+def create(connection: Connection, key: SessionKey, state: Mapping[str, JsonValue], now: str) -> Session:
+    """Stores an empty session of revision 1. SessionExists."""
+    scoped = split_state(state)
+    own = state_text(merge({}, scoped.session))
+    if insert_session(connection, key, now, state=own, initial_state=own) is None:
+        raise taken(key)
+    write_shared(connection, key.app, key.user, scoped)
+    created = open_session(connection, key)
+    assert created is not None
+    return created
+
+
+def taken(key: SessionKey) -> SessionExists:
+    return SessionExists(
+        f"User {key.user!r} of app {key.app!r} has a session {key.id!r} already.", fix="Open it, or choose another id."
+    )
+
+
+def head_row(connection: Connection, key: SessionKey) -> AnyRow | None:
+    return connection.execute(_HEAD, at(key)).first()
+
+
+def open_session(connection: Connection, key: SessionKey, blank_at: datetime | None = None) -> Session | None:
+    """The session with its shared state. When there is none: a blank one made at that time, or None without a time."""
+    row = head_row(connection, key)
+    if row is not None:
+        return read_shared(connection, session_of(key, row))
+    return read_shared(connection, blank_session(key, blank_at)) if blank_at else None
+
+
+@cache
+def _page(*, user: bool, after: bool) -> Select[Any]:
+    found = select(_s.user_id, _s.session_id, _s.revision, _s.last_sequence, _s.created_at, _s.updated_at)
+    found = found.where(_s.app == bindparam("at_app"))
+    if user:
+        found = found.where(_s.user_id == bindparam("at_user"))
+    if after:
+        found = found.where(tuple_(_s.user_id, _s.session_id) > tuple_(bindparam("after_user"), bindparam("after_id")))
+    return found.order_by(_s.user_id, _s.session_id).limit(bindparam("at_most"))
+
+
+def list_sessions(connection: Connection, app: str, user: str | None, after: str | None, limit: int) -> Page[SessionInfo]:
+    check_limit(limit)
+    values: dict[str, Any] = {"at_app": app, "at_most": limit + 1}
+    if user is not None:
+        values["at_user"] = user
+    if after is not None:
+        values["after_user"], values["after_id"] = read_cursor("sessions", after, str, str)
+    rows = connection.execute(_page(user=user is not None, after=after is not None), values).all()
+    infos = tuple(
+        SessionInfo(
+            SessionKey(app, row.user_id, row.session_id),
+            row.revision,
+            row.last_sequence,
+            moment(row.created_at),
+            moment(row.updated_at),
+        )
+        for row in rows[:limit]
+    )
+    return Page(infos, cursor("sessions", infos[-1].key.user, infos[-1].key.id) if len(rows) > limit else None)
+
+
+def delete_session(connection: Connection, key: SessionKey) -> None:
+    connection.execute(_DELETE, at(key))
+
+
+def delete_user(connection: Connection, app: str, user: str) -> None:
+    connection.execute(_DELETE_OF_USER, {"at_app": app, "at_user": user})
+    delete_user_state(connection, app, user)

@@ -1,0 +1,38 @@
+"""Cursors of pages: opaque to callers, checked when they come back."""
+
+import base64
+import json
+from typing import Any
+
+from turnwise.facts.errors import StoreError
+
+
+def cursor(kind: str, *values: str | int) -> str:
+    """The cursor that stands after a row with these values, in the order of their list."""
+    text = json.dumps([kind, *values], ensure_ascii=False, separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def read_cursor(kind: str, text: str, *types: type) -> tuple[Any, ...]:
+    """The values of a cursor. StoreError when it is none, or one of another list."""
+    try:
+        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, list) and found[:1] == [kind]:
+        values = tuple(found[1:])
+        if tuple(type(value) for value in values) == types and all(_fits(value) for value in values):
+            return values
+    raise StoreError(
+        f"{text[:80]!r} is not a cursor of this list.", fix="Pass a page's `next` as it is, or None to begin at the front."
+    )
+
+
+def _fits(value: str | int) -> bool:
+    return isinstance(value, str) or -(2**63) <= value < 2**63
+
+
+def check_limit(limit: int) -> None:
+    if limit < 1:
+        raise ValueError(f"A page holds at least one row; limit is {limit}.")

@@ -1,0 +1,82 @@
+"""What an append will write, worked out before its transaction begins: no database here."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from turnwise.facts.events import Event
+from turnwise.facts.sessions import ScopedState, Session, fold, merge, split_state, storable
+from turnwise.stores.sql.rows import decision_row, event_row, event_text
+
+NO_DELTA = ScopedState({}, {}, {})
+
+
+class Draft(NamedTuple):
+    """An append that fits exactly one epoch and revision of its session, those of `before`.
+
+    after: the session once it is written. delta: the state its events change, None values remove keys. hide_from: the
+    lowest sequence number that a rewind in it hides, None without one.
+    """
+
+    before: Session
+    after: Session
+    events: list[dict[str, Any]]
+    decisions: list[dict[str, Any]]
+    delta: ScopedState
+    hide_from: int | None
+
+
+def hides_from(events: Sequence[Event]) -> int | None:
+    """The lowest sequence number that these events hide; None when there is no rewind among them."""
+    return min((event.actions.rewind.from_sequence for event in events if event.actions.rewind), default=None)
+
+
+def draft(session: Session, events: Sequence[Event], rewound: Session | None = None) -> Draft:
+    """Numbers and folds the events. `rewound` is the fold of what stays visible, needed when they hold a rewind.
+
+    ValueError for a partial event: those are never stored.
+    """
+    first = session.last_sequence + 1
+    hidden = _hidden(events, first)
+    rows, decisions, visible = [], [], []
+    changed: dict[str, Any] = {}
+    for sequence, event in enumerate(events, first):
+        stored, body = _as_stored(event, sequence)
+        rows.append(event_row(stored, sequence, body, hidden=sequence in hidden))
+        if stored.actions.selection:
+            decisions.append(decision_row(session.app, stored, sequence))
+        if stored.actions.state_delta:
+            changed |= stored.actions.state_delta
+        if sequence not in hidden:
+            visible.append(stored)
+    delta = split_state(changed) if changed else NO_DELTA
+    after = fold(rewound or session, visible).model_copy(update={"revision": session.revision + 1})
+    if rewound:
+        after = _keep_shared(after, session, delta)
+    return Draft(session, after, rows, decisions, delta, hides_from(events))
+
+
+def _as_stored(event: Event, sequence: int) -> tuple[Event, str]:
+    if event.partial:
+        raise ValueError(f"Event {event.id!r} is partial: it can be streamed, not stored.")
+    stored = storable(event)
+    if stored.sequence is not None and stored.sequence != sequence:
+        stored = stored.model_copy(update={"sequence": sequence})
+    body = event_text(stored)
+    if stored.actions.state_delta:
+        # Read back, so that the state we hand out shares nothing with the caller's dictionaries.
+        stored = Event.model_validate_json(body)
+    return stored, body
+
+
+def _hidden(events: Sequence[Event], first: int) -> frozenset[int]:
+    hidden: set[int] = set()
+    for sequence, event in enumerate(events, first):
+        if event.actions.rewind:
+            hidden.update(range(max(first, event.actions.rewind.from_sequence), sequence))
+    return frozenset(hidden)
+
+
+def _keep_shared(after: Session, session: Session, delta: ScopedState) -> Session:
+    # A rewind takes back what the session holds; what it shares with others is not its own to take back.
+    shared = {"app_state": merge(session.app_state, delta.app), "user_state": merge(session.user_state, delta.user)}
+    return after.model_copy(update=shared)

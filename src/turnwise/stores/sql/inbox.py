@@ -1,0 +1,141 @@
+"""The inbox: messages of a session in the order they were accepted, and what became of each."""
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Double, Update, bindparam, insert, literal_column, select, update
+from sqlalchemy.sql.dml import ReturningInsert
+
+from turnwise.facts.errors import QueueFull
+from turnwise.facts.messages import Message
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.stores import Receipt
+from turnwise.stores.sql.log import missing, session_row_id
+from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow
+from turnwise.stores.sql.tables import at, clock, insert_for, is_session, messages, sessions
+
+_s, _m = sessions.c, messages.c
+
+# Written out, because a partial index is used only for the very condition it was made with.
+_IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queued'")
+
+_LOCK = (
+    select(_s.id, _s.epoch, _s.revision, _s.created_at, _s.queued, _s.lease_holder, (_s.lease_until > clock()).label("held"))
+    .where(is_session())
+    .with_for_update()
+)
+_INSERT = insert(messages).inline()
+_COUNT = update(sessions).where(_s.id == bindparam("at_row")).values(queued=_s.queued + bindparam("more"))
+_MESSAGE = select(_m.state, _m.invocation_id, _m.problem, _m.body).where(_m.message_id == bindparam("at_message"))
+_OF_SESSION = _MESSAGE.where(_m.session == session_row_id)
+_OF_ROW = _MESSAGE.where(_m.session == bindparam("at_row"))
+_OLDEST = select(_m.message_id, _m.body).where(_IS_QUEUED).order_by(_m.id).limit(1)
+_OLDEST_OF_SESSION = _OLDEST.where(_m.session == session_row_id)
+_OLDEST_OF_ROW = _OLDEST.where(_m.session == bindparam("at_row"))
+
+
+def lock(connection: Connection, key: SessionKey) -> AnyRow | None:
+    """The session's row as a queue, locked until the transaction ends: whoever changes an inbox holds it."""
+    return connection.execute(_LOCK, at(key)).first()
+
+
+@cache
+def _insert_session(dialect: str) -> ReturningInsert[Any]:
+    named: dict[str, Any] = {column.name: bindparam(column.name) for column in _s if column.name not in {"id", "lease_until"}}
+    inserted = insert_for(dialect, sessions).values(**named, lease_until=clock() + bindparam("seconds", type_=Double()))
+    return inserted.on_conflict_do_nothing(index_elements=["app", "user_id", "session_id"]).returning(_s.id)
+
+
+def insert_session(connection: Connection, key: SessionKey, now: str, **columns: Any) -> int | None:
+    """Stores a session with these columns, the others empty; gives its row's id, None when the key is taken.
+
+    `seconds` is how long a lease lasts from now on.
+    """
+    row: dict[str, Any] = {"app": key.app, "user_id": key.user, "session_id": key.id, "created_at": now, "updated_at": now}
+    row |= {"epoch": 0, "revision": 1, "last_sequence": 0, "queued": 0, "lease_holder": None, "seconds": None}
+    row |= {"head": EMPTY_HEAD, "state": "{}", "initial_state": "{}"} | columns
+    return connection.execute(_insert_session(connection.dialect.name), row).scalar()
+
+
+def accept(connection: Connection, key: SessionKey, message: Message, now: str, *, create: bool, limit: int) -> Receipt:
+    session = lock(connection, key)
+    if session is None and create:
+        insert_session(connection, key, now)
+        session = lock(connection, key)
+    if session is None:
+        raise missing(key)
+    known = find(connection, session.id, message.id)
+    if known is not None:
+        return receipt_of(known)
+    enqueue(connection, session, message, now, limit=limit)
+    return Receipt(message, "queued", None, repeated=False)
+
+
+def enqueue(connection: Connection, session: AnyRow, message: Message, now: str, *, limit: int) -> None:
+    """Puts a new message at the end of a locked inbox. QueueFull."""
+    if session.queued >= limit:
+        raise QueueFull(
+            f"{session.queued} messages wait in this session already, the limit is {limit}; this one was not accepted.",
+            fix="Send it again later, or raise limits.queue.",
+        )
+    connection.execute(_INSERT, message_row(session.id, message, now, "queued", None))
+    count(connection, session.id, +1)
+
+
+def count(connection: Connection, row_id: int, more: int) -> None:
+    """Keeps the number of waiting messages in the session's row, where `begin` sees it without another look."""
+    connection.execute(_COUNT, {"at_row": row_id, "more": more})
+
+
+def message_row(row_id: int, message: Message, now: str, state: str, invocation_id: str | None) -> dict[str, Any]:
+    known = {"session": row_id, "message_id": message.id, "state": state, "invocation_id": invocation_id}
+    return known | {"accepted_at": now, "problem": "", "body": message.model_dump_json()}
+
+
+def find(connection: Connection, row_id: int, message_id: str) -> AnyRow | None:
+    return connection.execute(_OF_ROW, {"at_row": row_id, "at_message": message_id}).first()
+
+
+def receipt_of(row: AnyRow) -> Receipt:
+    message = Message.model_validate_json(row.body)
+    return Receipt(message, row.state, row.invocation_id, repeated=True, problem=row.problem)
+
+
+def receipt(connection: Connection, key: SessionKey, message_id: str) -> Receipt | None:
+    row = connection.execute(_OF_SESSION, at(key) | {"at_message": message_id}).first()
+    return receipt_of(row) if row else None
+
+
+def oldest(connection: Connection, key: SessionKey) -> Message | None:
+    row = connection.execute(_OLDEST_OF_SESSION, at(key)).first()
+    return Message.model_validate_json(row.body) if row else None
+
+
+def oldest_id(connection: Connection, row_id: int) -> str | None:
+    return connection.execute(_OLDEST_OF_ROW, {"at_row": row_id}).scalar()
+
+
+@cache
+def _leave(state: str) -> Update:
+    return (
+        update(messages)
+        .where(_m.session == bindparam("at_row"), _m.message_id == bindparam("at_message"), _IS_QUEUED)
+        .values(state=state, invocation_id=bindparam("invocation"), problem=bindparam("why"))
+    )
+
+
+def leave(
+    connection: Connection, row_id: int, message_id: str, *, state: str, invocation_id: str | None = None, why: str = ""
+) -> bool:
+    """Takes a queued message out of a locked inbox; False when it is not queued."""
+    values = {"at_row": row_id, "at_message": message_id, "invocation": invocation_id, "why": why}
+    if connection.execute(_leave(state), values).rowcount == 0:
+        return False
+    count(connection, row_id, -1)
+    return True
+
+
+def refuse(connection: Connection, key: SessionKey, message_id: str, why: str) -> None:
+    session = lock(connection, key)
+    if session is not None:
+        leave(connection, session.id, message_id, state="refused", why=why)

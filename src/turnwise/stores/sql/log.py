@@ -1,0 +1,162 @@
+"""The log of a session: reading events, and writing what a draft holds."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Insert, Select, bindparam, exists, insert, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from turnwise.facts.errors import SessionMissing, StaleWriter
+from turnwise.facts.events import Event
+from turnwise.facts.sessions import Session, SessionKey, merge
+from turnwise.stores.sql.draft import Draft
+from turnwise.stores.sql.rows import event_of, state_of, state_text, time_text
+from turnwise.stores.sql.state import write_shared
+from turnwise.stores.sql.tables import at, decisions, events, is_session, sessions
+
+_s, _e = sessions.c, events.c
+
+session_row_id = select(_s.id).where(is_session()).scalar_subquery()
+"""The row's id of the session that `at` names, inside another statement."""
+
+_INSERT_EVENTS: Insert = insert(events).inline()
+_INSERT_DECISIONS: Insert = insert(decisions).inline()
+_HIDE = (
+    update(events)
+    .where(_e.session == bindparam("at_row"), _e.sequence >= bindparam("at_from"), _e.sequence < bindparam("at_end"))
+    .where(_e.hidden.is_(False))
+    .values(hidden=True)
+)
+_SET_STATE = update(sessions).where(_s.id == bindparam("at_row")).values(state=bindparam("state"))
+_KNOWN = select(_e.event_id).where(_e.session == session_row_id, _e.event_id.in_(bindparam("ids", expanding=True)))
+_EXISTS = select(exists().where(is_session()))
+
+
+def unchanged() -> ColumnElement[bool]:
+    """The condition that the stored session is still the one of a token; parameters from `token`."""
+    # The time it was made tells a session from a later one under the same id.
+    return (
+        is_session()
+        & (_s.epoch == bindparam("at_epoch"))
+        & (_s.revision == bindparam("at_revision"))
+        & (_s.created_at == bindparam("at_created"))
+    )
+
+
+def token(session: Session) -> dict[str, Any]:
+    known = {"at_epoch": session.epoch, "at_revision": session.revision, "at_created": time_text(session.created_at)}
+    return at(session.key) | known
+
+
+ADVANCED = ("revision", "last_sequence", "updated_at", "head")
+"""The columns that every append sets."""
+
+
+def advanced(after: Session) -> dict[str, Any]:
+    return {
+        "revision": after.revision,
+        "last_sequence": after.last_sequence,
+        "updated_at": time_text(after.updated_at),
+        "head": after.head.model_dump_json(),
+    }
+
+
+@cache
+def _advance(*, release: bool, with_state: bool) -> ReturningUpdate[Any]:
+    """Moves the session's row on, unless it changed; gives its id, and its state when that is about to change."""
+    moved = update(sessions).where(unchanged()).values({name: bindparam(name) for name in ADVANCED})
+    if release:
+        moved = moved.values(lease_holder=None, lease_until=None)
+    return moved.returning(_s.id, _s.state) if with_state else moved.returning(_s.id)
+
+
+def append(connection: Connection, draft: Draft, *, release: bool) -> Session:
+    """Writes a draft. SessionMissing, or StaleWriter when the session is no longer the one it was made for."""
+    with_state = bool(draft.delta.session)
+    values = token(draft.before) | advanced(draft.after)
+    row = connection.execute(_advance(release=release, with_state=with_state), values).first()
+    if row is None:
+        raise missing_or_stale(connection, draft.before.key)
+    return write(connection, row.id, draft, row.state if with_state else None)
+
+
+def write(connection: Connection, row_id: int, draft: Draft, state: str | None) -> Session:
+    """Writes all of a draft but its session's row, whose state before is `state`; gives the session as it is now."""
+    if draft.hide_from is not None:
+        _hide(connection, row_id, draft)
+    if draft.events:
+        connection.execute(_INSERT_EVENTS, [row | {"session": row_id} for row in draft.events])
+    if draft.decisions:
+        connection.execute(_INSERT_DECISIONS, [row | {"session": row_id} for row in draft.decisions])
+    if draft.delta.app or draft.delta.user:
+        write_shared(connection, draft.before.app, draft.before.user, draft.delta)
+    return _write_state(connection, row_id, draft, state)
+
+
+def _hide(connection: Connection, row_id: int, draft: Draft) -> None:
+    connection.execute(_HIDE, {"at_row": row_id, "at_from": draft.hide_from, "at_end": draft.before.last_sequence + 1})
+
+
+def _write_state(connection: Connection, row_id: int, draft: Draft, state: str | None) -> Session:
+    after = draft.after
+    if draft.hide_from is None:
+        if state is None:
+            return after
+        # From the stored state and not from the token's: whoever held the token may have changed its dictionaries.
+        after = after.model_copy(update={"state": merge(state_of(state), draft.delta.session)})
+    connection.execute(_SET_STATE, {"at_row": row_id, "state": state_text(after.state)})
+    return after
+
+
+def missing_or_stale(connection: Connection, key: SessionKey) -> SessionMissing | StaleWriter:
+    if not connection.execute(_EXISTS, at(key)).scalar():
+        return missing(key)
+    return StaleWriter(
+        f"Session {key.id!r} was written by somebody else since it was read; nothing of this call was stored.",
+        fix="Open it again and decide anew.",
+    )
+
+
+def missing(key: SessionKey) -> SessionMissing:
+    return SessionMissing(
+        f"User {key.user!r} of app {key.app!r} has no session {key.id!r}.", fix="Create it, or check the three names."
+    )
+
+
+def stored_ids(connection: Connection, key: SessionKey, ids: Sequence[str]) -> frozenset[str]:
+    """Which of these events the session has already."""
+    return frozenset(connection.execute(_KNOWN, at(key) | {"ids": list(ids)}).scalars())
+
+
+@cache
+def _events(*, newest: bool, invocation: bool, hidden: bool) -> Select[Any]:
+    found = select(_e.sequence, _e.body).where(_e.session == session_row_id, _e.sequence > bindparam("after"))
+    if invocation:
+        found = found.where(_e.invocation_id == bindparam("invocation"))
+    if not hidden:
+        found = found.where(_e.hidden.is_(False))
+    order = _e.sequence.desc() if newest else _e.sequence
+    return found.order_by(order).limit(bindparam("at_most"))
+
+
+class Window(NamedTuple):
+    """Which events are read; as `SessionStore.events` takes it."""
+
+    after: int
+    last: int | None
+    limit: int | None
+    invocation_id: str | None
+    hidden: bool
+
+
+def read_events(connection: Connection, key: SessionKey, window: Window) -> list[Event]:
+    newest, invocation = window.last is not None, window.invocation_id is not None
+    at_most = window.last if newest else window.limit
+    values = at(key) | {"after": window.after, "at_most": 2**62 if at_most is None else at_most}
+    if invocation:
+        values["invocation"] = window.invocation_id
+    rows = connection.execute(_events(newest=newest, invocation=invocation, hidden=window.hidden), values).all()
+    if newest:
+        rows = rows[::-1][: window.limit]
+    return [event_of(sequence, body) for sequence, body in rows]

@@ -1,0 +1,111 @@
+"""Rows as facts, and facts as rows."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+from sqlalchemy import Row
+
+from turnwise.facts.events import Event
+from turnwise.facts.sessions import Head, Session, SessionKey
+from turnwise.stores.sql.tables import APP_OWNER
+
+if TYPE_CHECKING:
+    AnyRow = Row[*tuple[Any, ...]]
+else:
+    AnyRow = Row
+
+EMPTY_HEAD = Head().model_dump_json()
+TEXT_CHARACTERS = 500
+
+
+def time_text(moment: datetime) -> str:
+    """A moment as it is stored: UTC, so that texts sort as times do. One without a zone counts as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def state_text(state: Mapping[str, JsonValue]) -> str:
+    return to_json(state).decode()
+
+
+def state_of(text: str) -> dict[str, JsonValue]:
+    return cast("dict[str, JsonValue]", from_json(text))
+
+
+def blank_session(key: SessionKey, now: datetime) -> Session:
+    return Session(app=key.app, user=key.user, id=key.id, created_at=now, updated_at=now)
+
+
+def session_of(key: SessionKey, row: AnyRow) -> Session:
+    """The session of a row with epoch, revision, last_sequence, state, head and the times; shared state is still empty."""
+    # Constructed without validation: a store may trust what it wrote, and a turn begins here.
+    return Session.model_construct(
+        app=key.app,
+        user=key.user,
+        id=key.id,
+        epoch=row.epoch,
+        revision=row.revision,
+        last_sequence=row.last_sequence,
+        state=state_of(row.state),
+        app_state={},
+        user_state={},
+        head=Head.model_validate_json(row.head),
+        created_at=moment(row.created_at),
+        updated_at=moment(row.updated_at),
+    )
+
+
+def with_shared(session: Session, shared: Iterable[AnyRow]) -> Session:
+    """The session with the app's and the user's state, from rows of owner, key and value."""
+    app: dict[str, JsonValue] = {}
+    user: dict[str, JsonValue] = {}
+    for owner, key, value in shared:
+        (app if owner == APP_OWNER else user)[key] = from_json(value)
+    return session.model_copy(update={"app_state": app, "user_state": user})
+
+
+def event_text(event: Event) -> str:
+    # The number is a column: a fork numbers anew without touching the text.
+    return event.model_dump_json(exclude={"sequence"})
+
+
+def event_of(sequence: int, body: str) -> Event:
+    return Event.model_validate_json(f'{{"sequence":{sequence},{body[1:]}')
+
+
+def event_row(event: Event, sequence: int, body: str, *, hidden: bool) -> dict[str, Any]:
+    rewind = event.actions.rewind
+    return {
+        "sequence": sequence,
+        "event_id": event.id,
+        "invocation_id": event.invocation_id,
+        "author": event.author,
+        "hidden": hidden,
+        "rewind_from": rewind.from_sequence if rewind else None,
+        "body": body,
+    }
+
+
+def decision_row(app: str, event: Event, sequence: int) -> dict[str, Any]:
+    selection = event.actions.selection
+    assert selection is not None
+    return {
+        "sequence": sequence,
+        "app": app,
+        "invocation_id": event.invocation_id,
+        "agent": selection.agent,
+        "method": selection.method,
+        "confidence": selection.confidence,
+        "fingerprint": selection.fingerprint,
+        "created_at": time_text(event.created_at),
+        # PostgreSQL's texts cannot hold NUL; this one is for people to read.
+        "text": event.text[:TEXT_CHARACTERS].replace("\0", ""),
+        "selection": selection.model_dump_json(),
+    }

@@ -1,0 +1,245 @@
+"""The session store on SQLite or PostgreSQL."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+from pydantic import JsonValue
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from turnwise.facts.errors import ConfigError, StaleWriter
+from turnwise.facts.events import Event
+from turnwise.facts.ids import Issuer, SystemIssuer
+from turnwise.facts.messages import Message
+from turnwise.facts.sessions import Session, SessionKey
+from turnwise.ports.stores import Decision, Decisions, Inbox, Lease, Page, Receipt, SessionInfo
+from turnwise.stores.sql import catalog, decisions, fork, inbox, leases, log, replay
+from turnwise.stores.sql.calls import Job
+from turnwise.stores.sql.draft import Draft, draft, hides_from
+from turnwise.stores.sql.postgres import PostgresExecutor
+from turnwise.stores.sql.problems import Duplicate
+from turnwise.stores.sql.rows import time_text
+from turnwise.stores.sql.sqlite import SqliteExecutor
+
+T = TypeVar("T")
+Events = list[Event]
+"""So named because the store has a method `list`."""
+
+FORK_TRIES = 5
+
+
+class Executor(Protocol):
+    """Runs jobs on a database's connections, each in one transaction, durable when its call returns."""
+
+    async def read(self, job: Job[T]) -> T: ...
+    async def write(self, job: Job[T]) -> T: ...
+    async def close(self) -> None: ...
+
+
+class SqlSessionStore:
+    """Sessions in a database: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql://user@host/name`.
+
+    It connects at the first call, and then makes its tables, or brings those of an older version to this one. It may be
+    used from several event loops. ConfigError for a URL of another kind. `issuer` gives the time of records; leases go by
+    the database's clock. After a rewind the app's and the user's state stay as they are.
+    """
+
+    def __init__(self, url: str, *, issuer: Issuer | None = None) -> None:
+        self._executor = _executor(url)
+        self._issuer = issuer or SystemIssuer()
+        self._inbox = _Inbox(self._executor, self._issuer)
+        self._decisions = _Decisions(self._executor)
+
+    @property
+    def inbox(self) -> Inbox:
+        return self._inbox
+
+    @property
+    def decisions(self) -> Decisions:
+        return self._decisions
+
+    async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
+        now = time_text(self._issuer.now())
+        return await self._executor.write(lambda connection: catalog.create(connection, key, state or {}, now))
+
+    async def open(self, key: SessionKey, *, blank: bool = False) -> Session | None:
+        now = self._issuer.now() if blank else None
+        return await self._executor.read(lambda connection: catalog.open_session(connection, key, now))
+
+    async def events(
+        self,
+        key: SessionKey,
+        *,
+        after: int = 0,
+        last: int | None = None,
+        limit: int | None = None,
+        invocation_id: str | None = None,
+        hidden: bool = False,
+    ) -> Events:
+        if (last is not None and last < 0) or (limit is not None and limit < 0):
+            raise ValueError(f"A number of events is not negative: last={last}, limit={limit}.")
+        window = log.Window(after, last, limit, invocation_id, hidden)
+        return await self._executor.read(lambda connection: log.read_events(connection, key, window))
+
+    async def begin(
+        self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
+    ) -> Session:
+        written = await self._draft(session, events)
+        invocation = events[0].invocation_id if events else None
+        start = leases.Start(lease, message, invocation, queue_limit, time_text(self._issuer.now()))
+        try:
+            begun = await self._executor.write(lambda connection: leases.begin(connection, written, start))
+        except Duplicate:
+            raise _stored_before(session) from None
+        if isinstance(begun, Session):
+            return begun
+        raise begun
+
+    async def append(self, session: Session, events: Sequence[Event], *, release: bool = False) -> Session:
+        try:
+            return await self._append(session, events, release)
+        except (Duplicate, StaleWriter) as refusal:
+            new = await self._not_stored(session.key, events)
+            if new or not events:
+                if isinstance(refusal, StaleWriter):
+                    raise
+                return await self._append(session, new, release)
+        if release:
+            await self.release(session)
+        current = await self.open(session.key)
+        if current is None:
+            raise log.missing(session.key)
+        return current
+
+    async def renew(self, session: Session, lease: Lease) -> None:
+        await self._executor.write(lambda connection: leases.renew(connection, session, lease))
+
+    async def release(self, session: Session) -> None:
+        await self._executor.write(lambda connection: leases.release(connection, session))
+
+    async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
+        return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
+
+    async def delete(self, key: SessionKey) -> None:
+        await self._executor.write(lambda connection: catalog.delete_session(connection, key))
+
+    async def delete_user(self, app: str, user: str) -> None:
+        await self._executor.write(lambda connection: catalog.delete_user(connection, app, user))
+
+    async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
+        new = SessionKey(key.app, key.user, new_id)
+        for _ in range(FORK_TRIES):
+            place, span = await self._span(key, before_invocation)
+            progress = await self._fold(span, place.empty)
+            now = time_text(self._issuer.now())
+            job = partial(fork.write_fork, new=new, place=place, span=span, progress=progress, now=now)
+            try:
+                return await self._executor.write(job)
+            except fork.LogChanged:
+                continue
+        raise StaleWriter(f"Session {key.id!r} kept being rewound while it was forked.", fix="Fork it again.")
+
+    async def close(self) -> None:
+        await self._executor.close()
+
+    async def _draft(self, session: Session, events: Sequence[Event]) -> Draft:
+        hidden_from = hides_from(events)
+        if hidden_from is None:
+            return draft(session, events)
+        # What is read here cannot change without the revision, which the write then checks.
+        place = await self._executor.read(lambda connection: replay.origin(connection, session.key))
+        span = replay.Span(place.row_id, min(hidden_from, session.last_sequence + 1))
+        visible = (await self._fold(span, place.empty)).session
+        return draft(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
+
+    async def _append(self, session: Session, events: Sequence[Event], release: bool) -> Session:
+        written = await self._draft(session, events)
+        return await self._executor.write(lambda connection: log.append(connection, written, release=release))
+
+    async def _not_stored(self, key: SessionKey, events: Sequence[Event]) -> Events:
+        ids = tuple(dict.fromkeys(event.id for event in events))
+        stored = await self._executor.read(lambda connection: log.stored_ids(connection, key, ids))
+        new = {event.id: event for event in reversed(events) if event.id not in stored}
+        return [new[id_] for id_ in ids if id_ in new]
+
+    async def _span(self, key: SessionKey, before: str | None) -> tuple[replay.Origin, replay.Span]:
+        """What a fork copies: all visible events up to its end, without invocations that are open there."""
+        place = await self._executor.read(lambda connection: replay.origin(connection, key))
+        if before is None:
+            span, at_end = replay.Span(place.row_id, place.session.last_sequence + 1), place.session
+        else:
+            end = await self._executor.read(lambda connection: replay.first_of(connection, place, before))
+            span = replay.Span(place.row_id, end)
+            at_end = (await self._fold(span, place.empty)).session
+        return place, span._replace(copy=True, behind=frozenset(at_end.head.invocations))
+
+    async def _fold(self, span: replay.Span, empty: Session) -> replay.Progress:
+        progress = replay.Progress(empty)
+        while not progress.done:
+            progress = await self._executor.read(partial(replay.fold_more, span=span, progress=progress))
+        return progress
+
+
+class _Inbox:
+    """The store's inboxes."""
+
+    def __init__(self, executor: Executor, issuer: Issuer) -> None:
+        self._executor, self._issuer = executor, issuer
+
+    async def accept(self, key: SessionKey, message: Message, *, create: bool, limit: int) -> Receipt:
+        now = time_text(self._issuer.now())
+        job = partial(inbox.accept, key=key, message=message, now=now, create=create, limit=limit)
+        return await self._executor.write(job)
+
+    async def receipt(self, key: SessionKey, message_id: str) -> Receipt | None:
+        return await self._executor.read(lambda connection: inbox.receipt(connection, key, message_id))
+
+    async def queued(self, key: SessionKey) -> Message | None:
+        return await self._executor.read(lambda connection: inbox.oldest(connection, key))
+
+    async def refuse(self, key: SessionKey, message_id: str, problem: str) -> None:
+        await self._executor.write(lambda connection: inbox.refuse(connection, key, message_id, problem))
+
+
+class _Decisions:
+    """The store's decisions."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def search(
+        self,
+        app: str,
+        *,
+        key: SessionKey | None = None,
+        agent: str | None = None,
+        method: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[Decision]:
+        job = partial(decisions.search, app=app, key=key, agent=agent, method=method, after=after, limit=limit)
+        return await self._executor.read(job)
+
+    async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
+        await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label))
+
+
+def _stored_before(session: Session) -> StaleWriter:
+    return StaleWriter(
+        f"Session {session.id!r} holds one of these events already; nothing was stored.", fix="Give new events new ids."
+    )
+
+
+def _executor(url: str) -> Executor:
+    known = "Use sqlite:///path/to/file.db, sqlite:// (in memory) or postgresql://user:password@host/database."
+    try:
+        parsed: URL = make_url(url)
+    except ArgumentError:
+        # The text is not shown: it may hold a password.
+        raise ConfigError("The URL of the session store cannot be read.", fix=known) from None
+    if parsed.drivername in {"sqlite", "sqlite+pysqlite"}:
+        return SqliteExecutor(parsed)
+    if parsed.drivername in {"postgresql", "postgres", "postgresql+psycopg"}:
+        return PostgresExecutor(parsed)
+    raise ConfigError(f"The session store does not know databases of the kind {parsed.drivername!r}.", fix=known)

@@ -1,0 +1,198 @@
+"""The tables, the same on SQLite and PostgreSQL.
+
+A new database is made from this file at once, an older one is brought here by `migrations/`; a test holds both equal. A
+change here needs a new revision there and a new `SCHEMA`. All names begin with `turnwise_`, so that the database may be
+shared with other programs.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    false,
+    text,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from turnwise.facts.sessions import SessionKey
+
+SCHEMA = "0001"
+VERSION_TABLE = "turnwise_version"
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pk",
+        "fk": "%(table_name)s_%(column_0_name)s_fk",
+        "uq": "%(table_name)s_%(column_0_N_name)s_uq",
+        "ix": "%(table_name)s_%(column_0_N_name)s_ix",
+    }
+)
+
+# SQLite gives out ids by itself only for the type INTEGER.
+_Id = BigInteger().with_variant(Integer(), "sqlite")
+# Ordered by code point in every database, whatever its locale: cursors and lists agree with Python's own order.
+_Name = Text().with_variant(Text(collation="C"), "postgresql")
+
+
+def _session(*, primary_key: bool = False) -> Column[int]:
+    owner = ForeignKey("turnwise_sessions.id", ondelete="CASCADE")
+    return Column("session", _Id, owner, nullable=False, primary_key=primary_key)
+
+
+version = Table(VERSION_TABLE, metadata, Column("version_num", String(32), nullable=False, primary_key=True))
+
+# The texts come last: a list reads the front of a row only, and SQLite keeps long texts on pages of their own.
+sessions = Table(
+    "turnwise_sessions",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("app", _Name, nullable=False),
+    Column("user_id", _Name, nullable=False),
+    Column("session_id", _Name, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("last_sequence", BigInteger, nullable=False),
+    Column("queued", Integer, nullable=False),
+    Column("lease_until", Double),
+    Column("lease_holder", Text),
+    Column("created_at", Text, nullable=False),
+    Column("updated_at", Text, nullable=False),
+    Column("head", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("initial_state", Text, nullable=False),
+    Index(None, "app", "user_id", "session_id", unique=True),
+)
+
+events = Table(
+    "turnwise_events",
+    metadata,
+    _session(primary_key=True),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("event_id", _Name, nullable=False),
+    Column("invocation_id", _Name, nullable=False),
+    Column("author", _Name, nullable=False),
+    Column("hidden", Boolean, nullable=False, server_default=false()),
+    Column("rewind_from", BigInteger),
+    Column("body", Text, nullable=False),
+    Index(None, "session", "event_id", unique=True),
+    Index(None, "session", "invocation_id", "sequence"),
+)
+
+messages = Table(
+    "turnwise_messages",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    _session(),
+    Column("message_id", _Name, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("invocation_id", _Name),
+    Column("accepted_at", Text, nullable=False),
+    Column("problem", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Index(None, "session", "message_id", unique=True),
+    Index(
+        "turnwise_messages_queued_ix",
+        "session",
+        "id",
+        sqlite_where=text("state = 'queued'"),
+        postgresql_where=text("state = 'queued'"),
+    ),
+)
+
+decisions = Table(
+    "turnwise_decisions",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    _session(),
+    Column("sequence", BigInteger, nullable=False),
+    Column("app", _Name, nullable=False),
+    Column("invocation_id", _Name, nullable=False),
+    Column("agent", _Name, nullable=False),
+    Column("method", _Name, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("selection", Text, nullable=False),
+    Index(None, "session", "sequence", unique=True),
+    Index(None, "app", "id"),
+    Index(None, "app", "agent", "id"),
+)
+
+# Labels stand beside the decisions, so that a decision can be projected again from the log without losing them.
+labels = Table(
+    "turnwise_labels",
+    metadata,
+    _session(primary_key=True),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("label", _Name, nullable=False),
+)
+
+scoped_state = Table(
+    "turnwise_state",
+    metadata,
+    Column("app", _Name, primary_key=True),
+    Column("owner", _Name, primary_key=True),
+    Column("key", _Name, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+APP_OWNER = ""
+
+
+def user_owner(user: str) -> str:
+    """Whose the state is in `scoped_state`; never equal to `APP_OWNER`, whatever the user is called."""
+    return f"user:{user}"
+
+
+class clock(FunctionElement[float]):
+    """The database's own time in seconds: the one clock that all writers share."""
+
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(clock, "sqlite")
+def _sqlite_clock(_element: clock, _compiler: Any, **_options: Any) -> str:
+    # unixepoch('subsec') came only with SQLite 3.42.
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(clock, "postgresql")
+def _postgresql_clock(_element: clock, _compiler: Any, **_options: Any) -> str:
+    return "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+
+
+def is_session() -> ColumnElement[bool]:
+    """The condition that finds one session; its parameters come from `at`."""
+    return and_(
+        sessions.c.app == bindparam("at_app"),
+        sessions.c.user_id == bindparam("at_user"),
+        sessions.c.session_id == bindparam("at_id"),
+    )
+
+
+def at(key: SessionKey) -> dict[str, Any]:
+    """The parameters of `is_session`."""
+    return {"at_app": key.app, "at_user": key.user, "at_id": key.id}
+
+
+def insert_for(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert":
+    """An INSERT of that dialect, which knows ON CONFLICT. It asks for no generated key back."""
+    make = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    return make(table).inline()

@@ -1,0 +1,250 @@
+"""Plays the README and every page of docs/ as a reader would: each page in an empty folder, its blocks in order.
+
+    ```python    run; all blocks of a page are one program. A first line `# name.py` makes it that file instead
+    ```text      right after a python block: exactly what that block prints. A block that prints has one
+    ```yaml      first line `# turnwise.yaml`: that file. Without it, keys that take the place of those in the file.
+                 Either way `turnwise check` has to find nothing wrong
+    ```console   `$ command`, then what it prints; a line `…` stands for any lines. Times, ids and dates may differ
+    ```sh        not run: what it installs and starts must exist
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+SECONDS = 100
+
+_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^# ([\w./-]+\.(?:py|yaml))\n")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_DIFFERS = (
+    (re.compile(r"\d+(?:\.\d+)? ms"), "0 ms"),
+    (re.compile(r"\b[0-9a-f]{12,28}\b"), "0123456789ab"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?"), "2026-01-01 00:00"),
+    (re.compile(r"[ \t]+$", re.MULTILINE), ""),
+)
+
+# Runs the python blocks of one page, one line of JSON for each, in one namespace; line numbers are the page's.
+_WORKER = """
+import contextlib, io, json, sys, traceback
+namespace = {"__name__": "__main__"}
+for line in sys.stdin:
+    job, said, problem = json.loads(line), io.StringIO(), ""
+    with contextlib.redirect_stdout(said):
+        try:
+            exec(compile("\\n" * job["line"] + job["code"], job["page"], "exec"), namespace)
+        except BaseException:
+            problem = traceback.format_exc()
+    print(json.dumps({"said": said.getvalue(), "problem": problem}), flush=True)
+"""
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text, the line of its fence, and the `text` block right behind it."""
+
+    language: str
+    text: str
+    line: int
+    expected: str | None = None
+
+    @property
+    def file(self) -> str | None:
+        """The name of the file it is."""
+        named = _FILE.match(self.text)
+        return named[1] if named else None
+
+
+def blocks_of(page: str) -> Iterator[Block]:
+    """The blocks in order; a text block behind a python block is its expected output."""
+    found = list(_FENCE.finditer(page))
+    for match, following in zip(found, [*found[1:], None], strict=True):
+        expected = None
+        if following and following[1] == "text" and not page[match.end() : following.start()].strip():
+            expected = following[2]
+        yield Block(match[1], match[2], page.count("\n", 0, match.start()) + 1, expected)
+
+
+class Play:
+    """One page at work in its folder. `wrong` collects what is not as the page says."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.wrong: list[str] = []
+        self._name, self._folder = name, folder
+        self._whole: dict[str, Any] = {}
+        command = [sys.executable, "-W", "error", "-c", _WORKER]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self._worker = subprocess.Popen(command, cwd=folder, env=_environment(), text=True, encoding="utf-8", **pipes)  # type: ignore[call-overload]
+
+    def page(self, text: str) -> None:
+        for block in blocks_of(text):
+            if block.file:
+                (self._folder / block.file).write_text(block.text, "utf-8")
+            if block.language == "python" and not block.file:
+                self._python(block)
+            elif block.language == "yaml":
+                self._yaml(block)
+            elif block.language == "console":
+                self._console(block)
+            elif block.language == "sh":
+                self._sh(block)
+        _, complaints = self._worker.communicate(timeout=SECONDS)
+        if complaints:
+            self.wrong.append(f"{self._name}: standard error:\n{complaints}")
+
+    def _python(self, block: Block) -> None:
+        job = json.dumps({"page": self._name, "line": block.line, "code": block.text})
+        self._worker.stdin.write(job + "\n")
+        self._worker.stdin.flush()
+        answer = json.loads(self._worker.stdout.readline())
+        if answer["problem"]:
+            self.wrong.append(f"{self._name}:{block.line}: {answer['problem']}")
+        self._compare(block.line, block.expected or "", answer["said"])
+
+    def _yaml(self, block: Block) -> None:
+        if block.file:
+            self._whole = yaml.safe_load(block.text)
+        else:
+            text = yaml.safe_dump({**self._whole, **yaml.safe_load(block.text)}, sort_keys=False)
+            (self._folder / "turnwise.yaml").write_text(text, "utf-8")
+        code, said = self._run("turnwise check")
+        if code:
+            self.wrong.append(f"{self._name}:{block.line}: turnwise check:\n{said}")
+        if not block.file:
+            (self._folder / "turnwise.yaml").write_text(yaml.safe_dump(self._whole, sort_keys=False), "utf-8")
+
+    def _console(self, block: Block) -> None:
+        for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            self._compare(block.line, expected, self._run(command)[1], command)
+
+    def _sh(self, block: Block) -> None:
+        verbs = set(re.findall(r"^ {2}(\w+) ", (ROOT / "dev").read_text("utf-8"), re.MULTILINE))
+        extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"])
+        unknown = set(re.findall(r"\./dev (\w+)", block.text)) - verbs
+        unknown |= {name for names in re.findall(r"\[([\w,]+)\]", block.text) for name in names.split(",")} - extras
+        self.wrong += [f"{self._name}:{block.line}: there is no {name!r}" for name in sorted(unknown)]
+
+    def _run(self, command: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ["sh", "-c", f"exec 2>&1; {command}"],
+            cwd=self._folder,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=SECONDS,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    def _compare(self, line: int, expected: str, said: str, command: str = "") -> None:
+        if not matches(expected, said):
+            what = f"$ {command}\n" if command else ""
+            self.wrong.append(f"{self._name}:{line}: {what}the page says:\n{expected}but it prints:\n{said}")
+
+
+def matches(expected: str, said: str) -> bool:
+    """Whether a page's output is what was printed, but for times, ids, dates, and what `…` lines stand for."""
+    for pattern, same in _DIFFERS:
+        expected, said = pattern.sub(same, expected), pattern.sub(same, said)
+    regex = "".join(r"(?:.*\n)*?" if line.strip() == "…" else re.escape(line + "\n") for line in expected.splitlines())
+    return re.fullmatch(regex, said if said.endswith("\n") or not said else said + "\n") is not None
+
+
+def _environment() -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    plain = {"NO_COLOR": "1", "COLUMNS": "110", "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TURNWISE", "SHOP_", "PYTEST"))}
+    return {**kept, **plain, "PATH": path}
+
+
+def played(page: str, folder: Path, name: str = "page.md") -> list[str]:
+    play = Play(name, folder)
+    play.page(page)
+    return play.wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+    assert "\n\n".join(played(page.read_text("utf-8"), tmp_path, str(page.relative_to(ROOT)))) == ""
+
+
+def test_the_first_screen_shows_a_decision_and_its_reason(tmp_path: Path) -> None:
+    """E1: what one sees without scrolling: two commands, a few lines of Python, and what they decided and why."""
+    screen = "\n".join(README.read_text("utf-8").splitlines()[:50])
+    assert "./dev demo" in screen
+    assert "./dev test" in screen
+    first = next(block for block in blocks_of(screen) if block.language == "python")
+    assert first.expected is not None
+    assert "spoke last" in first.expected
+    assert played(screen, tmp_path) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in _LINK.findall(page.read_text("utf-8")):
+        path, _, anchor = target.partition("#")
+        if path.startswith("http"):
+            continue
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), target
+        if anchor:
+            assert anchor in anchors(file.read_text("utf-8")), target
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors that a page's headings give."""
+    outside = _FENCE.sub("", page)
+    titles = re.findall(r"^#+ (.+)$", outside, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_readme_links_every_page() -> None:
+    linked = {target.partition("#")[0] for target in _LINK.findall(README.read_text("utf-8"))}
+    assert {f"docs/{page.name}" for page in PAGES[1:]} - linked == set()
+
+
+WRONG = {
+    "other output": ("```python\nprint('one')\n```\n\n```text\ntwo\n```\n", "but it prints:\none"),
+    "output that is not shown": ("```python\nprint('one')\n```\n", "but it prints:\none"),
+    "output that is missing": ("```python\nx = 1\n```\n```text\none\n```\n", "the page says:\none"),
+    "an error": ("# Page\n\n```python\nx = 1\nx.y\n```\n", 'page.md", line 5'),
+    "a warning": ("```python\nimport warnings\nwarnings.warn('old')\n```\n", "UserWarning: old"),
+    "a complaint at the end": ("```python\nimport sys\nsys.stderr.write('hm')\n```\n", "standard error:\nhm"),
+    "a wrong file": ("```yaml\n# turnwise.yaml\napp: 1\n```\n", "config"),
+    "a wrong part": ("```yaml\n# turnwise.yaml\napp: a\nroot: json:loads\n```\n```yaml\npolicy: nope\n```\n", "nope"),
+    "a command": ("```console\n$ echo one\ntwo\n```\n", "but it prints:\none"),
+    "a verb": ("```sh\n./dev dance\n```\n", "no 'dance'"),
+    "an extra": ("```sh\npip install 'turnwise[gold]'\n```\n", "no 'gold'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_page_that_is_wrong_is_found(case: str, tmp_path: Path) -> None:
+    page, complaint = WRONG[case]
+    wrong = played(page, tmp_path)
+    assert any(complaint in each for each in wrong), wrong
+
+
+def test_a_page_that_is_right_passes(tmp_path: Path) -> None:
+    page = (
+        "```python\n# mine.py\nx = 1\n```\n"
+        "```python\nfrom mine import x\n```\n"
+        "```python\nprint(x + 1)\n```\n\n```text\n2\n```\n"
+        "```console\n$ printf 'a\\nb\\nc\\n3 ms\\n'\na\n…\n17 ms\n$ ls\nmine.py\n```\n"
+        "```sh\n./dev test\npip install 'turnwise[postgres,s3]'\n```\n"
+    )
+    assert played(page, tmp_path) == []

@@ -1,0 +1,40 @@
+"""What every test runs under: coroutine tests are run, and nothing reaches the network."""
+
+import asyncio
+import inspect
+import ipaddress
+import socket
+import sys
+from typing import Any
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(pyfuncitem.obj(**arguments))
+    return True
+
+
+def _is_local(host: object) -> bool:
+    if not host or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(str(host).partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_the_network(event: str, arguments: tuple[Any, ...]) -> None:
+    # An audit hook, because it sees every socket of this process, whichever class made it.
+    if event not in {"socket.connect", "socket.sendto"}:
+        return
+    connection, address = arguments
+    if connection.family in {socket.AF_INET, socket.AF_INET6} and not _is_local(address[0]):
+        raise RuntimeError(f"A test reached for the network: {event} to {address[0]!r}. Tests use fakes or this machine alone.")
+
+
+sys.addaudithook(_refuse_the_network)

@@ -1,0 +1,20 @@
+"""How the runner's tests talk to it."""
+
+from turnwise import Content, Runner
+from turnwise.facts.sessions import SessionKey
+from turnwise.runner import Result
+
+
+async def ask(runner: Runner, text: str | Content, session: str = "s", **options: object) -> Result:
+    """The result of one message of the user ada."""
+    invocation = await runner.start(text, user="ada", session=session, **options)  # type: ignore[arg-type]
+    return await invocation.result()
+
+
+def key(session: str = "s") -> SessionKey:
+    return SessionKey("app", "ada", session)
+
+
+async def log(runner: Runner, session: str = "s") -> list[tuple[str, str]]:
+    """Authors and texts of the stored events."""
+    return [(e.author, e.text) for e in await runner.store.events(key(session))]
