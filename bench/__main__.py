@@ -6,13 +6,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import turns
-from bench.dialogues import dialogues
+from bench import dialogues, turns
 from bench.measure import Figure, report
 from bench.sides import QUICK, Plan, Sides
+from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
 # On the disk of the checkout: a folder for temporary files is often in memory, where a commit costs nothing.
+DIALOGUES = 200
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
 
@@ -26,14 +27,12 @@ async def measured(plan: Plan, parts: list[str], folder: Path) -> list[Figure]:
         await sides.close()
 
 
-def figures(parts: list[str], plan: Plan, data: Path | None, folder: Path) -> list[Figure]:
+def figures(parts: list[str], plan: Plan, folder: Path) -> list[Figure]:
     found: list[Figure] = []
     if set(parts) & {part.__name__ for part in turns.PARTS}:
         found += asyncio.run(measured(plan, parts, folder))
     if "startup" in parts:
         found += startup()
-    if "dialogues" in parts and data is not None:
-        found += asyncio.run(dialogues(data, folder))
     return found
 
 
@@ -43,6 +42,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(names)}")
     parser.add_argument("--data", type=Path, metavar="DIR", help="a folder with sgd/dev.jsonl, for the part dialogues")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
+    parser.add_argument("--slower-fsync", type=float, metavar="MS", help="as on a disk whose fsync takes so much longer")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the databases are made (default: build/bench)")
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.parts) - set(names))
@@ -52,11 +52,17 @@ def main() -> int:
         parser.error("the part dialogues needs --data DIR")
     if arguments.data is not None and not (arguments.data / "sgd" / "dev.jsonl").is_file():
         parser.error(f"there is no sgd/dev.jsonl in {arguments.data}")
+    if arguments.slower_fsync and not is_slowed():
+        again_slowed(arguments.slower_fsync, arguments.folder)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     plan = QUICK if arguments.quick else Plan()
+    parts = arguments.parts or names
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        found = figures(arguments.parts or names, plan, arguments.data, Path(folder))
-    report("Beside a hand-written sqlite3 floor (medians; both WAL, synchronous=FULL)", found)
+        found = figures(parts, plan, Path(folder))
+    if found:
+        report("Beside a hand-written sqlite3 floor (medians; both WAL, synchronous=FULL)", found)
+    if "dialogues" in parts and arguments.data is not None:
+        asyncio.run(dialogues.main(arguments.data, DIALOGUES))
     return int(any(figure.kept is False for figure in found))
 
 

@@ -1,10 +1,13 @@
 """Measuring: CPU and wall time of small works, in turns with each other, and a table with a bound for each figure."""
 
+import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from rich import box
@@ -101,6 +104,19 @@ async def each(count: int, work: Callable[[], Awaitable[object]]) -> int:
     for _ in range(count):
         await work()
     return count
+
+
+def fsync_ms(folder: Path) -> float:
+    """What one fsync costs there, without which a wall time says nothing: 0.1 on some disks, 4 or more on others."""
+    costs = []
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        for _ in range(50):
+            file.write(b"x" * 4096)
+            file.flush()
+            began = time.perf_counter()
+            os.fsync(file.fileno())
+            costs.append(time.perf_counter() - began)
+    return 1_000 * statistics.median(costs)
 
 
 def wall_and_cpu(cost: Cost) -> str:

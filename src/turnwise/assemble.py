@@ -4,22 +4,23 @@ import functools
 import inspect
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnwise.agents.collect import collect
 from turnwise.config.importing import resolve
 from turnwise.config.places import Where, shown
-from turnwise.config.policies import culprit, read_policy, refuse_bad_patterns
+from turnwise.config.policies import culprit, read_policy
 from turnwise.config.roster import Roster
 from turnwise.config.settings import Reference, Settings, find_file, read_settings
-from turnwise.facts.errors import ConfigError, PatternError, PolicyError, TurnwiseError
+from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
 from turnwise.runner import Runner
+from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
+from turnwise.stores.sql import SqlSessionStore
 
 IN_MEMORY = "in_memory"
 _SECRET = re.compile(r"(://[^:/@]*):[^@]*@")
@@ -30,6 +31,7 @@ _NEEDED = {
     "guardrails": ("name", "check"),
     "hooks": ("selected", "stored", "ended"),
 }
+_Selectors = Mapping[str, Callable[..., Any]]
 
 
 class App(NamedTuple):
@@ -67,12 +69,12 @@ def load_app(path: Path | None = None) -> App:
     its fix says how many more there are.
     """
     assembly = _Assembly(find_file(path))
-    runner = assembly.runner(thorough=False)
+    runner = assembly.runner()
     problems = assembly.problems
     if runner is None or problems:
         first = problems[0]
         if len(problems) > 1:
-            first.fix = f"{first.fix} There are {len(problems) - 1} more mistakes: `turnwise check` tells all.".lstrip()
+            first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
     return App(runner, assembly.path)
 
@@ -87,7 +89,7 @@ def check_app(path: Path | None = None) -> Report:
         assembly = _Assembly(file)
     except TurnwiseError as error:
         return Report(file, "", (error,))
-    runner = assembly.runner(thorough=True)
+    runner = assembly.runner()
     settings = assembly.settings
     return Report(
         path=file,
@@ -120,38 +122,139 @@ class _Assembly:
     def problems(self) -> tuple[TurnwiseError, ...]:
         return self._document.problems
 
-    def runner(self, *, thorough: bool) -> Runner | None:
-        """The runner; None when something is wrong with what it is made of. `thorough` looks for every bad pattern."""
-        selectors = self._selectors()
-        root = self._root(selectors)
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.timings.append((stage, (time.perf_counter() - began) * 1000))
+
+    def runner(self) -> Runner | None:
+        """The runner; None after what is wrong was reported."""
+        with self._timed("import"):
+            selectors = self._selectors()
+            agents = Roster(self.settings, selectors)
+            parts = self._parts()
+        with self._timed("agents"):
+            root = agents.root()
+            if root is not None:
+                self.tree = agents.tree(root)
         policy = read_policy(self.settings)
-        parts = {
-            "store": self._store(),
-            "artifacts": self._artifacts(),
-            "guardrails": [self._made(reference) for reference in self.settings.guardrails],
-            "hooks": [self._made(reference) for reference in self.settings.hooks],
-        }
-        if root is None or policy is None or self.tree is None:
+        if root is None or self.tree is None or policy is None:
             return None
-        if thorough:
-            with self._timed("patterns"):
-                refuse_bad_patterns(self._roster, self.tree)
-        if self.problems:
-            parts["store"] = parts["store"] or _Nowhere()
         with self._timed("policy"):
-            return self._joined(root, policy, selectors, parts)
+            return self._joined(agents, root, policy, selectors, parts)
 
     def _joined(
-        self, root: Agent, policy: PolicySpec, selectors: Mapping[str, Callable[..., Any]], parts: dict[str, Any]
+        self, agents: Roster, root: Agent, policy: PolicySpec, selectors: _Selectors, parts: dict[str, Any]
     ) -> Runner | None:
+        assert self.tree is not None
         try:
-            return Runner(
-                root, app=self.settings.app, policy=policy, custom_selectors=selectors, config=self.settings.run, **parts
-            )
+            if self.problems:
+                Cascade(policy, self.tree, selectors)  # for what is wrong with the policy, too
+                return None
+            settings = self.settings
+            return Runner(root, app=settings.app, policy=policy, custom_selectors=selectors, config=settings.run, **parts)
         except PatternError as error:
-            refuse_bad_patterns(self._roster, self.tree)
-            if not self.problems:
-                self._document.report_error(("agents",), error)
+            agents.report_patterns(self.tree, error)
         except TurnwiseError as error:
             self._document.report_error(culprit(self._document, error), error)
         return None
+
+    def _selectors(self) -> _Selectors:
+        """The users' own selectors, by name; those a policy names by import path under that path."""
+        references = dict(self.settings.selectors)
+        for where, path in _own_stages(self.settings.policy):
+            references[path] = Reference(path, {}, where)
+        made = {}
+        for name, reference in references.items():
+            factory = self._object(reference)
+            if factory is not None:
+                made[name] = functools.partial(factory, **reference.options) if reference.options else factory
+        return made
+
+    def _parts(self) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "store": self._store(settings.store),
+            "artifacts": self._artifacts(settings.artifacts),
+            "guardrails": [self._made(reference) for reference in settings.guardrails],
+            "hooks": [self._made(reference) for reference in settings.hooks],
+        }
+
+    def _store(self, place: str | Reference) -> Any:
+        if isinstance(place, Reference):
+            return self._made(place)
+        relative = _SQLITE_FILE.fullmatch(place)
+        if relative is not None:
+            place = f"{relative['kind']}{self._document.folder.resolve() / relative['file']}"
+        return self._tried(("store",), lambda: SqlSessionStore(place))
+
+    def _artifacts(self, place: str | Reference | None) -> Any:
+        if place is None or isinstance(place, Reference):
+            return self._made(place) if place else None
+        if place == "memory":
+            fix = f"Write {IN_MEMORY} for this process's memory, ./memory for a folder."
+            self._document.report(("artifacts",), "'memory' can mean two things here.", fix)
+            return None
+        return self._tried(("artifacts",), lambda: self._artifact_store(place))
+
+    def _artifact_store(self, place: str) -> Any:
+        if place == IN_MEMORY:
+            from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+
+            return InMemoryArtifactStore()
+        if "://" in place:
+            from turnwise.stores.artifacts.objects import ObjectArtifactStore
+
+            return ObjectArtifactStore(place)
+        from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+
+        return OnDiskArtifactStore(self._document.folder.resolve() / place)
+
+    def _object(self, reference: Reference) -> Any:
+        return self._tried(reference.where, lambda: resolve(reference.path, self._document.folder))
+
+    def _made(self, reference: Reference) -> Any:
+        """The object a reference names; a class or a function is called with its options."""
+        made = self._object(reference)
+        if made is None:
+            return None
+        if inspect.isclass(made) or inspect.isroutine(made):
+            made = self._tried(reference.where, lambda: _called(made, reference))
+        elif reference.options:
+            problem = f"{reference.path} is made already, so it takes no options."
+            self._document.report(reference.where, problem, "Name its class, or a function that makes it.")
+        missing = [name for name in _NEEDED[str(reference.where[0])] if not hasattr(made, name)]
+        if made is not None and missing:
+            problem = f"{reference.path} gives a {type(made).__name__}, which has no {missing[0]!r}."
+            fix = f"See turnwise.ports for what belongs under {reference.where[0]!r}."
+            self._document.report(reference.where, problem, fix)
+        return made
+
+    def _tried(self, where: Where, make: Callable[[], Any]) -> Any:
+        """What `make` gives; None after its error was reported."""
+        try:
+            return make()
+        except TurnwiseError as error:
+            self._document.report_error(where, error)
+            return None
+
+
+def _own_stages(policy: str | Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
+    stages = policy.get("stages", []) if isinstance(policy, Mapping) else []
+    for index, stage in enumerate(stages if isinstance(stages, list) else []):
+        selector = stage.get("selector") if isinstance(stage, dict) else stage
+        if isinstance(selector, str) and ":" in selector:
+            yield ("policy", "stages", index), selector
+
+
+def _called(factory: Callable[..., Any], reference: Reference) -> Any:
+    try:
+        return factory(**reference.options)
+    except TurnwiseError:
+        raise
+    except Exception as error:
+        given = ", ".join(reference.options) or "none"
+        raise ConfigError(
+            f"{reference.path} raised {type(error).__name__} when it was made: {error}.", fix=f"Options given: {given}."
+        ) from error

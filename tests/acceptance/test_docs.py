@@ -1,11 +1,11 @@
 """Plays the README and every page of docs/ as a reader would: each page in an empty folder, its blocks in order.
 
-    ```python    run; all blocks of a page are one program. A first line `# name.py` makes it that file instead
-    ```text      right after a python block: exactly what that block prints. A block that prints has one
-    ```yaml      first line `# turnwise.yaml`: that file. Without it, keys that take the place of those in the file.
-                 Either way `turnwise check` has to find nothing wrong
-    ```console   `$ command`, then what it prints; a line `…` stands for any lines. Times, ids and dates may differ
-    ```sh        not run: what it installs and starts must exist
+```python    run; all blocks of a page are one program. A first line `# name.py` makes it that file instead
+```text      right after a python block: exactly what that block prints. A block that prints has one
+```yaml      first line `# turnwise.yaml`: that file. Without it, keys that take the place of those in the file.
+             Either way `turnwise check` has to find nothing wrong
+```console   `$ command`, then what it prints; a line `…` stands for any lines. Times, ids and dates may differ
+```sh        not run: what it installs and starts must exist
 """
 
 import json

@@ -59,10 +59,12 @@ class Answering:
         """Answers all lines. Raises StoreError, BrokenPipeError or InputError when there is no use in going on."""
         reading = asyncio.create_task(self._read(lines.read()))
         try:
-            await asyncio.wait({reading, self._broken}, return_when=asyncio.FIRST_COMPLETED)
-            if not self._broken.done():
-                await reading
-                await asyncio.wait({asyncio.gather(*self._tasks), self._broken}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[None]] = {reading, self._broken}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                reading.result()
+            if self._tasks and not self._broken.done():
+                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
             if self._broken.done():
                 self._broken.result()
         finally:
@@ -162,7 +164,7 @@ class Answering:
 
 
 def event_json(user: str, session: str, event: Event) -> str:
-    """A stored event as one line: whose session it is of, then the event's own fields; actions that say nothing are left out."""
+    """A stored event as one line: whose session it is of, then its own fields; actions that say nothing are left out."""
     import json
 
     data: dict[str, Any] = {"user": user, "session": session, **event.model_dump(mode="json")}

@@ -36,9 +36,7 @@ class Conversation:
     async def turn(self, message: str) -> None:
         """Sends a message and shows the answer. Errors are shown, too; only a store that has failed is raised."""
         try:
-            invocation = await self._app.runner.start(
-                message, user=self._user, session=self._session, context=self._context
-            )
+            invocation = await self._app.runner.start(message, user=self._user, session=self._session, context=self._context)
             self._turns += 1
             await self._follow(invocation)
         except StoreError:

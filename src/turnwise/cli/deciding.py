@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.options import DEFAULT_USER, ConfigOption, ContextOption, JsonOption, SessionOption, UserOption, message_context
+from turnwise.cli.options import (
+    DEFAULT_USER,
+    ConfigOption,
+    ContextOption,
+    JsonOption,
+    SessionOption,
+    UserOption,
+    message_context,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +32,9 @@ def select(
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
     context: ContextOption = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show every verdict, and who was passed over by which rule.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show every verdict, and who was passed over by which rule.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show who would answer a message, and why. Nothing runs and nothing is stored."""

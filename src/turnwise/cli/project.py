@@ -80,7 +80,11 @@ def _agents(tree: "AgentTree") -> "Table":
         line = Text(branch, style="dim").append(one_line(name), style="bold" if card.enabled else "dim strike")
         examples = len(card.examples) + sum(len(skill.examples) for skill in card.skills)
         made.add_row(
-            line, card.kind, str(len(card.patterns) or ""), str(examples or ""), Text(one_line(card.description, 60), style="dim")
+            line,
+            card.kind,
+            str(len(card.patterns) or ""),
+            str(examples or ""),
+            Text(one_line(card.description, 60), style="dim"),
         )
     return made
 

@@ -44,7 +44,9 @@ async def _list(config: "Path | None", user: str | None, limit: int, after: str 
         terminal.print_json({"sessions": [session_data(info) for info in page.items], "next": page.next})
         return
     if not page.items:
-        terminal.note(f"There are no sessions of {runner.app}{f' and user {user}' if user else ''}{' after that' if after else ''}.")
+        terminal.note(
+            f"There are no sessions of {runner.app}{f' and user {user}' if user else ''}{' after that' if after else ''}."
+        )
         return
     terminal.out().print(session_table(page.items))
     if page.next is not None:
@@ -130,14 +132,18 @@ async def _rewind(config: "Path | None", user: str, session: str, turn: str | No
         invocation = await _invocation(runner, key, turn)
         first = (await runner.store.events(key, invocation_id=invocation, limit=1))[0].sequence
         await runner.sessions.rewind(key, invocation)
-    terminal.say(f"Session {session} is as it was before #{first}. `turnwise sessions show --hidden` still shows what came after.")
+    terminal.say(
+        f"Session {session} is as it was before #{first}. `turnwise sessions show --hidden` still shows what came after."
+    )
 
 
 @app.command()
 def fork(
     session: SessionArgument,
     new_id: Annotated[str, typer.Argument(metavar="NEW_ID", help="The id of the copy.")],
-    before: Annotated[str | None, typer.Option("--before", metavar="TURN", help=TURN_HELP + " The copy ends before it.")] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="TURN", help=TURN_HELP + " The copy ends before it.")
+    ] = None,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
 ) -> None:

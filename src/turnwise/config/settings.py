@@ -173,7 +173,9 @@ def _reference(document: Document, where: Where, value: Any) -> Reference | None
         options = value.get("options", {})
         if isinstance(options, dict):
             return Reference(value["import"], options, where)
-        document.report((*where, "options"), f"'options' should be keys and values, but is {kind_of(options)}.", "Write them below.")
+        document.report(
+            (*where, "options"), f"'options' should be keys and values, but is {kind_of(options)}.", "Write them below."
+        )
         return None
     document.report(where, "Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
     return None

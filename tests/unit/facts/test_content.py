@@ -89,4 +89,4 @@ def test_made_in_code_it_is_strict() -> None:
 def test_it_is_frozen() -> None:
     content = text_content("hi")
     with pytest.raises(ValidationError):
-        content.role = "user"  # type: ignore[misc]
+        content.role = "user"

@@ -48,19 +48,28 @@ async def billing(message: str, context: AgentContext) -> str | None:
     if reading.gift_card(message):
         await context.transfer("gift_cards")
         return None
-    wants_invoice, wants_charge = _INVOICE.search(message), _CHARGE.search(message)
-    if not (wants_invoice or wants_charge or _ABOUT.search(message) or reading.order_number(message)):
+    # Who hands over after a question says what it is about: the user's last message is then the reply, such as "yes".
+    topic = context.state.get("temp:topic") or _topic(message)
+    if topic is None:
         await context.transfer("supervisor")
         return None
     try:
         order = await order_meant(message, context, "Which order is it about? Its number, or your e-mail address.")
     except GivenUp as last_word:
         return str(last_word)
-    if wants_invoice:
+    if topic == "invoice":
         return await _invoice(order, context)
-    if wants_charge:
+    if topic == "charge":
         return _charge(order)
     return await _refund(order, context)
+
+
+def _topic(message: str) -> str | None:
+    if _INVOICE.search(message):
+        return "invoice"
+    if _CHARGE.search(message):
+        return "charge"
+    return "refund" if _ABOUT.search(message) or reading.order_number(message) else None
 
 
 async def _refund(order: Order, context: AgentContext) -> str:

@@ -129,6 +129,7 @@ async def _cancel(order: Order, context: AgentContext) -> str | None:
     if not await context.step("cancel", lambda: shop.cancel(order.id)):
         return f"Order {order.id} has just left, so it cannot be cancelled any more. You can send it back once it is there."
     await context.say(f"Order {order.id} is cancelled. My colleague tells you about the money.")
+    context.state["temp:topic"] = "refund"
     await context.transfer("billing")
     return None
 

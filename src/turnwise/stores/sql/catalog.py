@@ -12,16 +12,16 @@ from turnwise.facts.errors import SessionExists
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
 from turnwise.ports.stores import Page, SessionInfo
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
+from turnwise.stores.sql.hot import Hot
 from turnwise.stores.sql.inbox import insert_session
-from turnwise.stores.sql.rows import AnyRow, blank_session, moment, session_of, state_text
+from turnwise.stores.sql.rows import HeadRow, blank_session, moment, session_of, state_of, state_text
 from turnwise.stores.sql.state import delete_user_state, read_shared, write_shared
 from turnwise.stores.sql.tables import at, is_session, sessions
 
 _s = sessions.c
 
-_HEAD = select(
-    _s.id, _s.epoch, _s.revision, _s.last_sequence, _s.created_at, _s.updated_at, _s.head, _s.state, _s.initial_state
-).where(is_session())
+_HEAD = Hot(select(*(_s[name] for name in HeadRow._fields)).where(is_session()))
+_INITIAL_STATE = select(_s.initial_state).where(_s.id == bindparam("at_row"))
 _DELETE = delete(sessions).where(is_session())
 _DELETE_OF_USER = delete(sessions).where(_s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))
 
@@ -44,8 +44,14 @@ def taken(key: SessionKey) -> SessionExists:
     )
 
 
-def head_row(connection: Connection, key: SessionKey) -> AnyRow | None:
-    return connection.execute(_HEAD, at(key)).first()
+def head_row(connection: Connection, key: SessionKey) -> HeadRow | None:
+    row = _HEAD.row(connection, at(key))
+    return HeadRow(*row) if row else None
+
+
+def initial_state(connection: Connection, row_id: int) -> dict[str, JsonValue]:
+    """The state that the session was created with."""
+    return state_of(connection.execute(_INITIAL_STATE, {"at_row": row_id}).scalar_one())
 
 
 def open_session(connection: Connection, key: SessionKey, blank_at: datetime | None = None) -> Session | None:

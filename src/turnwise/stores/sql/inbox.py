@@ -12,7 +12,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Receipt
 from turnwise.stores.sql.log import missing, session_row_id
 from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow
-from turnwise.stores.sql.tables import at, clock, insert_for, is_session, messages, sessions
+from turnwise.stores.sql.tables import at, clock, insert_for, is_session, messages, named, sessions
 
 _s, _m = sessions.c, messages.c
 
@@ -41,8 +41,8 @@ def lock(connection: Connection, key: SessionKey) -> AnyRow | None:
 
 @cache
 def _insert_session(dialect: str) -> ReturningInsert[Any]:
-    named: dict[str, Any] = {column.name: bindparam(column.name) for column in _s if column.name not in {"id", "lease_until"}}
-    inserted = insert_for(dialect, sessions).values(**named, lease_until=clock() + bindparam("seconds", type_=Double()))
+    columns: dict[str, Any] = named(sessions, "id", "lease_until")
+    inserted = insert_for(dialect, sessions).values(**columns, lease_until=clock() + bindparam("seconds", type_=Double()))
     return inserted.on_conflict_do_nothing(index_elements=["app", "user_id", "session_id"]).returning(_s.id)
 
 

@@ -3,8 +3,7 @@
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, bindparam, or_, update
-from sqlalchemy.sql.dml import ReturningUpdate
+from sqlalchemy import Connection, bindparam, or_, update
 
 from turnwise.facts.errors import SessionBusy, StaleWriter
 from turnwise.facts.messages import Message
@@ -12,9 +11,10 @@ from turnwise.facts.sessions import Session
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
 from turnwise.stores.sql.draft import Draft
+from turnwise.stores.sql.hot import Hot
 from turnwise.stores.sql.log import ADVANCED, advanced, missing, missing_or_stale, token, unchanged, write
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import at, clock, insert_for, is_session, messages, sessions
+from turnwise.stores.sql.tables import at, clock, insert_for, is_session, messages, named, sessions
 
 _s = sessions.c
 
@@ -50,22 +50,22 @@ def begin(connection: Connection, draft: Draft, start: Start) -> Session | Sessi
 
 
 @cache
-def _take_statement(*, among_waiting: bool, with_state: bool) -> ReturningUpdate[Any]:
+def _take_statement(*, among_waiting: bool, with_state: bool) -> Hot:
     taken = update(sessions).where(unchanged(), _IS_FREE)
     if not among_waiting:
         taken = taken.where(_s.queued == 0)
-    named: dict[str, Any] = {name: bindparam(name) for name in ADVANCED}
-    taken = taken.values(**named, epoch=_s.epoch + 1, lease_holder=bindparam("holder"), lease_until=_UNTIL)
-    return taken.returning(_s.id, _s.state) if with_state else taken.returning(_s.id)
+    advancing: dict[str, Any] = {name: bindparam(name) for name in ADVANCED}
+    taken = taken.values(**advancing, epoch=_s.epoch + 1, lease_holder=bindparam("holder"), lease_until=_UNTIL)
+    return Hot(taken.returning(_s.id, _s.state) if with_state else taken.returning(_s.id))
 
 
 def _take(connection: Connection, draft: Draft, start: Start, *, among_waiting: bool) -> tuple[int | None, str | None]:
     with_state = bool(draft.delta.session)
     values = token(draft.before) | advanced(draft.after) | {"holder": start.lease.holder, "seconds": start.lease.seconds}
-    row = connection.execute(_take_statement(among_waiting=among_waiting, with_state=with_state), values).first()
+    row = _take_statement(among_waiting=among_waiting, with_state=with_state).row(connection, values)
     if row is None:
         return None, None
-    return row.id, row.state if with_state else None
+    return row[0], row[1] if with_state else None
 
 
 def _store_blank(connection: Connection, draft: Draft, start: Start) -> tuple[int | None, str | None]:
@@ -76,13 +76,14 @@ def _store_blank(connection: Connection, draft: Draft, start: Start) -> tuple[in
 
 
 @cache
-def _insert_started(dialect: str) -> Insert:
-    return insert_for(dialect, messages).on_conflict_do_nothing(index_elements=["session", "message_id"])
+def _insert_started(dialect: str) -> Hot:
+    inserted = insert_for(dialect, messages).values(named(messages, "id"))
+    return Hot(inserted.on_conflict_do_nothing(index_elements=["session", "message_id"]).returning(messages.c.id))
 
 
 def _mark_started(connection: Connection, row_id: int, start: Start) -> None:
     row = inbox.message_row(row_id, start.message, start.now, "started", start.invocation_id)
-    if connection.execute(_insert_started(connection.dialect.name), row).rowcount == 0:
+    if _insert_started(connection.dialect.name).row(connection, row) is None:
         raise _done_before(start)
 
 

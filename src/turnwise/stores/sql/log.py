@@ -4,31 +4,31 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Insert, Select, bindparam, exists, insert, select, update
-from sqlalchemy.sql.dml import ReturningUpdate
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, insert, select, update
 
 from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session, SessionKey, merge
 from turnwise.stores.sql.draft import Draft
+from turnwise.stores.sql.hot import Hot
 from turnwise.stores.sql.rows import event_of, state_of, state_text, time_text
 from turnwise.stores.sql.state import write_shared
-from turnwise.stores.sql.tables import at, decisions, events, is_session, sessions
+from turnwise.stores.sql.tables import at, decisions, events, is_session, named, sessions
 
 _s, _e = sessions.c, events.c
 
 session_row_id = select(_s.id).where(is_session()).scalar_subquery()
 """The row's id of the session that `at` names, inside another statement."""
 
-_INSERT_EVENTS: Insert = insert(events).inline()
-_INSERT_DECISIONS: Insert = insert(decisions).inline()
+_INSERT_EVENTS = Hot(insert(events).values(named(events)).inline())
+_INSERT_DECISIONS = Hot(insert(decisions).values(named(decisions, "id")).inline())
 _HIDE = (
     update(events)
     .where(_e.session == bindparam("at_row"), _e.sequence >= bindparam("at_from"), _e.sequence < bindparam("at_end"))
     .where(_e.hidden.is_(False))
     .values(hidden=True)
 )
-_SET_STATE = update(sessions).where(_s.id == bindparam("at_row")).values(state=bindparam("state"))
+_SET_STATE = Hot(update(sessions).where(_s.id == bindparam("at_row")).values(state=bindparam("state")).returning(_s.id))
 _KNOWN = select(_e.event_id).where(_e.session == session_row_id, _e.event_id.in_(bindparam("ids", expanding=True)))
 _EXISTS = select(exists().where(is_session()))
 
@@ -63,22 +63,22 @@ def advanced(after: Session) -> dict[str, Any]:
 
 
 @cache
-def _advance(*, release: bool, with_state: bool) -> ReturningUpdate[Any]:
+def _advance(*, release: bool, with_state: bool) -> Hot:
     """Moves the session's row on, unless it changed; gives its id, and its state when that is about to change."""
     moved = update(sessions).where(unchanged()).values({name: bindparam(name) for name in ADVANCED})
     if release:
         moved = moved.values(lease_holder=None, lease_until=None)
-    return moved.returning(_s.id, _s.state) if with_state else moved.returning(_s.id)
+    return Hot(moved.returning(_s.id, _s.state) if with_state else moved.returning(_s.id))
 
 
 def append(connection: Connection, draft: Draft, *, release: bool) -> Session:
     """Writes a draft. SessionMissing, or StaleWriter when the session is no longer the one it was made for."""
     with_state = bool(draft.delta.session)
     values = token(draft.before) | advanced(draft.after)
-    row = connection.execute(_advance(release=release, with_state=with_state), values).first()
+    row = _advance(release=release, with_state=with_state).row(connection, values)
     if row is None:
         raise missing_or_stale(connection, draft.before.key)
-    return write(connection, row.id, draft, row.state if with_state else None)
+    return write(connection, row[0], draft, row[1] if with_state else None)
 
 
 def write(connection: Connection, row_id: int, draft: Draft, state: str | None) -> Session:
@@ -86,9 +86,9 @@ def write(connection: Connection, row_id: int, draft: Draft, state: str | None) 
     if draft.hide_from is not None:
         _hide(connection, row_id, draft)
     if draft.events:
-        connection.execute(_INSERT_EVENTS, [row | {"session": row_id} for row in draft.events])
+        _INSERT_EVENTS.each(connection, [row | {"session": row_id} for row in draft.events])
     if draft.decisions:
-        connection.execute(_INSERT_DECISIONS, [row | {"session": row_id} for row in draft.decisions])
+        _INSERT_DECISIONS.each(connection, [row | {"session": row_id} for row in draft.decisions])
     if draft.delta.app or draft.delta.user:
         write_shared(connection, draft.before.app, draft.before.user, draft.delta)
     return _write_state(connection, row_id, draft, state)
@@ -105,7 +105,7 @@ def _write_state(connection: Connection, row_id: int, draft: Draft, state: str |
             return after
         # From the stored state and not from the token's: whoever held the token may have changed its dictionaries.
         after = after.model_copy(update={"state": merge(state_of(state), draft.delta.session)})
-    connection.execute(_SET_STATE, {"at_row": row_id, "state": state_text(after.state)})
+    _SET_STATE.rows(connection, {"at_row": row_id, "state": state_text(after.state)})
     return after
 
 

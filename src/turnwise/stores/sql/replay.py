@@ -7,9 +7,9 @@ from sqlalchemy import Connection, Select, bindparam, func, select
 
 from turnwise.facts.errors import InvocationMissing
 from turnwise.facts.sessions import Head, Session, SessionKey, fold
-from turnwise.stores.sql.catalog import head_row
+from turnwise.stores.sql.catalog import head_row, initial_state
 from turnwise.stores.sql.log import missing
-from turnwise.stores.sql.rows import event_of, session_of, state_of
+from turnwise.stores.sql.rows import event_of, session_of
 from turnwise.stores.sql.tables import events
 
 BATCH = 500
@@ -55,7 +55,8 @@ def origin(connection: Connection, key: SessionKey) -> Origin:
     if row is None:
         raise missing(key)
     session = session_of(key, row)
-    nothing = {"last_sequence": 0, "head": Head(), "state": state_of(row.initial_state), "updated_at": session.created_at}
+    state = initial_state(connection, row.id)
+    nothing = {"last_sequence": 0, "head": Head(), "state": state, "updated_at": session.created_at}
     return Origin(row.id, session, session.model_copy(update=nothing))
 
 

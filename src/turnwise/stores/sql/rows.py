@@ -1,8 +1,8 @@
 """Rows as facts, and facts as rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -43,8 +43,21 @@ def blank_session(key: SessionKey, now: datetime) -> Session:
     return Session(app=key.app, user=key.user, id=key.id, created_at=now, updated_at=now)
 
 
-def session_of(key: SessionKey, row: AnyRow) -> Session:
-    """The session of a row with epoch, revision, last_sequence, state, head and the times; shared state is still empty."""
+class HeadRow(NamedTuple):
+    """What opening a session reads of its row."""
+
+    id: int
+    epoch: int
+    revision: int
+    last_sequence: int
+    created_at: str
+    updated_at: str
+    head: str
+    state: str
+
+
+def session_of(key: SessionKey, row: HeadRow) -> Session:
+    """The session of a row; its shared state is still empty."""
     # Constructed without validation: a store may trust what it wrote, and a turn begins here.
     return Session.model_construct(
         app=key.app,
@@ -62,7 +75,7 @@ def session_of(key: SessionKey, row: AnyRow) -> Session:
     )
 
 
-def with_shared(session: Session, shared: Iterable[AnyRow]) -> Session:
+def with_shared(session: Session, shared: Iterable[Sequence[Any]]) -> Session:
     """The session with the app's and the user's state, from rows of owner, key and value."""
     app: dict[str, JsonValue] = {}
     user: dict[str, JsonValue] = {}

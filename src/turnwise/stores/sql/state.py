@@ -7,13 +7,16 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, Insert, and_, bindparam, delete, select
 
 from turnwise.facts.sessions import ScopedState, Session
+from turnwise.stores.sql.hot import Hot
 from turnwise.stores.sql.rows import with_shared
 from turnwise.stores.sql.tables import APP_OWNER, insert_for, scoped_state, user_owner
 
 _c = scoped_state.c
 
-_READ = select(_c.owner, _c.key, _c.value).where(
-    _c.app == bindparam("at_app"), _c.owner.in_([bindparam("at_app_owner"), bindparam("at_user_owner")])
+_READ = Hot(
+    select(_c.owner, _c.key, _c.value).where(
+        _c.app == bindparam("at_app"), _c.owner.in_([bindparam("at_app_owner"), bindparam("at_user_owner")])
+    )
 )
 _REMOVE = delete(scoped_state).where(
     and_(_c.app == bindparam("at_app"), _c.owner == bindparam("at_owner"), _c.key == bindparam("at_key"))
@@ -30,7 +33,7 @@ def _write(dialect: str) -> Insert:
 def read_shared(connection: Connection, session: Session) -> Session:
     """The session with the app's and the user's state as they are stored now."""
     owners = {"at_app": session.app, "at_app_owner": APP_OWNER, "at_user_owner": user_owner(session.user)}
-    return with_shared(session, connection.execute(_READ, owners))
+    return with_shared(session, _READ.rows(connection, owners))
 
 
 def write_shared(connection: Connection, app: str, user: str, delta: ScopedState) -> None:

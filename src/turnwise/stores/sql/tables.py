@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     Boolean,
     Column,
     ColumnElement,
@@ -190,6 +191,11 @@ def is_session() -> ColumnElement[bool]:
 def at(key: SessionKey) -> dict[str, Any]:
     """The parameters of `is_session`."""
     return {"at_app": key.app, "at_user": key.user, "at_id": key.id}
+
+
+def named(table: Table, *without: str) -> dict[str, BindParameter[Any]]:
+    """A parameter for each column, under the column's name."""
+    return {column.name: bindparam(column.name) for column in table.c if column.name not in without}
 
 
 def insert_for(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert":

@@ -1,0 +1,50 @@
+"""A slower disk than the one at hand: every fsync of a process takes some milliseconds longer, for both sides alike.
+
+Wall times count commits, so they travel from machine to machine only with the disk. This makes a fast disk as slow as
+another one. It needs Linux and a C compiler, and starts the program once more under a library that waits.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+_MARK = "TURNWISE_BENCH_SLOW_DISK"
+_SOURCE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
+static void wait_a_while(void) {
+    long micros = atol(getenv("TURNWISE_BENCH_SLOW_DISK"));
+    struct timespec span = {micros / 1000000, (micros % 1000000) * 1000};
+    nanosleep(&span, 0);
+}
+int fsync(int file) {
+    wait_a_while();
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(file);
+}
+int fdatasync(int file) {
+    wait_a_while();
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(file);
+}
+"""
+
+
+def is_slowed() -> bool:
+    return _MARK in os.environ
+
+
+def again_slowed(milliseconds: float, folder: Path) -> NoReturn:
+    """Starts this program again, with its arguments, on a disk that is slower by so much. SystemExit when that cannot be."""
+    compiler = shutil.which("cc")
+    if compiler is None or not sys.platform.startswith("linux"):
+        sys.exit("A slower disk needs Linux and a C compiler (cc).")
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / "slow_disk.so"
+    command = [compiler, "-shared", "-fPIC", "-O2", "-x", "c", "-", "-o", str(library), "-ldl"]
+    subprocess.run(command, input=_SOURCE, text=True, check=True)
+    environment = {**os.environ, "LD_PRELOAD": str(library), _MARK: str(round(1_000 * milliseconds))}
+    os.execve(sys.executable, [sys.executable, "-m", "bench", *sys.argv[1:]], environment)

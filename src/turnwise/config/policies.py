@@ -1,0 +1,78 @@
+"""The policy of a configuration file, and the place of what is wrong with it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from turnwise.config.places import Document, Where
+from turnwise.config.settings import Settings
+from turnwise.config.validation import validated
+from turnwise.facts.errors import PolicyError, TurnwiseError
+from turnwise.facts.fact import Fact
+from turnwise.selection.named import named
+from turnwise.selection.policy import PolicySpec, SegmentSpec
+
+_QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
+
+
+class _Changed(Fact):
+    """A named policy with changes: options by stage, another default agent, segments."""
+
+    use: str
+    name: str | None = None
+    options: dict[str, dict[str, Any]] = {}
+    default: str | None = None
+    segments: tuple[SegmentSpec, ...] = ()
+
+
+def read_policy(settings: Settings) -> PolicySpec | None:
+    """The policy; None after what is wrong with its form was reported.
+
+    Three forms: a name; `use: name` with `options` by stage, `default`, `segments`; or a policy written out, a stage of
+    which may be its selector's name alone. Whether selectors and agents exist is not looked at here.
+    """
+    document, given = settings.document, settings.policy
+    try:
+        if isinstance(given, str):
+            return named(given)
+        if "use" in given:
+            return _changed(document, given)
+    except PolicyError as error:
+        document.report_error(culprit(document, error), error)
+        return None
+    stages = given.get("stages", [])
+    if isinstance(stages, list):
+        stages = [{"selector": stage} if isinstance(stage, str) else stage for stage in stages]
+    return validated(document, ("policy",), PolicySpec, {**given, "stages": stages}, PolicyError)
+
+
+def _changed(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
+    changed = validated(document, ("policy",), _Changed, given, PolicyError)
+    if changed is None:
+        return None
+    policy = named(changed.use, options=changed.options, default=changed.default)
+    return policy.model_copy(update={"name": changed.name or policy.name, "segments": changed.segments})
+
+
+def culprit(document: Document, error: TurnwiseError) -> Where:
+    """The most telling place below `policy` that the error's message quotes; the policy itself if it quotes none."""
+    quoted = [one or other for one, other in _QUOTED.findall(error.problem)]
+    places = list(_places(document.data.get("policy"), ("policy",)))
+    for word in reversed(quoted):
+        for text, where in places:
+            if text == word:
+                return where
+    return ("policy",)
+
+
+def _places(value: Any, where: Where) -> Iterator[tuple[str, Where]]:
+    """Every key and text below a value, with its place."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield key, (*where, key)
+            yield from _places(below, (*where, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _places(item, (*where, index))
+    elif isinstance(value, str):
+        yield value, where

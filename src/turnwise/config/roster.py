@@ -1,0 +1,165 @@
+"""The agents of a configuration file, built: functions and agents of code at their places, composites around them."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from turnwise.agents.collect import collect
+from turnwise.agents.composite import Loop, Parallel, Sequential
+from turnwise.agents.function import FunctionAgent
+from turnwise.agents.team import Team
+from turnwise.config.arrangement import Arrangement, arrange
+from turnwise.config.entries import AgentEntry, is_void
+from turnwise.config.importing import resolve
+from turnwise.config.placed import PlacedAgent
+from turnwise.config.places import Where
+from turnwise.config.settings import Settings
+from turnwise.config.validation import validated
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.errors import AgentDefinitionError, PatternError, TurnwiseError
+from turnwise.facts.fact import Fact
+from turnwise.facts.tree import AgentTree
+from turnwise.matching.patterns import PatternIndex
+from turnwise.ports.agent import Agent
+from turnwise.selection.policy import PolicySpec, StageSpec
+from turnwise.selection.stages import Factory, build, site_of
+
+_IN_ORDER: Mapping[str, type[Sequential] | type[Parallel]] = {"sequential": Sequential, "parallel": Parallel}
+
+
+class _LoopOptions(Fact):
+    max_iterations: int = Field(default=10, ge=1)
+
+
+class _TeamOptions(Fact):
+    selector: StageSpec = StageSpec(selector="conversational")
+    lead: str | None = None
+    ends: Literal["untagged", "escalated"] = "untagged"
+
+
+class Roster:
+    """Builds the agents of a configuration file."""
+
+    def __init__(self, settings: Settings, selectors: Mapping[str, Factory]) -> None:
+        self._settings = settings
+        self._document = settings.document
+        self._selectors = selectors
+        self._entries = settings.entries
+        self._objects = [self._imported(entry) for entry in self._entries]
+        self._places: dict[str, Where] = {}
+
+    def root(self) -> Agent | None:
+        """The root, with all others below it; None after what is wrong was reported."""
+        cards = [self._card(entry, made) for entry, made in zip(self._entries, self._objects, strict=True)]
+        names = [card.name if card else _given_name(entry) for entry, card in zip(self._entries, cards, strict=True)]
+        self._places = {name: entry.where for name, entry in zip(names, self._entries, strict=True) if name}
+        arrangement = arrange(self._document, self._entries, names, self._settings.root)
+        if arrangement is None or None in cards:
+            return None
+        return self._built(arrangement.root, arrangement, cards)
+
+    def tree(self, root: Agent) -> AgentTree | None:
+        """The tree of the agents, those in code included; None after what is wrong with it was reported."""
+        try:
+            return collect(root)[1]
+        except TurnwiseError as error:
+            named = [where for name, where in self._places.items() if repr(name) in error.problem]
+            self._document.report_error(named[0] if named else ("agents",), error)
+            return None
+
+    def report_patterns(self, tree: AgentTree, error: PatternError) -> None:
+        """Reports every pattern that is refused, where it stands."""
+        before = len(self._document.problems)
+        for card in tree:
+            holder = next((name for name in tree.chain(card.name) if name in self._places), None)
+            for index, pattern in enumerate(card.patterns):
+                try:
+                    if pattern.active:
+                        PatternIndex([(card.name, pattern.regex, pattern.confidence)])
+                except PatternError as refused:
+                    place = self._places.get(holder or "", ("agents",))
+                    self._document.report_error((*place, "patterns", index) if holder == card.name else place, refused)
+        if len(self._document.problems) == before:
+            self._document.report_error(("agents",), error)
+
+    def _imported(self, entry: AgentEntry) -> Any:
+        if entry.run is None:
+            return None
+        try:
+            made = resolve(entry.run, self._document.folder)
+            if not _is_agent(made) and (inspect.isclass(made) or not callable(made)):
+                what = "a class" if inspect.isclass(made) else f"a {type(made).__name__}"
+                raise AgentDefinitionError(f"{entry.run} is {what}, not an agent.", fix="Name a function, or an agent object.")
+        except TurnwiseError as error:
+            self._document.report_error(_run_place(entry), error)
+            return None
+        return made
+
+    def _card(self, entry: AgentEntry, made: Any) -> AgentCard | None:
+        if is_void(entry) or (entry.run is not None and made is None):
+            return None
+        own: dict[str, Any] = {}
+        if _is_agent(made):
+            own = made.card.model_dump(mode="json")
+        elif made is not None:
+            own = {"name": getattr(made, "__name__", None), "description": (inspect.getdoc(made) or "").partition("\n")[0]}
+        return validated(self._document, entry.where, AgentCard, {**own, **entry.card}, AgentDefinitionError)
+
+    def _built(self, position: int, arrangement: Arrangement, cards: Sequence[AgentCard | None]) -> Agent | None:
+        entry, card, made = self._entries[position], cards[position], self._objects[position]
+        children = [self._built(child, arrangement, cards) for child in arrangement.children[position]]
+        below = [child for child in children if child is not None]
+        if card is None or len(below) < len(children):
+            return None
+        try:
+            if _is_agent(made):
+                return self._placed(entry, card, made, below)
+            return FunctionAgent(made, card, below) if made is not None else self._composite(entry, card, below)
+        except TurnwiseError as error:
+            self._document.report_error(_run_place(entry), error)
+            return None
+
+    def _placed(self, entry: AgentEntry, card: AgentCard, agent: Agent, children: Sequence[Agent]) -> Agent:
+        if children and agent.card.is_composite:
+            raise AgentDefinitionError(
+                f"{entry.run} is a {agent.card.kind} agent, which runs its own children; it cannot be given others here.",
+                fix="Write the composite with its children in this file, or all of it in code.",
+            )
+        return PlacedAgent(agent, card, children) if children or entry.card.keys() - {"parent"} else agent
+
+    def _composite(self, entry: AgentEntry, card: AgentCard, children: Sequence[Agent]) -> Agent | None:
+        fields = {name: getattr(card, name) for name in AgentCard.model_fields if name not in {"name", "kind"}}
+        if card.kind in _IN_ORDER:
+            return _IN_ORDER[card.kind](card.name, children, **fields)
+        if card.kind == "loop":
+            loop = validated(self._document, entry.where, _LoopOptions, entry.own, AgentDefinitionError)
+            return Loop(card.name, children, max_iterations=loop.max_iterations, **fields) if loop else None
+        own = dict(entry.own)
+        if isinstance(own.get("selector"), str):
+            own["selector"] = {"selector": own["selector"]}
+        team = validated(self._document, entry.where, _TeamOptions, own, AgentDefinitionError)
+        if team is None:
+            return None
+        members = AgentTree([card.model_copy(update={"parent": None}), *_below(card.name, children)])
+        site = site_of(PolicySpec(name=card.name), members, self._selectors)
+        selector = build(site, team.selector.name or team.selector.selector, team.selector).selector
+        return Team(card.name, children, selector=selector, lead=team.lead, ends=team.ends, **fields)
+
+
+def _is_agent(made: Any) -> bool:
+    return isinstance(getattr(made, "card", None), AgentCard) and callable(getattr(made, "run", None))
+
+
+def _given_name(entry: AgentEntry) -> str | None:
+    name = entry.card.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _run_place(entry: AgentEntry) -> Where:
+    return (*entry.where, "run") if entry.card else entry.where
+
+
+def _below(parent: str, agents: Sequence[Agent]) -> list[AgentCard]:
+    return [agent.card.model_copy(update={"parent": parent}) for agent in agents]

@@ -1,0 +1,15 @@
+"""Messages and their context."""
+
+from turnwise.facts.content import text_content
+from turnwise.facts.messages import Message, MessageContext
+
+
+def test_a_message_survives_a_round_trip() -> None:
+    context = MessageContext(direct_agent_id="a", previous_agents=("b",), roles=("r",), attributes={"customer": {"id": 1}})
+    message = Message(id="m", content=text_content("hi", "user"), context=context)
+    assert Message.model_validate_json(message.model_dump_json()) == message
+
+
+def test_a_newer_callers_context_is_kept() -> None:
+    written = MessageContext(channel="voice").model_dump_json()[:-1] + ',"mood":"ok"}'
+    assert MessageContext.model_validate_json(written).model_dump_json() == written

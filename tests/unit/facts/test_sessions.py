@@ -1,0 +1,324 @@
+"""The fold: a session's head and state as a function of its log."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart, text_content
+from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event
+from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import (
+    LAST_REPLY_CHARACTERS,
+    AuthorMark,
+    Head,
+    OpenCall,
+    Session,
+    fold,
+    merge,
+    split_state,
+    storable,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NOBODY = AuthorMark()
+
+
+def empty(**fields: Any) -> Session:
+    return Session(app="app", user="u", id="s", created_at=NOW, updated_at=NOW, **fields)
+
+
+def selected(agent: str) -> Selection:
+    return Selection(agent=agent, method="m", confidence=1.0, reason="r")
+
+
+def event(author: str, text: str | None = None, *, invocation: str = "i1", branch: str = "1", **fields: Any) -> Event:
+    """An event; keywords that are no fields of Event are actions."""
+    own = {key: fields.pop(key) for key in ("content", "error") if key in fields}
+    if text is not None:
+        own["content"] = text_content(text, "user" if author == "user" else "agent")
+    return Event(
+        id="e", author=author, invocation_id=invocation, created_at=NOW, branch=branch, actions=Actions(**fields), **own
+    )
+
+
+def asks(agent: str, text: str = "hi", invocation: str = "i1") -> Event:
+    return event("user", text, invocation=invocation, selection=selected(agent))
+
+
+def head_of(events: Sequence[Event]) -> Head:
+    return fold(empty(), events).head
+
+
+FAILURE = ErrorInfo(code="agent.failed", message="m")
+
+AUTHORS = st.sampled_from(["a", "b", "c"])
+INVOCATIONS = st.sampled_from(["i1", "i2", "i3"])
+KEYS = st.sampled_from(["k", "app:k", "user:k", "temp:k"])
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Event]:
+    """Any log, plausible or not: a fold must stand all of them."""
+    log = []
+    for _ in range(draw(st.integers(0, 12))):
+        invocation, author = draw(INVOCATIONS), draw(AUTHORS)
+        made = draw(
+            st.sampled_from(
+                [
+                    asks(author, invocation=invocation),
+                    event("user", "reply", invocation=invocation, answers="w"),
+                    event("user", None, invocation=invocation, answers="w"),
+                    event(author, "text", invocation=invocation),
+                    event(author, "private", invocation=invocation, branch="1/>x"),
+                    event(author, None, invocation=invocation, error=FAILURE),
+                    event(author, "no", invocation=invocation, blocked_by="g"),
+                    event(author, None, invocation=invocation, transfer_to="b"),
+                    event(author, "?", invocation=invocation, awaits=Await(id="w")),
+                    event(author, None, invocation=invocation, end=End()),
+                    event(author, "bye", invocation=invocation, end=End(reason="cancelled")),
+                    event(author, None, invocation=invocation, state_delta={draw(KEYS): draw(st.none() | st.integers(0, 3))}),
+                    event(author, None, invocation=invocation, positions={"iterative": 2}),
+                    event(author, None, invocation=invocation, content=Content(parts=(ToolCallPart(call_id="w", tool="t"),))),
+                    event(
+                        "user", None, invocation=invocation, content=Content(role="user", parts=(ToolResultPart(call_id="w"),))
+                    ),
+                ]
+            )
+        )
+        log.append(made)
+    return log
+
+
+@given(logs(), st.integers(0, 12))
+@settings(max_examples=100)
+def test_folding_in_two_steps_is_folding_at_once(log: list[Event], cut: int) -> None:
+    assert fold(fold(empty(), log[:cut]), log[cut:]) == fold(empty(), log)
+
+
+@given(logs())
+@settings(max_examples=60)
+def test_the_head_survives_a_round_trip(log: list[Event]) -> None:
+    session = fold(empty(), log)
+    assert Session.model_validate_json(session.model_dump_json()) == session
+
+
+@given(logs())
+@settings(max_examples=60)
+def test_the_fold_changes_nothing_it_is_given(log: list[Event]) -> None:
+    before = empty()
+    kept = before.model_dump_json()
+    fold(before, log)
+    assert before.model_dump_json() == kept
+
+
+@given(logs())
+@settings(max_examples=100)
+def test_what_always_holds_of_a_head(log: list[Event]) -> None:
+    session = fold(empty(), log)
+    head = session.head
+    assert session.last_sequence == len(log)
+    assert "user" not in head.authors
+    assert head.active_agent is None or head.active_agent in head.authors
+    for mark in head.authors.values():
+        assert max(mark.spoke, mark.handed, mark.failed, mark.skipped) <= len(log)
+    for open_ in head.invocations.values():
+        assert 1 <= open_.began <= len(log)
+        assert open_.turn >= 1
+    assert set(head.invocations) <= {e.invocation_id for e in log if e.actions.selection}
+    if log and log[-1].actions.end:
+        over = log[-1].invocation_id
+        assert over not in head.invocations
+        assert over not in {call.invocation_id for call in head.calls.values()}
+
+
+def test_the_head_does_not_grow_with_the_log() -> None:
+    """A9: what a decision reads has a size that depends on the agents, not on the turns."""
+
+    def turns(count: int) -> Head:
+        log = [e for i in range(count) for e in (asks("a", invocation=f"i{i}"), event("a", "x", invocation=f"i{i}", end=End()))]
+        return head_of(log)
+
+    assert len(turns(500).model_dump_json()) - len(turns(5).model_dump_json()) < 20
+
+
+def test_sequence_numbers_come_from_the_events_or_follow_on() -> None:
+    numbered = event("a", "x").model_copy(update={"sequence": 41})
+    session = fold(empty(last_sequence=40), [numbered, event("b", "y")])
+    assert session.last_sequence == 42
+    assert session.head.authors["a"].spoke == 41
+    assert session.head.authors["b"].spoke == 42
+
+
+def test_the_last_reply_is_what_was_said_last_and_is_cut() -> None:
+    head = head_of([asks("a"), event("a", "x" * 5_000), event("b", None, transfer_to="a")])
+    assert head.last_reply == "x" * LAST_REPLY_CHARACTERS
+    assert head.active_agent == "b"
+
+
+def test_turns_count_messages() -> None:
+    head = head_of([asks("a"), event("a", "x"), event("user", None, answers="w"), asks("a", invocation="i2")])
+    assert head.turns == 2
+
+
+class TestAuthors:
+    """A9, A10, A11: the marks that the resume rule reads."""
+
+    def test_saying_something(self) -> None:
+        assert head_of([asks("a"), event("a", "x")]).authors == {"a": AuthorMark(spoke=2)}
+
+    def test_handing_on_marks_both(self) -> None:
+        head = head_of([asks("a"), event("a", None, transfer_to="b")])
+        assert head.authors == {"a": AuthorMark(spoke=2), "b": AuthorMark(handed=2)}
+        assert head.invocations["i1"].agent == "b"
+        assert head.invocations["i1"].turn == 2
+
+    def test_an_error_is_no_word(self) -> None:
+        """A10"""
+        head = head_of([asks("a"), event("a", "oh", error=FAILURE)])
+        assert head.authors == {"a": AuthorMark(failed=2)}
+        assert head.active_agent is None
+
+    def test_a_blocked_answer_is_no_word(self) -> None:
+        """A10"""
+        assert head_of([asks("a"), event("a", "oh", blocked_by="g")]).authors == {"a": AuthorMark(skipped=2)}
+
+    def test_an_end_without_a_word_is_a_skip(self) -> None:
+        assert head_of([asks("a"), event("a", None, end=End())]).authors == {"a": AuthorMark(skipped=2)}
+
+    def test_an_end_after_a_word_is_none(self) -> None:
+        log = [asks("a"), event("a", "x"), event("a", None, end=End())]
+        assert head_of(log).authors == {"a": AuthorMark(spoke=2)}
+
+    def test_a_word_of_an_earlier_message_does_not_count_for_this_one(self) -> None:
+        log = [asks("a"), event("a", "x", end=End()), asks("a", invocation="i2"), event("a", None, invocation="i2", end=End())]
+        assert head_of(log).authors == {"a": AuthorMark(spoke=2, skipped=4)}
+
+    def test_a_failure_and_then_the_end_are_one_failure(self) -> None:
+        log = [asks("a"), event("a", None, error=FAILURE), event("a", None, end=End(reason="failed"))]
+        assert head_of(log).authors == {"a": AuthorMark(failed=2)}
+
+    @pytest.mark.parametrize(
+        ("reason", "mark"),
+        [
+            ("cancelled", NOBODY),
+            ("clarify", NOBODY),
+            ("limit:invocation_seconds", AuthorMark(failed=2)),
+            ("failed", AuthorMark(failed=2)),
+        ],
+    )
+    def test_an_end_that_is_no_choice_of_the_author_is_no_skip(self, reason: str, mark: AuthorMark) -> None:
+        assert head_of([asks("a"), event("a", None, end=End(reason=reason))]).authors["a"] == mark
+
+    def test_private_events_mark_nobody(self) -> None:
+        log = [asks("a"), event("b", "x", branch="1/>b#1"), event("b", None, branch="1/>b#1", transfer_to="c")]
+        head = head_of(log)
+        assert head.authors == {}
+        assert head.invocations["i1"].agent == "a"
+
+    def test_a_hand_over_gives_one_more_chance_after_a_failure(self) -> None:
+        """A10, A11: the target that failed is chosen once more; if it fails again, the hand-over is forgotten."""
+        crash = [
+            asks("a"),
+            event("a", None, transfer_to="b"),
+            event("b", None, error=FAILURE),
+            event("b", None, end=End(reason="failed")),
+        ]
+        assert head_of(crash).authors["b"] == AuthorMark(handed=2, failed=3)
+        again = [*crash, asks("b", invocation="i2")]
+        assert head_of(again).authors["b"] == AuthorMark(handed=0, failed=3)
+        elsewhere = [*crash, asks("c", invocation="i2")]
+        assert head_of(elsewhere).authors["b"] == AuthorMark(handed=2, failed=3)
+
+
+class TestInvocations:
+    def test_a_message_opens_and_an_end_closes(self) -> None:
+        assert head_of([asks("a")]).invocations["i1"].agent == "a"
+        assert head_of([asks("a"), event("a", "x", end=End())]).invocations == {}
+
+    def test_a_question_waits_until_it_is_answered(self) -> None:
+        """A42"""
+        waiting = [asks("a"), event("a", "?", awaits=Await(id="w1"))]
+        open_ = head_of(waiting).invocations["i1"]
+        assert (open_.state, open_.waits) == ("waiting", (("a", Await(id="w1")),))
+        answered = head_of([*waiting, event("user", "yes", selection=selected("a"), answers="w1")]).invocations["i1"]
+        assert (answered.state, answered.waits, answered.began) == ("running", (), 1)
+
+    def test_another_message_leaves_the_wait_open(self) -> None:
+        """A42"""
+        head = head_of([asks("a"), event("a", "?", awaits=Await(id="w1")), asks("b", invocation="i2")])
+        assert head.invocations["i1"].state == "waiting"
+        assert head.invocations["i2"].state == "running"
+
+    def test_a_tool_result_answers_its_wait(self) -> None:
+        """A6, A42"""
+        call = Content(parts=(ToolCallPart(call_id="c1", tool="t"),))
+        log = [asks("a"), event("a", content=call, awaits=Await(id="c1", kind="tool_result"))]
+        assert head_of(log).calls == {"c1": OpenCall(agent="a", invocation_id="i1", tool="t")}
+        result = Content(role="user", parts=(ToolResultPart(call_id="c1", result=1),))
+        head = head_of([*log, event("user", content=result)])
+        assert head.calls == {}
+        assert head.invocations["i1"].waits == ()
+
+    def test_a_wait_announced_twice_is_one(self) -> None:
+        log = [asks("a"), event("a", "?", awaits=Await(id="w1")), event("b", "?", awaits=Await(id="w2"))]
+        head = head_of([*log, event("a", "?", awaits=Await(id="w1"))])
+        assert [wait.id for _, wait in head.invocations["i1"].waits] == ["w2", "w1"]
+
+    def test_waiting_lists_the_newest_invocation_first(self) -> None:
+        log = [
+            asks("a"),
+            event("a", "?", awaits=Await(id="w1")),
+            asks("b", invocation="i2"),
+            event("b", "?", invocation="i2", awaits=Await(id="w2")),
+        ]
+        assert [(id_, agent, wait.id) for id_, agent, wait in head_of(log).waiting()] == [("i2", "b", "w2"), ("i1", "a", "w1")]
+
+    def test_an_end_forgets_the_calls_of_its_invocation(self) -> None:
+        calls = Content(parts=(ToolCallPart(call_id="c1", tool="t"), ToolCallPart(call_id="c2", tool="t")))
+        log = [asks("a"), event("a", content=calls), asks("b", invocation="i2")]
+        other = event("b", content=Content(parts=(ToolCallPart(call_id="c3", tool="t"),)), invocation="i2")
+        cancelled = Content(parts=(ToolResultPart(call_id="c1", failed=True),))
+        head = head_of([*log, other, event("a", content=cancelled, end=End(reason="cancelled"))])
+        assert list(head.calls) == ["c3"]
+
+
+class TestState:
+    """A24"""
+
+    def test_a_delta_is_taken_apart_by_scope(self) -> None:
+        scoped = split_state({"app:a": 1, "user:u": 2, "s": 3, "temp:t": 4, "other:o": 5})
+        assert scoped == ({"a": 1}, {"u": 2}, {"s": 3, "other:o": 5})
+
+    def test_none_removes_a_key(self) -> None:
+        assert merge({"a": 1, "b": 2}, {"a": None, "c": 3, "d": None}) == {"b": 2, "c": 3}
+
+    def test_it_is_read_back_merged_with_prefixes(self) -> None:
+        session = fold(empty(), [event("a", None, state_delta={"app:x": 1, "user:x": 2, "x": 3, "temp:x": 4})])
+        assert session.merged_state == {"app:x": 1, "user:x": 2, "x": 3}
+
+    def test_temp_is_not_stored(self) -> None:
+        made = event("a", "x", state_delta={"temp:x": 1, "y": 2})
+        assert storable(made).actions.state_delta == {"y": 2}
+        assert made.actions.state_delta == {"temp:x": 1, "y": 2}
+        without = event("a", "x", state_delta={"y": 2})
+        assert storable(without) is without
+
+
+def test_positions_are_kept_by_key() -> None:
+    """B3"""
+    head = head_of([event("user", "x", positions={"a": 1, "b": 2}), event("user", "x", positions={"a": 2})])
+    assert head.positions == {"a": 2, "b": 2}
+
+
+def test_the_time_is_the_last_events() -> None:
+    later = event("a", "x").model_copy(update={"created_at": NOW + timedelta(hours=1)})
+    assert fold(empty(), [event("a", "x"), later]).updated_at == NOW + timedelta(hours=1)
+
+
+def test_parts_that_are_not_text_do_not_change_the_last_reply() -> None:
+    content = Content(parts=(TextPart(text=""), ToolCallPart(call_id="1", tool="t")))
+    assert head_of([asks("a"), event("a", "said"), event("a", content=content)]).last_reply == "said"

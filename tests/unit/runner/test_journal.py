@@ -1,0 +1,92 @@
+from datetime import UTC, datetime
+from typing import Any
+
+from turnwise.facts.content import Content, TextPart, ToolResultPart
+from turnwise.facts.events import Actions, Await, Event, StepRecord
+from turnwise.runner.journal import journal_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def event(sequence: int, author: str, text: str | None = None, branch: str = "1", **actions: Any) -> Event:
+    content = None if text is None else Content(parts=(TextPart(text=text),))
+    return Event(
+        id=f"e{sequence}",
+        author=author,
+        invocation_id="i",
+        created_at=NOW,
+        content=content,
+        branch="" if author == "user" else branch,
+        actions=Actions(**actions),
+        sequence=sequence,
+    )
+
+
+def test_a_journal_holds_what_each_branch_said_in_order() -> None:
+    """Decision 6."""
+    journal = journal_of([event(1, "user", "hi"), event(2, "a", "one"), event(3, "b", "two", "1/b"), event(4, "a", "three")])
+    assert {branch: [e.text for e in said] for branch, said in journal.said.items()} == {"1": ["one", "three"], "1/b": ["two"]}
+
+
+def test_replies_are_kept_by_the_wait_they_answer() -> None:
+    """A42."""
+    result = Content(role="user", parts=(ToolResultPart(call_id="c", result=1),))
+    journal = journal_of(
+        [
+            event(1, "user", "hi"),
+            event(2, "a", "name?", awaits=Await(id="w")),
+            event(3, "user", "Ada", answers="w"),
+            event(4, "user").model_copy(update={"content": result}),
+        ]
+    )
+    assert {id_: reply.text for id_, reply in journal.replies.items()} == {"w": "Ada", "c": ""}
+
+
+def test_a_wait_stated_again_is_no_second_question() -> None:
+    """A41: a parallel sibling was answered first."""
+    wait = Await(id="w")
+    journal = journal_of([event(1, "a", "name?", awaits=wait), event(2, "a", awaits=wait)])
+    assert [e.sequence for e in journal.said["1"]] == [1]
+
+
+def test_steps_and_finished_branches_are_found() -> None:
+    """A41, decision 6."""
+    journal = journal_of(
+        [
+            event(1, "a", steps=(StepRecord(key="1/a:pay", value=3),)),
+            event(2, "b", "x", "1/b", finished=("1/a",)),
+        ]
+    )
+    assert journal.steps == {"1/a:pay": 3}
+    assert journal.finished == {"1/a"}
+
+
+def test_a_turn_gets_the_message_it_began_with() -> None:
+    """Decision 6: an agent that runs again is asked the same thing."""
+    journal = journal_of(
+        [
+            event(1, "user", "start"),
+            event(2, "a", "name?", awaits=Await(id="w")),
+            event(3, "user", "Ada", answers="w"),
+            event(4, "a", "over", transfer_to="b"),
+            event(5, "b", "code?", branch="2", awaits=Await(id="v")),
+            event(6, "user", "4711", answers="v"),
+        ]
+    )
+    assert {turn: message.text for turn, message in journal.messages.items()} == {1: "start", 2: "Ada"}
+
+
+def test_the_outcome_of_a_finished_branch_is_what_it_and_its_children_said_last() -> None:
+    """A41: what was called in private is not its answer."""
+    journal = journal_of(
+        [
+            event(1, "c", "first", "1/c"),
+            event(2, "d", "second", "1/c/d", next="e"),
+            event(3, "p", "private", "1/c/>p#1"),
+            event(4, "c", None, "1/c", escalate=True),
+            event(5, "x", "other", "1/cx"),
+        ]
+    )
+    outcome = journal.outcome("1/c")
+    assert (outcome.text, outcome.next, outcome.escalated, outcome.moved) == ("second", "e", True, False)
+    assert journal.outcome("1/c/>p#1").text == "private"
