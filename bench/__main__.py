@@ -12,8 +12,8 @@ from bench.sides import QUICK, Plan, Sides
 from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
-# On the disk of the checkout: a folder for temporary files is often in memory, where a commit costs nothing.
 DIALOGUES = 200
+# On the disk of the checkout: a folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
 

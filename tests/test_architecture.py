@@ -23,7 +23,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"selection", "stores", "agents", "models", "tools", "guardrails", "telemetry", "engine"}),
     frozenset({"runner"}),
     frozenset({"flows", "learning"}),
-    frozenset({"config", "assemble"}),
+    frozenset({"config"}),
+    frozenset({"assemble"}),
     frozenset({"cli", "gateway", "client", "console", "testing"}),
     frozenset({""}),  # turnwise/__init__.py, the table of public names: nobody below imports it
 )
@@ -240,7 +241,7 @@ BROKEN: dict[str, tuple[dict[str, str], Check, str]] = {
         floor_violations,
         "turnwise.cli.b",
     ),
-    "the front page from below": ({"runner/a": "from turnwise import Runner"}, floor_violations, "imports turnwise (floor 9)"),
+    "the front page from below": ({"runner/a": "from turnwise import Runner"}, floor_violations, "imports turnwise (floor 10)"),
     "relative": ({"facts/a": "from . import b", "facts/b": ""}, floor_violations, "relative"),
     "a package without floor": ({"extra/a": ""}, floor_violations, "no floor"),
     "circle of modules": (

@@ -25,6 +25,7 @@ from turnwise.stores.sql import SqlSessionStore
 IN_MEMORY = "in_memory"
 _SECRET = re.compile(r"(://[^:/@]*):[^@]*@")
 _SQLITE_FILE = re.compile(r"(?P<kind>sqlite(?:\+\w+)?:///)(?P<file>(?!/|:memory:).+)")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _NEEDED = {
     "store": ("open", "begin", "append", "events"),
     "artifacts": ("save", "load", "list"),
@@ -140,6 +141,7 @@ class _Assembly:
                 self.tree = agents.tree(root)
         policy = read_policy(self.settings)
         if root is None or self.tree is None or policy is None:
+            agents.report_patterns()
             return None
         with self._timed("policy"):
             return self._joined(agents, root, policy, selectors, parts)
@@ -150,23 +152,26 @@ class _Assembly:
         assert self.tree is not None
         try:
             if self.problems:
-                Cascade(policy, self.tree, selectors)  # for what is wrong with the policy, too
+                if len(selectors) == len(self._own_selectors()):
+                    Cascade(policy, self.tree, selectors)  # for what is wrong with the policy, too
                 return None
             settings = self.settings
             return Runner(root, app=settings.app, policy=policy, custom_selectors=selectors, config=settings.run, **parts)
         except PatternError as error:
-            agents.report_patterns(self.tree, error)
+            if not agents.report_patterns():
+                self._document.report_error(("agents",), error)
         except TurnwiseError as error:
             self._document.report_error(culprit(self._document, error), error)
         return None
 
-    def _selectors(self) -> _Selectors:
+    def _own_selectors(self) -> dict[str, Reference]:
         """The users' own selectors, by name; those a policy names by import path under that path."""
-        references = dict(self.settings.selectors)
-        for where, path in _own_stages(self.settings.policy):
-            references[path] = Reference(path, {}, where)
+        written = {path: Reference(path, {}, where) for where, path in _own_stages(self.settings.policy)}
+        return {**self.settings.selectors, **written}
+
+    def _selectors(self) -> _Selectors:
         made = {}
-        for name, reference in references.items():
+        for name, reference in self._own_selectors().items():
             factory = self._object(reference)
             if factory is not None:
                 made[name] = functools.partial(factory, **reference.options) if reference.options else factory
@@ -203,7 +208,7 @@ class _Assembly:
             from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 
             return InMemoryArtifactStore()
-        if "://" in place:
+        if _SCHEME.match(place):
             from turnwise.stores.artifacts.objects import ObjectArtifactStore
 
             return ObjectArtifactStore(place)
@@ -224,6 +229,7 @@ class _Assembly:
         elif reference.options:
             problem = f"{reference.path} is made already, so it takes no options."
             self._document.report(reference.where, problem, "Name its class, or a function that makes it.")
+            return None
         missing = [name for name in _NEEDED[str(reference.where[0])] if not hasattr(made, name)]
         if made is not None and missing:
             problem = f"{reference.path} gives a {type(made).__name__}, which has no {missing[0]!r}."

@@ -21,16 +21,19 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from turnwise import Limits, RunConfig
+
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PLAYED = ("python", "text", "yaml", "console", "sh")
 SECONDS = 100
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^# ([\w./-]+\.(?:py|yaml))\n")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _DIFFERS = (
-    (re.compile(r"\d+(?:\.\d+)? ms"), "0 ms"),
+    (re.compile(r"(?: ·)? *\d+(?:\.\d+)? ms"), ""),
     (re.compile(r"\b[0-9a-f]{12,28}\b"), "0123456789ab"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?"), "2026-01-01 00:00"),
     (re.compile(r"[ \t]+$", re.MULTILINE), ""),
@@ -69,7 +72,7 @@ class Block(NamedTuple):
 def blocks_of(page: str) -> Iterator[Block]:
     """The blocks in order; a text block behind a python block is its expected output."""
     found = list(_FENCE.finditer(page))
-    for match, following in zip(found, [*found[1:], None], strict=True):
+    for match, following in zip(found, [*found[1:], None], strict=False):
         expected = None
         if following and following[1] == "text" and not page[match.end() : following.start()].strip():
             expected = following[2]
@@ -88,7 +91,23 @@ class Play:
         self._worker = subprocess.Popen(command, cwd=folder, env=_environment(), text=True, encoding="utf-8", **pipes)  # type: ignore[call-overload]
 
     def page(self, text: str) -> None:
-        for block in blocks_of(text):
+        with self._worker:
+            try:
+                self._blocks(text)
+                _, complaints = self._worker.communicate(timeout=SECONDS)
+            finally:
+                self._worker.kill()
+        if complaints:
+            self.wrong.append(f"{self._name}: standard error:\n{complaints}")
+
+    def _blocks(self, text: str) -> None:
+        blocks = list(blocks_of(text))
+        self.wrong += [
+            f"{self._name}:{block.line}: {block.language!r} is not played" for block in blocks if block.language not in PLAYED
+        ]
+        if text.count("```") != 2 * len(blocks):
+            self.wrong.append(f"{self._name}: a fence is not one of a block of these: {', '.join(PLAYED)}")
+        for block in blocks:
             if block.file:
                 (self._folder / block.file).write_text(block.text, "utf-8")
             if block.language == "python" and not block.file:
@@ -99,9 +118,6 @@ class Play:
                 self._console(block)
             elif block.language == "sh":
                 self._sh(block)
-        _, complaints = self._worker.communicate(timeout=SECONDS)
-        if complaints:
-            self.wrong.append(f"{self._name}: standard error:\n{complaints}")
 
     def _python(self, block: Block) -> None:
         job = json.dumps({"page": self._name, "line": block.line, "code": block.text})
@@ -113,16 +129,25 @@ class Play:
         self._compare(block.line, block.expected or "", answer["said"])
 
     def _yaml(self, block: Block) -> None:
+        if block.file not in {None, "turnwise.yaml"}:
+            return
+        try:
+            given = yaml.safe_load(block.text)
+        except yaml.YAMLError as error:
+            self.wrong.append(f"{self._name}:{block.line}: {error}")
+            return
         if block.file:
-            self._whole = yaml.safe_load(block.text)
+            self._whole = given
         else:
-            text = yaml.safe_dump({**self._whole, **yaml.safe_load(block.text)}, sort_keys=False)
-            (self._folder / "turnwise.yaml").write_text(text, "utf-8")
+            self._configure({**self._whole, **given})
         code, said = self._run("turnwise check")
         if code:
             self.wrong.append(f"{self._name}:{block.line}: turnwise check:\n{said}")
         if not block.file:
-            (self._folder / "turnwise.yaml").write_text(yaml.safe_dump(self._whole, sort_keys=False), "utf-8")
+            self._configure(self._whole)
+
+    def _configure(self, settings: dict[str, Any]) -> None:
+        (self._folder / "turnwise.yaml").write_text(yaml.safe_dump(settings, sort_keys=False), "utf-8")
 
     def _console(self, block: Block) -> None:
         for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
@@ -225,8 +250,11 @@ WRONG = {
     "a warning": ("```python\nimport warnings\nwarnings.warn('old')\n```\n", "UserWarning: old"),
     "a complaint at the end": ("```python\nimport sys\nsys.stderr.write('hm')\n```\n", "standard error:\nhm"),
     "a wrong file": ("```yaml\n# turnwise.yaml\napp: 1\n```\n", "config"),
+    "no YAML": ("```yaml\n# turnwise.yaml\na: [b\n```\n", "page.md:1: while parsing"),
     "a wrong part": ("```yaml\n# turnwise.yaml\napp: a\nroot: json:loads\n```\n```yaml\npolicy: nope\n```\n", "nope"),
     "a command": ("```console\n$ echo one\ntwo\n```\n", "but it prints:\none"),
+    "another language": ("```json\n{}\n```\n", "'json' is not played"),
+    "a fence with more": ("```python notest\nx\n```\n", "a fence is not one"),
     "a verb": ("```sh\n./dev dance\n```\n", "no 'dance'"),
     "an extra": ("```sh\npip install 'turnwise[gold]'\n```\n", "no 'gold'"),
 }
@@ -237,6 +265,14 @@ def test_a_page_that_is_wrong_is_found(case: str, tmp_path: Path) -> None:
     page, complaint = WRONG[case]
     wrong = played(page, tmp_path)
     assert any(complaint in each for each in wrong), wrong
+
+
+def test_every_limit_and_its_default_is_listed() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    blocks = [yaml.safe_load(block.text) for block in blocks_of(page) if block.language == "yaml"]
+    listed = next(block for block in blocks if "limits" in block)
+    assert listed["limits"] == Limits().model_dump()
+    assert listed["run"] == RunConfig().model_dump(exclude={"limits", "deadline_seconds"})
 
 
 def test_a_page_that_is_right_passes(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""Asking the user until the reply can be used."""
+"""Asking the user until the reply can be used, and what to do when it cannot."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from helpdesk import reading
-from turnwise import AgentContext, Content
+from helpdesk.patterns import PLAIN
+from turnwise import AgentCard, AgentContext, Content
 
 T = TypeVar("T")
 
@@ -15,18 +17,61 @@ class Unusable(Exception):
     """This reply does not say what was asked; the message is what to ask next."""
 
 
+class Further(Unusable):
+    """Nor does this one, but it helps: it is not counted as a try."""
+
+
 class GivenUp(Exception):
     """The user leaves what was begun, or three replies were of no use; the message is the agent's last word."""
 
 
+class NewRequest(Exception):
+    """Instead of a reply came a new request to the same agent."""
+
+    def __init__(self, message: Content) -> None:
+        super().__init__()
+        self.message = message
+
+
+async def attend(
+    work: Callable[[Content, AgentContext], Awaitable[str | None]], message: Content, context: AgentContext
+) -> str | None:
+    """Does an agent's work on the message: on the new request if one comes instead of a reply; until the user gives up."""
+    if reading.wants_nothing_more(message.text):
+        return "All right. Is there anything else?"
+    while True:
+        try:
+            return await work(message, context)
+        except GivenUp as last_word:
+            return str(last_word)
+        except NewRequest as request:
+            message = request.message
+
+
 async def ask_for(context: AgentContext, question: str, read: Callable[[Content], T]) -> T:
-    """Asks, and gives what `read` makes of the reply. `read` raises Unusable; then it is asked again. GivenUp."""
-    for _ in range(TRIES):
+    """Asks, and gives what `read` makes of the reply. `read` raises Unusable; then it is asked again. GivenUp, NewRequest."""
+    tries = 0
+    while tries < TRIES:
         reply = await context.ask(question)
         if reading.wants_out(reply.text):
             raise GivenUp("All right, I leave it at that. Nothing was changed.")
         try:
             return read(reply)
         except Unusable as problem:
+            if _is_request(reply.text, context.card):
+                raise NewRequest(reply) from None
             question = str(problem)
+            tries += not isinstance(problem, Further)
     raise GivenUp("That did not work, so I leave it for now. Begin again whenever you like, or ask for a person.")
+
+
+def _is_request(text: str, card: AgentCard) -> bool:
+    plain = (pattern.regex for pattern in card.patterns if pattern.confidence >= PLAIN)
+    return any(re.search(regex, text, re.IGNORECASE) for regex in plain)
+
+
+def read_yes_or_no(reply: Content) -> bool:
+    answer = reading.yes_or_no(reply.text)
+    if answer is None:
+        raise Unusable("Please say yes or no.")
+    return answer

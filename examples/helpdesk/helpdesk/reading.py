@@ -14,9 +14,9 @@ _PRICE = re.compile(
 )
 _YES = re.compile(r"(?i)^\W*(?:yes|yep|yeah|sure|ok(?:ay)?|please do|do it|go ahead|(?:that'?s )?right|correct|confirm)\b")
 _NO = re.compile(r"(?i)^\W*(?:no|nope|nah|don'?t|do not|wrong|not really)\b")
-_OUT = re.compile(
-    r"(?i)^\W*(?:(?:please )?(?:never ?mind|stop|cancel|quit|forget (?:about )?it|leave it)|no,? (?:thanks|thank you))\W*$"
-)
+_LEAVE = r"(?:please )?(?:never ?mind|forget (?:about )?it|leave it)|no,? (?:thanks|thank you)"
+_NOTHING_MORE = re.compile(rf"(?i)^\W*(?:ok(?:ay)?\W+)?(?:ok(?:ay)?|no|nope|{_LEAVE})\W*$")
+_WANTS_OUT = re.compile(rf"(?i)^\W*(?:{_LEAVE}|(?:please )?(?:stop|cancel|quit)(?: please)?)\W*$")
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
 _EMPTY_WORD = re.compile(
@@ -74,9 +74,14 @@ def yes_or_no(text: str) -> bool | None:
     return True if _YES.search(text) else None
 
 
+def wants_nothing_more(text: str) -> bool:
+    """Whether the whole message, as one of its own, only closes what was said: "no", "ok", "never mind"."""
+    return _NOTHING_MORE.search(text) is not None
+
+
 def wants_out(text: str) -> bool:
-    """Whether the message gives up what was begun: the whole of it, so that "cancel my order" does not."""
-    return _OUT.search(text) is not None
+    """Whether the message, as a reply, gives up what was begun: the whole of it, so that "cancel my order" does not."""
+    return _WANTS_OUT.search(text) is not None
 
 
 def day(text: str, today: date) -> date | None:

@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from turnwise.cli import terminal
 from turnwise.cli.clean import safe_json
+from turnwise.cli.exits import GOOD_ENDS
 from turnwise.cli.lines import InputError, Lines
 from turnwise.cli.progress import Progress
+from turnwise.config.validation import mistakes
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, StoreError, TurnwiseError
 from turnwise.facts.events import Event
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.runner.invocation import Invocation
 
-GOOD_ENDS = frozenset({"completed", "clarify"})
 AHEAD = 4
 """How many lines are read ahead of those being answered, for each of these."""
 
@@ -105,9 +106,10 @@ class Answering:
 
     def _parsed(self, number: int, raw: bytes) -> Line | None:
         try:
-            return Line.model_validate_json(raw)
+            return Line.model_validate_json(raw, strict=True, extra="forbid")
         except ValidationError as error:
-            self._complain(number, InputError(_mistake(error), fix=f"Keys: {', '.join(Line.model_fields)}."))
+            first = mistakes(error, Line)[0]
+            self._complain(number, InputError(first.problem, fix=first.fix or f"Keys: {', '.join(Line.model_fields)}."))
             return None
 
     async def _one(self, number: int, line: Line, before: asyncio.Task[None] | None) -> None:
@@ -170,9 +172,3 @@ def event_json(user: str, session: str, event: Event) -> str:
     data: dict[str, Any] = {"user": user, "session": session, **event.model_dump(mode="json")}
     data["actions"] = {name: value for name, value in data["actions"].items() if value not in (None, False, [], {}, ())}
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-
-
-def _mistake(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(step) for step in first["loc"])
-    return f"{place}: {first['msg']}." if place else f"{first['msg']}."

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -44,6 +45,9 @@ def _root(
 
 def main() -> None:
     """Runs the command line and leaves the process with its exit code."""
+    # A process may be started without these; then whatever is printed goes nowhere.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
@@ -64,6 +68,9 @@ def _run() -> int:
         result = app(standalone_mode=False)
     except BrokenPipeError:
         raise
+    except SystemExit:
+        # Typer leaves the process itself in one case only: whoever read our output is gone.
+        raise BrokenPipeError from None
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted", "Interrupted.")
         return INTERRUPTED
@@ -86,7 +93,8 @@ def _unexpected(error: Any) -> int:
     if hasattr(error, "format_message"):  # what typer raises for usage; its class differs between versions of typer
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "turnwise"
-        if not error.format_message():  # a group without a command: its help was printed
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
             return USAGE
         complain("usage", error.format_message(), f"See: {command} --help")
         return USAGE

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this file."""
-    app.command("run")(run)
+    app.command("run", short_help="Answer many messages, as JSON lines.")(run)
 
 
 def run(

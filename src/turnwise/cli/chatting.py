@@ -23,7 +23,7 @@ Ctrl-C cancels the answer that is being given. A message that begins with / is s
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this file."""
-    app.command()(chat)
+    app.command(short_help="Talk to the agents.")(chat)
 
 
 def chat(
@@ -65,7 +65,7 @@ def _read(interactive: bool) -> str | None:
     from turnwise.cli.clean import whole
 
     if not interactive:
-        line = sys.stdin.readline()
+        line = sys.stdin.readline() if sys.stdin else ""
         return whole(line.rstrip("\n")) if line else None
     import readline  # noqa: F401  editing and recall of lines, by being imported
 

@@ -12,6 +12,7 @@ _UNFINISHED = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*\Z|(?:\x1b[PX^_\]]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*\x1b?\Z|\x1b[ -/]*\Z"
 )
 _HELD_CHARACTERS = 4_096
+_PASSES = 5
 
 _CONTROLS = (*range(0x00, 0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))  # all but tab and line break
 _BREAKS = (0x2028, 0x2029)
@@ -29,7 +30,16 @@ _ESCAPED_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BR
 
 def clean(text: str) -> str:
     """The text without terminal control sequences and other control characters; tabs and line breaks stay."""
-    return _SEQUENCE.sub("", text).translate(_DROPPED)
+    return _without_sequences(text).translate(_DROPPED)
+
+
+def _without_sequences(text: str) -> str:
+    for _ in range(_PASSES):  # what was around one may be one itself
+        shorter = _SEQUENCE.sub("", text)
+        if shorter == text:
+            break
+        text = shorter
+    return text
 
 
 def one_line(text: str, width: int | None = None) -> str:
@@ -56,9 +66,8 @@ class Cleaner:
 
     def feed(self, piece: str) -> str:
         """The part of what has come so far that can be shown now."""
-        text = self._held + piece
-        unfinished = _UNFINISHED.search(_SEQUENCE.sub("", text))
-        text = _SEQUENCE.sub("", text)
+        text = _without_sequences(self._held + piece)
+        unfinished = _UNFINISHED.search(text)
         self._held = ""
         if unfinished and len(text) - unfinished.start() <= _HELD_CHARACTERS:
             text, self._held = text[: unfinished.start()], text[unfinished.start() :]

@@ -1,14 +1,17 @@
 """One conversation: sends a message, shows the answer as it comes, and cancels it on Ctrl-C."""
 
 import asyncio
+import os
 import shlex
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
 from turnwise.cli.clean import Cleaner, one_line
+from turnwise.cli.exits import GOOD_ENDS, INTERRUPTED
 from turnwise.facts.errors import StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import MessageContext
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.runner.invocation import Invocation
 
-GOOD_ENDS = frozenset({"completed", "clarify"})
+HINT_SECONDS = 1.0
 
 
 class Conversation:
@@ -63,10 +66,9 @@ class Conversation:
         if self._selection is None:
             terminal.say("Nothing has been decided in this conversation yet.", "dim")
             return
-        terminal.out().print(rendering.decision_line(self._selection), soft_wrap=True)
-        for item in rendering.explanation(self._selection):
-            terminal.out().print(item, soft_wrap=True)
-        terminal.out().print(rendering.summary(self._selection), soft_wrap=True)
+        terminal.say(rendering.decision_line(self._selection))
+        terminal.say_all(rendering.explanation(self._selection))
+        terminal.say(rendering.summary(self._selection))
 
     def describe(self) -> None:
         """Says which session this is."""
@@ -76,13 +78,13 @@ class Conversation:
 
 
 class _Interrupt:
-    """While it is entered, Ctrl-C cancels the invocation, and a second one leaves the program."""
+    """While it is entered, Ctrl-C cancels the invocation, and a second one leaves the program at once."""
 
     def __init__(self, invocation: "Invocation") -> None:
         self._invocation = invocation
         self._loop = asyncio.get_running_loop()
-        self._caller = asyncio.current_task()
         self._cancelling: asyncio.Task[None] | None = None
+        self._hint: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> None:
         self._before = signal.getsignal(signal.SIGINT)
@@ -91,12 +93,18 @@ class _Interrupt:
     def __exit__(self, *_: object) -> None:
         self._loop.remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, self._before)
+        if self._hint is not None:
+            self._hint.cancel()
 
     def _pressed(self) -> None:
         if self._cancelling is None:
             self._cancelling = self._loop.create_task(self._invocation.cancel())
-        elif self._caller is not None:
-            self._caller.cancel()
+            self._hint = self._loop.call_later(HINT_SECONDS, terminal.note, "\n(the agent does not stop; Ctrl-C again leaves)")
+            return
+        # An agent that cannot be cancelled would keep the loop, and so the program, from ending. All that was said is stored.
+        terminal.write("\n")
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
 
 
 class Answer:
@@ -106,6 +114,7 @@ class Answer:
         self._streaming: str | None = None
         self._streamed = ""
         self._cleaner = Cleaner()
+        self._told = ""
 
     def show(self, event: Event) -> None:
         """Shows one event; what was streamed is not shown again."""
@@ -116,7 +125,7 @@ class Answer:
             return
         already = self._finish_stream(event)
         if event.actions.selection is not None:
-            terminal.out().print(rendering.decision_line(event.actions.selection), soft_wrap=True)
+            terminal.say(rendering.decision_line(event.actions.selection))
         if event.author != USER and event.content is not None and not already:
             self._say(event)
         self._acts(event)
@@ -147,25 +156,27 @@ class Answer:
         assert event.content is not None
         for number, line in enumerate(rendering.content_lines(event.content)):
             shown = _speaker(event).append_text(line) if number == 0 else line
-            terminal.out().print(shown, soft_wrap=True)
+            terminal.say(shown)
 
     def _acts(self, event: Event) -> None:
         actions = event.actions
         if event.author != USER:
             for name, version in actions.artifact_versions.items():
-                terminal.say(one_line(f"  saved {name}, version {version}"), "dim")
+                terminal.say("  " + one_line(f"saved {name}, version {version}"), "dim")
         if event.error is not None:
-            line = Text(one_line(event.author), style="bold red")
+            self._told = event.error.message
+            line = rendering.styled(one_line(event.author), "bold red")
             line.append(f" failed [{event.error.code}]: {one_line(event.error.message)}", style="red")
-            terminal.out().print(line, soft_wrap=True)
+            terminal.say(line)
         if actions.transfer_to is not None:
-            line = Text("→ ", style="dim").append(one_line(actions.transfer_to), style="bold cyan")
+            line = rendering.styled("→ ", "dim").append(one_line(actions.transfer_to), style="bold cyan")
             line.append(f" · transfer · {one_line(event.author)} hands over", style="dim")
-            terminal.out().print(line, soft_wrap=True)
+            terminal.say(line)
         if actions.end is not None and actions.end.reason not in GOOD_ENDS:
-            detail = f": {one_line(actions.end.detail)}" if actions.end.detail else ""
+            news = actions.end.detail if actions.end.detail != self._told else ""
+            detail = f": {one_line(news)}" if news else ""
             terminal.say(f"({one_line(actions.end.reason)}{detail})", "yellow")
 
 
 def _speaker(event: Event) -> Text:
-    return Text(f"{one_line(event.author)}: ", style="bold")
+    return rendering.styled(f"{one_line(event.author)}: ", "bold")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this file."""
-    app.command()(select)
+    app.command(short_help="Show who would answer a message, and why.")(select)
 
 
 def select(
@@ -50,16 +50,14 @@ def select(
         return
     from turnwise.cli import rendering
 
-    out = terminal.out()
-    out.print(rendering.decision_line(selection), soft_wrap=True)
-    out.print()
-    out.print(rendering.ranking(selection))
-    out.print()
+    terminal.say(rendering.decision_line(selection))
+    terminal.say()
+    terminal.say_all(rendering.ranking(selection))
+    terminal.say()
     if explain:
-        for item in rendering.explanation(selection):
-            out.print(item, soft_wrap=True)
-        out.print()
-    out.print(rendering.summary(selection), soft_wrap=True)
+        terminal.say_all(rendering.explanation(selection))
+        terminal.say()
+    terminal.say(rendering.summary(selection))
 
 
 async def _selected(

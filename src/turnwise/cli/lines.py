@@ -53,6 +53,8 @@ class Lines:
     async def _chunks(self) -> AsyncIterator[bytes]:
         # A thread of its own, for standard input may block for ever, and the process must be able to end meanwhile. It reads
         # from the descriptor itself: a daemon thread must not hold the lock of a buffered file when Python ends.
+        if self._source is None and sys.stdin is None:
+            raise InputError("There is no standard input.", fix="Name a file.")
         loop = asyncio.get_running_loop()
         ready: asyncio.Queue[bytes | OSError] = asyncio.Queue()
         room = threading.Semaphore(CHUNKS_AHEAD)

@@ -29,6 +29,7 @@ def message_context(given: str | None) -> "MessageContext":
     """The context as a value; typer.BadParameter says what is wrong with it."""
     from pydantic import ValidationError
 
+    from turnwise.config.validation import mistakes
     from turnwise.facts.messages import MessageContext
 
     if given is None:
@@ -36,8 +37,5 @@ def message_context(given: str | None) -> "MessageContext":
     try:
         return MessageContext.model_validate_json(given, strict=True, extra="forbid")
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        known = ", ".join(MessageContext.model_fields)
-        said = f"{place}: {first['msg']}" if place else first["msg"]
-        raise typer.BadParameter(f"{said}. Keys: {known}.", param_hint="'--context'") from None
+        first = mistakes(error, MessageContext)[0]
+        raise typer.BadParameter(f"{first.problem} {first.fix}".rstrip(), param_hint="'--context'") from None

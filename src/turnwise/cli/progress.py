@@ -25,7 +25,12 @@ class Progress:
             known = [progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn()]
             columns = known if self._total else [progress.SpinnerColumn(), progress.MofNCompleteColumn()]
             self._bar = progress.Progress(
-                *columns, progress.TextColumn("{task.fields[failed]}"), console=terminal.err(), transient=True
+                *columns,
+                progress.TextColumn("{task.fields[failed]}"),
+                console=terminal.err(),
+                transient=True,
+                redirect_stdout=False,  # the results go there
+                redirect_stderr=False,
             )
             self._task = self._bar.add_task("", total=self._total, failed="")
             self._bar.start()

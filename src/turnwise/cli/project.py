@@ -1,5 +1,6 @@
 """`turnwise init` and `turnwise check`: a project is made, a project is judged."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,19 +9,20 @@ import typer
 from turnwise.cli.options import ConfigOption
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.text import Text
 
     from turnwise.assemble import Report
     from turnwise.facts.tree import AgentTree
 
+DESCRIPTION_CHARACTERS = 60
 STARTER = Path(__file__).parent / "starter"
 """The files of a new project, each with `.txt` behind its name, so that nothing takes them for code of ours."""
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this file."""
-    app.command()(init)
-    app.command()(check)
+    app.command(short_help="Write a small working project.")(init)
+    app.command(short_help="Find every mistake in a configuration.")(check)
 
 
 def init(
@@ -57,8 +59,8 @@ def check(config: ConfigOption = None) -> None:
 
     report = check_app(config)
     if report.tree is not None:
-        terminal.out().print(_agents(report.tree))
-        terminal.out().print()
+        terminal.say_all(_agents(report.tree))
+        terminal.say()
     if report.errors:
         for error in report.errors:
             terminal.show_error(error)
@@ -68,25 +70,18 @@ def check(config: ConfigOption = None) -> None:
     _say_ok(report)
 
 
-def _agents(tree: "AgentTree") -> "Table":
-    from rich.text import Text
-
+def _agents(tree: "AgentTree") -> "Iterator[Text]":
     from turnwise.cli import rendering
     from turnwise.cli.clean import one_line
 
-    made = rendering.table("agent", "kind", "patterns", "examples", "description", right=("patterns", "examples"))
+    rows = []
     for name, branch in _drawn(tree, tree.root, "", ""):
         card = tree.card(name)
-        line = Text(branch, style="dim").append(one_line(name), style="bold" if card.enabled else "dim strike")
+        line = rendering.styled(branch, "dim").append(one_line(name), style="bold" if card.enabled else "dim strike")
         examples = len(card.examples) + sum(len(skill.examples) for skill in card.skills)
-        made.add_row(
-            line,
-            card.kind,
-            str(len(card.patterns) or ""),
-            str(examples or ""),
-            Text(one_line(card.description, 60), style="dim"),
-        )
-    return made
+        about = rendering.styled(one_line(card.description, DESCRIPTION_CHARACTERS), "dim")
+        rows.append((line, card.kind, str(len(card.patterns) or ""), str(examples or ""), about))
+    return rendering.table(("agent", "kind", "patterns", "examples", "description"), rows, right=("patterns", "examples"))
 
 
 def _drawn(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[str, str]]:
@@ -100,9 +95,7 @@ def _drawn(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[st
 
 
 def _say_ok(report: "Report") -> None:
-    from rich.text import Text
-
-    from turnwise.cli import terminal
+    from turnwise.cli import rendering, terminal
     from turnwise.cli.clean import one_line
 
     assert report.tree is not None
@@ -110,7 +103,7 @@ def _say_ok(report: "Report") -> None:
     terminal.say(one_line(kept), "dim")
     patterns = sum(len(card.patterns) for card in report.tree)
     stages = ", ".join(f"{stage} {milliseconds:.0f} ms" for stage, milliseconds in report.timings)
-    line = Text("ok", style="bold green")
-    line.append(one_line(f" · {report.shown} · app {report.app} · {len(report.tree)} agents, {patterns} patterns"))
+    line = rendering.styled("ok", "bold green")
+    line.append(" · " + one_line(f"{report.shown} · app {report.app} · {len(report.tree)} agents, {patterns} patterns"))
     line.append(f" · {stages}", style="dim")
-    terminal.out().print(line, soft_wrap=True)
+    terminal.say(line)

@@ -3,9 +3,6 @@
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from turnwise.cli import rendering
@@ -39,14 +36,13 @@ async def log(
         after = page[-1].sequence or after
 
 
-def session_table(infos: Iterable[SessionInfo]) -> Table:
-    """The rows of a list of sessions."""
-    made = rendering.table("user", "session", "events", "last event (UTC)", right=("events",))
-    for info in infos:
-        key = info.key
-        updated = info.updated_at.strftime("%Y-%m-%d %H:%M:%S")
-        made.add_row(Text(one_line(key.user)), Text(one_line(key.id)), str(info.last_sequence), updated)
-    return made
+def session_table(infos: Iterable[SessionInfo]) -> Iterator[Text]:
+    """The lines of a list of sessions."""
+    rows = [
+        (one_line(info.key.user), one_line(info.key.id), str(info.last_sequence), info.updated_at.strftime("%Y-%m-%d %H:%M:%S"))
+        for info in infos
+    ]
+    return rendering.table(("user", "session", "events", "last event (UTC)"), rows, right=("events",))
 
 
 def session_data(info: SessionInfo) -> dict[str, Any]:
@@ -71,48 +67,40 @@ def session_line(session: Session) -> str:
     return one_line(" · ".join(parts))
 
 
-def transcript(event: Event, hidden: bool) -> Iterator[RenderableType]:
+def transcript(event: Event, hidden: bool) -> Iterator[Text]:
     """The lines of one event: its number, its author and what was said or done."""
     lines = list(rendering.content_lines(event.content)) if event.content else []
     lines += _done(event)
     if not lines:
         return
-    head = Text(f"{event.sequence:>5}  ", style="dim")
+    head = rendering.styled(f"{event.sequence:>5}  ", "dim")
     head.append(one_line(event.author), style="bold cyan" if event.author != USER else "bold")
-    if event.is_private:
-        head.append(" (in private)", style="dim")
-    head.append(": ")
-    yield _marked(head.append_text(lines[0]), hidden)
-    for line in lines[1:]:
-        yield _marked(Padding(line, (0, 0, 0, _INDENT)), hidden)
-
-
-def _marked(item: Text | Padding, hidden: bool) -> RenderableType:
-    if not hidden:
-        return item
-    text = item if isinstance(item, Text) else item.renderable
-    assert isinstance(text, Text)
-    plain = Text(text.plain + "  (rewound)", style="dim strike" if isinstance(item, Text) else "dim")
-    return plain if isinstance(item, Text) else Padding(plain, (0, 0, 0, _INDENT))
+    head.append(f"{' (in private)' if event.is_private else ''}{' (rewound)' if hidden else ''}: ")
+    for number, line in enumerate(lines):
+        shown = rendering.indented(line, _INDENT)
+        shown = head.append_text(shown[_INDENT:]) if number == 0 else shown
+        if hidden:
+            shown.stylize("dim")
+        yield shown
 
 
 def _done(event: Event) -> Iterator[Text]:
     """What an event does besides saying something."""
     actions = event.actions
     if event.error:
-        yield Text(f"failed [{event.error.code}]: {one_line(event.error.message)}", style="red")
+        yield rendering.styled(f"failed [{event.error.code}]: {one_line(event.error.message)}", "red")
     for name, version in actions.artifact_versions.items():
-        yield Text(one_line(f"saved {name}, version {version}"), style="dim")
+        yield rendering.styled(one_line(f"saved {name}, version {version}"), "dim")
     if actions.blocked_by:
-        yield Text(one_line(f"was stopped by the guardrail {actions.blocked_by}"), style="yellow")
+        yield rendering.styled(one_line(f"was stopped by the guardrail {actions.blocked_by}"), "yellow")
     if actions.transfer_to:
-        yield Text(one_line(f"→ hands over to {actions.transfer_to}"), style="dim")
+        yield rendering.styled(one_line(f"→ hands over to {actions.transfer_to}"), "dim")
     if actions.awaits and actions.awaits.kind == "tool_result":
-        yield Text(one_line(f"waits for the result of {actions.awaits.id}"), style="dim")
+        yield rendering.styled(one_line(f"waits for the result of {actions.awaits.id}"), "dim")
     if actions.rewind:
-        yield Text(f"↶ rewinds to before #{actions.rewind.from_sequence}", style="yellow")
+        yield rendering.styled(f"↶ rewinds to before #{actions.rewind.from_sequence}", "yellow")
     if actions.end and actions.end.reason != "completed":
-        yield Text(_end(actions), style="yellow")
+        yield rendering.styled(_end(actions), "yellow")
 
 
 def _end(actions: Actions) -> str:
@@ -121,7 +109,7 @@ def _end(actions: Actions) -> str:
     return one_line(f"ended {actions.end.reason}{detail}")
 
 
-def course(event: Event, hidden: bool) -> Iterator[RenderableType]:
+def course(event: Event, hidden: bool) -> Iterator[Text]:
     """What an event says about the course of things: a decision with its verdicts, a hand-over, a wait, an end."""
     actions = event.actions
     number = f"{event.sequence:>5}  "
@@ -129,21 +117,17 @@ def course(event: Event, hidden: bool) -> Iterator[RenderableType]:
     if actions.selection is not None:
         said = one_line(event.text, 80) if event.author == USER else f"(asked by {one_line(event.author)})"
         yield Text()
-        yield Text(number + said + mark, style="bold" + (" dim" if hidden else ""))
-        yield _below(rendering.decision_line(actions.selection))
+        yield rendering.styled(number + said + mark, "bold" + (" dim" if hidden else ""))
+        yield rendering.indented(rendering.decision_line(actions.selection), _INDENT)
         for item in rendering.explanation(actions.selection):
-            yield _below(item)
-        yield _below(rendering.summary(actions.selection))
+            yield rendering.indented(item, _INDENT)
+        yield rendering.indented(rendering.summary(actions.selection), _INDENT)
     for line in _done(event):
-        yield Text(number, style="dim").append(one_line(event.author) + " ", style="bold").append_text(line).append(mark)
+        yield rendering.styled(number, "dim").append(one_line(event.author) + " ", style="bold").append_text(line).append(mark)
     if actions.awaits is not None and actions.awaits.kind == "reply":
-        yield Text(f"{number}{one_line(event.author)} waits for a reply{mark}", style="dim")
+        yield rendering.styled(f"{number}{one_line(event.author)} waits for a reply{mark}", "dim")
     if actions.end is not None and actions.end.reason == "completed":
-        yield Text(f"{number}completed{mark}", style="dim")
-
-
-def _below(item: RenderableType) -> Padding:
-    return Padding(item, (0, 0, 0, _INDENT))
+        yield rendering.styled(f"{number}completed{mark}", "dim")
 
 
 _COURSE = ("selection", "transfer_to", "awaits", "blocked_by", "rewind", "end")

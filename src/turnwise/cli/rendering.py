@@ -1,11 +1,9 @@
 """Decisions and events as a reader at a terminal sees them."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.cells import cell_len
 from rich.text import Text
 
 from turnwise.cli.clean import clean, one_line
@@ -13,20 +11,39 @@ from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, Te
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 
 RANKED_ROWS = 10
+SHOWN_MILLISECONDS = 0.1
 _STYLES = {"chosen": "green", "clarify": "yellow", "abstained": "dim"}
 
 
-def table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """An empty table of our looks: no frame, as many characters as needed."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in columns:
-        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    return made
+def styled(text: str, style: str) -> Text:
+    """Text in a style that what is appended to it does not take on."""
+    return Text().append(text, style=style)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Iterable[str] = ()) -> Iterator[Text]:
+    """Aligned lines below a dim header; only the last column may flow over the terminal's edge."""
+    lines = [[styled(name, "dim") for name in columns]]
+    lines += [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    widths = [max(cell_len(line[index].plain) for line in lines) for index in range(len(columns))]
+    aligned_right = [name in right for name in columns]
+    for line in lines:
+        made = Text()
+        for cell, width, to_right in zip(line, widths, aligned_right, strict=True):
+            space = " " * (width - cell_len(cell.plain))
+            made.append(space if to_right else "").append_text(cell).append("  " if to_right else space + "  ")
+        made.rstrip()
+        yield made
+
+
+def indented(line: Text, by: int = 3) -> Text:
+    """The line further to the right; so are the lines it breaks into."""
+    space = " " * by
+    return Text("\n").join(Text(space).append_text(part) for part in line.split("\n", allow_blank=True))
 
 
 def decision_line(selection: Selection) -> Text:
     """Who answers and why, in one line."""
-    line = Text("→ ", style="dim")
+    line = styled("→ ", "dim")
     line.append(one_line(selection.agent), style="bold cyan")
     line.append(f" · {one_line(selection.method)} {selection.confidence:.2f}", style="dim")
     if selection.reason:
@@ -40,22 +57,24 @@ def decided_by(selection: Selection) -> Verdict | None:
     return chosen[-1] if chosen else None
 
 
-def ranking(selection: Selection, rows: int = RANKED_ROWS) -> Table:
+def ranking(selection: Selection, rows: int = RANKED_ROWS) -> Iterator[Text]:
     """The chosen agent, then all who were considered: those of the deciding selector before those of the others."""
-    made = table("", "agent", "score", "selector", "because", right=("", "score"))
     ranked = _ranked(selection)
+    lines: list[list[str | Text]] = []
     for number, (selector, candidate) in enumerate(ranked[:rows], 1):
         style = "bold" if candidate.agent == selection.agent else ""
-        made.add_row(
-            Text(str(number), style="dim"),
-            Text(one_line(candidate.agent), style=style),
-            Text(f"{candidate.score:.2f}", style=style),
-            Text(one_line(selector), style="dim"),
-            Text(one_line(candidate.evidence)),
+        lines.append(
+            [
+                styled(str(number), "dim"),
+                styled(one_line(candidate.agent), style),
+                styled(f"{candidate.score:.2f}", style),
+                styled(one_line(selector), "dim"),
+                one_line(candidate.evidence),
+            ]
         )
+    yield from table(("", "agent", "score", "selector", "because"), lines, right=("", "score"))
     if len(ranked) > rows:
-        made.add_row("", Text(f"… {len(ranked) - rows} more", style="dim"))
-    return made
+        yield styled(f"   … {len(ranked) - rows} more", "dim")
 
 
 def _ranked(selection: Selection) -> list[tuple[str, Candidate]]:
@@ -77,57 +96,54 @@ def summary(selection: Selection) -> Text:
     parts = [f"decided by {decider.selector}" if decider else "no selector decided", f"{selection.ms:.1f} ms"]
     segment = f", segment {selection.segment}" if selection.segment else ""
     parts += [f"policy {selection.policy}{segment} ({selection.fingerprint})", f"agents {selection.tree_version}"]
-    return Text(one_line(" · ".join(parts)), style="dim")
+    return styled(one_line(" · ".join(parts)), "dim")
 
 
-def explanation(selection: Selection) -> Iterator[RenderableType]:
+def explanation(selection: Selection) -> Iterator[Text]:
     """Every verdict in the order they were asked, and who was not considered."""
     for number, verdict in enumerate(selection.verdicts, 1):
         yield _verdict_line(number, verdict)
         yield from _verdict_details(verdict)
     if selection.excluded:
         count = max(selection.excluded_count, len(selection.excluded))
-        yield Text(f"not considered: {count}", style="bold")
+        yield styled(f"not considered: {count}", "bold")
         yield from _exclusions(selection.excluded)
         if count > len(selection.excluded):
-            yield _indented(Text(f"… {count - len(selection.excluded)} more", style="dim"))
+            yield indented(styled(f"… {count - len(selection.excluded)} more", "dim"))
 
 
 def _verdict_line(number: int, verdict: Verdict) -> Text:
-    line = Text(f"{number}. ", style="dim")
+    line = styled(f"{number}. ", "dim")
     line.append(one_line(verdict.selector), style="bold")
     line.append(f"  {verdict.outcome}", style=_STYLES.get(verdict.outcome, ""))
     if verdict.agent:
         line.append(f" {one_line(verdict.agent)} {verdict.confidence:.2f} ({one_line(verdict.method or '')})")
     if verdict.reason:
         line.append(f"  {one_line(verdict.reason)}")
-    line.append(f"  {verdict.ms:.1f} ms", style="dim")
+    if verdict.ms >= SHOWN_MILLISECONDS:
+        line.append(f"  {verdict.ms:.1f} ms", style="dim")
     return line
 
 
-def _verdict_details(verdict: Verdict) -> Iterator[RenderableType]:
+def _verdict_details(verdict: Verdict) -> Iterator[Text]:
     for candidate in verdict.candidates:
         line = Text(f"{candidate.score:.2f}  {one_line(candidate.agent)}")
         if candidate.evidence:
             line.append(f"  {one_line(candidate.evidence)}", style="dim")
-        yield _indented(line)
+        yield indented(line)
     yield from _exclusions(verdict.passed_over, "passed over ")
     for ignored in verdict.ignored:
-        yield _indented(Text(f"ignored: {one_line(ignored)}", style="yellow"))
+        yield indented(styled(f"ignored: {one_line(ignored)}", "yellow"))
 
 
-def _exclusions(exclusions: Iterable[Exclusion], before: str = "") -> Iterator[RenderableType]:
+def _exclusions(exclusions: Iterable[Exclusion], before: str = "") -> Iterator[Text]:
     for exclusion in exclusions:
-        line = Text(before, style="dim")
+        line = styled(before, "dim")
         line.append(one_line(exclusion.agent), style="default")
         line.append(f": {one_line(exclusion.rule)}", style="yellow")
         if exclusion.detail:
             line.append(f" ({one_line(exclusion.detail)})", style="dim")
-        yield _indented(line)
-
-
-def _indented(line: Text) -> Padding:
-    return Padding(line, (0, 0, 0, 3))
+        yield indented(line)
 
 
 def content_lines(content: Content) -> Iterator[Text]:
@@ -136,13 +152,13 @@ def content_lines(content: Content) -> Iterator[Text]:
         if isinstance(part, TextPart):
             yield Text(clean(part.text))
         elif isinstance(part, DataPart):
-            yield Text(one_line(json.dumps(part.data, ensure_ascii=False)), style="dim")
+            yield styled(one_line(json.dumps(part.data, ensure_ascii=False)), "dim")
         elif isinstance(part, ArtifactPart):
             version = f", version {part.version}" if part.version else ""
-            yield Text(one_line(f"[artifact {part.name}{version}]"), style="dim")
+            yield styled(one_line(f"[artifact {part.name}{version}]"), "dim")
         elif isinstance(part, BlobPart):
-            yield Text(one_line(f"[{part.mime_type}, {len(part.data):,} bytes]"), style="dim")
+            yield styled(one_line(f"[{part.mime_type}, {len(part.data):,} bytes]"), "dim")
         elif isinstance(part, ToolCallPart):
-            yield Text(one_line(f"[calls {part.tool} {json.dumps(part.arguments, ensure_ascii=False)}]", 500), style="dim")
+            yield styled(one_line(f"[calls {part.tool} {json.dumps(part.arguments, ensure_ascii=False)}]", 500), "dim")
         elif isinstance(part, ToolResultPart):
-            yield Text(one_line(f"[result of {part.tool or part.call_id}]"), style="dim")
+            yield styled(one_line(f"[result of {part.tool or part.call_id}]"), "dim")

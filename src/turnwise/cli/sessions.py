@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnwise.cli.exits import UsageProblem
 from turnwise.cli.options import DEFAULT_USER, ConfigOption, JsonOption, UserOption
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ async def _list(config: "Path | None", user: str | None, limit: int, after: str 
             f"There are no sessions of {runner.app}{f' and user {user}' if user else ''}{' after that' if after else ''}."
         )
         return
-    terminal.out().print(session_table(page.items))
+    terminal.say_all(session_table(page.items))
     if page.next is not None:
         terminal.note(f"There are more: --after {page.next}")
 
@@ -81,8 +82,7 @@ async def _show(config: "Path | None", user: str, session: str, last: int | None
             if as_json:
                 terminal.write(safe_json(event_json(user, session, event)) + "\n")
             else:
-                for line in records.transcript(event, is_hidden):
-                    terminal.out().print(line, soft_wrap=True)
+                terminal.say_all(records.transcript(event, is_hidden))
 
 
 @app.command()
@@ -108,8 +108,7 @@ async def _explain(config: "Path | None", user: str, session: str, as_json: bool
                 if data is not None:
                     terminal.print_json(data)
             else:
-                for item in records.course(event, is_hidden):
-                    terminal.out().print(item, soft_wrap=True)
+                terminal.say_all(records.course(event, is_hidden))
 
 
 @app.command()
@@ -182,11 +181,8 @@ async def _delete(config: "Path | None", user: str, session: str, yes: bool) -> 
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not yes:
-            raise typer.BadParameter(
-                f"session {session!r} of user {user!r} with its {head.last_sequence} events would be gone for good; "
-                "nothing was deleted. Say --yes if you mean it.",
-                param_hint="'--yes'",
-            )
+            problem = f"Session {session!r} of user {user!r} with its {head.last_sequence} events would be gone for good."
+            raise UsageProblem(problem, fix="Nothing was deleted. Say --yes if you mean it.")
         await runner.sessions.delete(key)
     terminal.say(f"Session {session} is deleted.")
 

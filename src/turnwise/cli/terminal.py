@@ -6,6 +6,7 @@ Nothing that users, agents or files wrote is read as markup: rich's markup is of
 import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -53,6 +54,12 @@ def say(text: str | Text = "", style: str = "") -> None:
     out().print(clean(text) if isinstance(text, str) else text, style=style, soft_wrap=True)
 
 
+def say_all(lines: Iterable[Text]) -> None:
+    """Lines to standard output."""
+    for line in lines:
+        say(line)
+
+
 def note(text: str, style: str = "dim") -> None:
     """A line to standard error that is no error."""
     err().print(clean(text), style=style, soft_wrap=True)
@@ -84,7 +91,7 @@ def complain(code: str, problem: str, fix: str = "", *, before: str = "", consol
 
 def is_interactive() -> bool:
     """True when somebody sits at both ends."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def write(text: str) -> None:

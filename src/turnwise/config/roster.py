@@ -1,7 +1,7 @@
 """The agents of a configuration file, built: functions and agents of code at their places, composites around them."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -40,7 +40,7 @@ class _TeamOptions(Fact):
 
 
 class Roster:
-    """Builds the agents of a configuration file."""
+    """Builds the agents of a configuration file; what is wrong with them is reported to its document."""
 
     def __init__(self, settings: Settings, selectors: Mapping[str, Factory]) -> None:
         self._settings = settings
@@ -48,41 +48,40 @@ class Roster:
         self._selectors = selectors
         self._entries = settings.entries
         self._objects = [self._imported(entry) for entry in self._entries]
-        self._places: dict[str, Where] = {}
+        self._cards = [self._card(entry, made) for entry, made in zip(self._entries, self._objects, strict=True)]
+        self._names = [
+            card.name if card else _likely_name(entry, made)
+            for entry, made, card in zip(self._entries, self._objects, self._cards, strict=True)
+        ]
 
     def root(self) -> Agent | None:
         """The root, with all others below it; None after what is wrong was reported."""
-        cards = [self._card(entry, made) for entry, made in zip(self._entries, self._objects, strict=True)]
-        names = [card.name if card else _given_name(entry) for entry, card in zip(self._entries, cards, strict=True)]
-        self._places = {name: entry.where for name, entry in zip(names, self._entries, strict=True) if name}
-        arrangement = arrange(self._document, self._entries, names, self._settings.root)
-        if arrangement is None or None in cards:
+        arrangement = arrange(self._document, self._entries, self._names, self._settings.root)
+        if arrangement is None or None in self._cards:
             return None
-        return self._built(arrangement.root, arrangement, cards)
+        return self._built(arrangement.root, arrangement)
 
     def tree(self, root: Agent) -> AgentTree | None:
         """The tree of the agents, those in code included; None after what is wrong with it was reported."""
         try:
             return collect(root)[1]
         except TurnwiseError as error:
-            named = [where for name, where in self._places.items() if repr(name) in error.problem]
-            self._document.report_error(named[0] if named else ("agents",), error)
+            entries = zip(self._names, self._entries, strict=True)
+            named = [entry.where for name, entry in entries if repr(name) in error.problem]
+            self._document.report_error(named[-1] if named else ("agents",), error)
             return None
 
-    def report_patterns(self, tree: AgentTree, error: PatternError) -> None:
-        """Reports every pattern that is refused, where it stands."""
+    def report_patterns(self) -> bool:
+        """Reports every pattern that is refused, where it stands; whether there was one."""
         before = len(self._document.problems)
-        for card in tree:
-            holder = next((name for name in tree.chain(card.name) if name in self._places), None)
-            for index, pattern in enumerate(card.patterns):
-                try:
-                    if pattern.active:
-                        PatternIndex([(card.name, pattern.regex, pattern.confidence)])
-                except PatternError as refused:
-                    place = self._places.get(holder or "", ("agents",))
-                    self._document.report_error((*place, "patterns", index) if holder == card.name else place, refused)
-        if len(self._document.problems) == before:
-            self._document.report_error(("agents",), error)
+        for entry, made, card in zip(self._entries, self._objects, self._cards, strict=True):
+            for index, refused in _refused(card) if card else ():
+                written = (*entry.where, "patterns", index) if "patterns" in entry.card else _run_place(entry)
+                self._document.report_error(written, refused)
+            for below in _cards_below(made) if _is_agent(made) else ():
+                for _, refused in _refused(below):
+                    self._document.report_error(_run_place(entry), refused)
+        return len(self._document.problems) > before
 
     def _imported(self, entry: AgentEntry) -> Any:
         if entry.run is None:
@@ -90,8 +89,8 @@ class Roster:
         try:
             made = resolve(entry.run, self._document.folder)
             if not _is_agent(made) and (inspect.isclass(made) or not callable(made)):
-                what = "a class" if inspect.isclass(made) else f"a {type(made).__name__}"
-                raise AgentDefinitionError(f"{entry.run} is {what}, not an agent.", fix="Name a function, or an agent object.")
+                what = "a class" if inspect.isclass(made) else f"of the type {type(made).__name__}"
+                raise AgentDefinitionError(f"{entry.run} is {what}, no agent.", fix="Name a function, or an agent object.")
         except TurnwiseError as error:
             self._document.report_error(_run_place(entry), error)
             return None
@@ -105,11 +104,19 @@ class Roster:
             own = made.card.model_dump(mode="json")
         elif made is not None:
             own = {"name": getattr(made, "__name__", None), "description": (inspect.getdoc(made) or "").partition("\n")[0]}
-        return validated(self._document, entry.where, AgentCard, {**own, **entry.card}, AgentDefinitionError)
+        card = validated(self._document, entry.where, AgentCard, {**own, **entry.card}, AgentDefinitionError)
+        if card is None or made is None or _is_agent(made):
+            return card
+        try:
+            FunctionAgent(made, card)
+        except TurnwiseError as error:
+            self._document.report_error(_run_place(entry), error)
+            return None
+        return card
 
-    def _built(self, position: int, arrangement: Arrangement, cards: Sequence[AgentCard | None]) -> Agent | None:
-        entry, card, made = self._entries[position], cards[position], self._objects[position]
-        children = [self._built(child, arrangement, cards) for child in arrangement.children[position]]
+    def _built(self, position: int, arrangement: Arrangement) -> Agent | None:
+        entry, card, made = self._entries[position], self._cards[position], self._objects[position]
+        children = [self._built(child, arrangement) for child in arrangement.children[position]]
         below = [child for child in children if child is not None]
         if card is None or len(below) < len(children):
             return None
@@ -152,9 +159,25 @@ def _is_agent(made: Any) -> bool:
     return isinstance(getattr(made, "card", None), AgentCard) and callable(getattr(made, "run", None))
 
 
-def _given_name(entry: AgentEntry) -> str | None:
-    name = entry.card.get("name")
+def _likely_name(entry: AgentEntry, made: Any) -> str | None:
+    """The name of an entry that has no valid card, so that others that refer to it are not wrong as well."""
+    name = entry.card.get("name", getattr(made, "__name__", None))
     return name if isinstance(name, str) else None
+
+
+def _refused(card: AgentCard) -> Iterator[tuple[int, PatternError]]:
+    for index, pattern in enumerate(card.patterns):
+        try:
+            if pattern.active:
+                PatternIndex([(card.name, pattern.regex, pattern.confidence)])
+        except PatternError as refused:
+            yield index, refused
+
+
+def _cards_below(agent: Agent) -> Iterator[AgentCard]:
+    for child in agent.children:
+        yield child.card
+        yield from _cards_below(child)
 
 
 def _run_place(entry: AgentEntry) -> Where:

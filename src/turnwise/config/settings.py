@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from turnwise.config.document import kind_of, read_document
 from turnwise.config.entries import AgentEntry, read_entries
-from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.places import Document, Where, did_you_mean, shown
 from turnwise.config.validation import validated
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.limits import Limits, RunConfig
@@ -50,10 +50,14 @@ class Settings(NamedTuple):
 def find_file(given: Path | None, start: Path | None = None) -> Path:
     """The configuration file: the given one, one in the given folder, or the first found here or above.
 
-    ConfigError when there is none.
+    ConfigError when there is none, or the given one does not exist.
     """
     if given is not None:
-        return given / FILE_NAME if given.is_dir() else given
+        file = given / FILE_NAME if given.is_dir() else given
+        if not file.exists():
+            fix = "Check the path, or make a project with `turnwise init`."
+            raise ConfigError(f"{shown(file)} does not exist.", fix=fix)
+        return file
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):
         if (folder / FILE_NAME).is_file():

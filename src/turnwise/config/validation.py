@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -36,20 +36,34 @@ def validated(
     try:
         return model.model_validate_json(json.dumps(data), strict=True, extra="forbid")
     except ValidationError as error:
-        for found in error.errors(include_url=False):
-            loc = tuple(found["loc"])
-            problem, fix = _told(found, loc, model)
-            document.report((*where, *loc), problem, fix, kind)
+        for mistake in mistakes(error, model):
+            document.report((*where, *mistake.where), mistake.problem, mistake.fix, kind)
         return None
+
+
+class Mistake(NamedTuple):
+    """What is wrong with one value, and what to do."""
+
+    where: Where
+    problem: str
+    fix: str
+
+
+def mistakes(error: ValidationError, model: type[BaseModel]) -> list[Mistake]:
+    """What the library found wrong with data for that model, in plain words."""
+    found = error.errors(include_url=False)
+    return [Mistake(tuple(each["loc"]), *_told(each, tuple(each["loc"]), model)) for each in found]
 
 
 def _told(found: Any, loc: Where, model: type[BaseModel]) -> tuple[str, str]:
     kind, given, context = found["type"], found["input"], found.get("ctx", {})
     key = _name(loc)
     if kind == "extra_forbidden":
-        return f"There is no key {str(loc[-1])!r} here.", did_you_mean(str(loc[-1]), _fields_at(model, loc[:-1]))
+        return f"There is no key {key} here.", did_you_mean(str(loc[-1]), _fields_at(model, loc[:-1]))
     if kind == "missing":
-        return f"The key {str(loc[-1])!r} is missing.", "Add it."
+        return f"The key {key} is missing.", "Add it."
+    if kind == "json_invalid":
+        return f"This is not JSON: {context['error']}.", ""
     if kind in _WANTED:
         quote = kind == "string_type" and isinstance(given, bool | int | float)
         fix = "Put it in quotes." if quote else f"Write {_WANTED[kind]}."

@@ -1,6 +1,7 @@
 """What every recorded value is: frozen, strict when made, tolerant when read."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -19,3 +20,19 @@ class Fact(BaseModel):
 
     # Tells pydantic that reading nested facts need not go through the strict constructor above.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with these fields changed, shared values and all; the changes are trusted, not checked.
+
+        Facts are copied at every step of a turn: this does what pydantic's own copy does for a frozen model without private
+        attributes, at a fifth of its cost.
+        """
+        if deep:
+            return super().model_copy(update=update, deep=True)
+        copy = self.__class__.__new__(self.__class__)
+        changed = {} if update is None else update
+        object.__setattr__(copy, "__dict__", {**self.__dict__, **changed})
+        object.__setattr__(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__.union(changed))
+        object.__setattr__(copy, "__pydantic_extra__", self.__pydantic_extra__)
+        object.__setattr__(copy, "__pydantic_private__", None)
+        return copy

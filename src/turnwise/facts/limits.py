@@ -13,7 +13,8 @@ class Limits(Fact):
     transfers: hand-overs for one message. turns: turns of a team for one message. events: stored events of one invocation.
     queue: messages waiting in one session. message_bytes: text and data of one message, blobs aside. blob_bytes: one blob
     or artifact. parts: parts of one content. state_bytes: one state value as JSON. history_events: one window of history.
-    invocation_seconds: one message until its answer. wait_seconds: how long a wait stays open. waits: open waits of one session. call_depth: calls in calls.
+    invocation_seconds: one message until its answer. wait_seconds: how long a wait stays open. waits: open waits of one
+    session. call_depth: calls in calls.
     """
 
     transfers: int = Field(default=8, ge=0)

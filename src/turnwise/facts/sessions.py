@@ -24,9 +24,8 @@ class SessionKey(NamedTuple):
 class AuthorMark(Fact):
     """The last sequence numbers at which an author did something; 0 = never.
 
-    spoke: said something, handed on, or asked. handed: was given the floor; taken back when it was chosen again after failing
-    on it. failed: an error, or an end by a limit before it spoke. skipped: ended its turn without a word, or a guardrail
-    stopped it.
+    spoke: said something, handed on, or asked. handed: was given the floor. failed: an error, or an end by a limit before it
+    spoke. skipped: ended its turn without a word, or a guardrail stopped it.
     """
 
     spoke: int = 0
@@ -180,7 +179,6 @@ def _fold_head(head: Head, event: Event, sequence: int) -> Head:
         changed["positions"] = head.positions | event.actions.positions
     if event.author == USER:
         changed["turns"] = head.turns + (event.content is not None)
-        changed |= _fold_chance(head, event)
     elif not event.is_private:
         changed |= _fold_author(head, event, sequence)
     if event.content and (event.content.tool_calls or event.content.tool_results):
@@ -191,15 +189,6 @@ def _fold_head(head: Head, event: Event, sequence: int) -> Head:
         open_ = {id_: call for id_, call in head.calls.items() if call.invocation_id != event.invocation_id}
         head = head.model_copy(update={"calls": open_})
     return head
-
-
-def _fold_chance(head: Head, event: Event) -> dict[str, object]:
-    # Who failed on a hand-over is chosen for it once more. If that fails too, the hand-over must not hold the session.
-    agent = event.actions.selection.agent if event.actions.selection else ""
-    mark = head.authors.get(agent, AuthorMark())
-    if not mark.failed > mark.handed > mark.spoke:
-        return {}
-    return {"authors": head.authors | {agent: mark.model_copy(update={"handed": 0})}}
 
 
 def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:

@@ -7,7 +7,6 @@ from functools import cached_property
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import DuplicateAgent, TreeCycle, TreeError
 
-
 _NAMES_SHOWN = 20
 
 

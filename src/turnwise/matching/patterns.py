@@ -2,7 +2,7 @@
 
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import re2
@@ -16,7 +16,8 @@ MATCHED_CHARACTERS = 10_000
 """So much of a text is compared; the cost of one message stays bounded."""
 
 _PROGRAM_MEMORY = 1 << 20
-_FILTER_SIZE = 3_000
+_FILTER_PATTERNS = 3_000
+_FILTER_CHARACTERS = 60_000  # more would not fit into one automaton as a rule
 _SHOWN_CHARACTERS = 60
 
 _CAUSES = (
@@ -57,8 +58,8 @@ class PatternIndex:
             self._add(label, regex, confidence)
         options = _options()
         self._filters: list[tuple[int, re2.Filter]] = []
-        for start in range(0, len(self._entries), _FILTER_SIZE):
-            self._compile(start, self._entries[start : start + _FILTER_SIZE], options)
+        for start, stop in _portions(self._entries):
+            self._compile(start, self._entries[start:stop], options)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -110,6 +111,17 @@ class PatternIndex:
                 if hit.label not in best or hit.confidence > best[hit.label].confidence:
                     best[hit.label] = hit
         return sorted(best.values(), key=lambda hit: (-hit.confidence, self._ranks[hit.label]))
+
+
+def _portions(entries: Sequence[Hit]) -> Iterator[tuple[int, int]]:
+    start = characters = 0
+    for at, entry in enumerate(entries):
+        if at > start and (at - start >= _FILTER_PATTERNS or characters + len(entry.regex) > _FILTER_CHARACTERS):
+            yield start, at
+            start, characters = at, 0
+        characters += len(entry.regex)
+    if entries:
+        yield start, len(entries)
 
 
 def _options() -> re2.Options:

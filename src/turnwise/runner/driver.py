@@ -24,7 +24,7 @@ from turnwise.ports.stores import Lease
 from turnwise.runner.continuation import Continuation, continuation_of, lapses
 from turnwise.runner.elsewhere import message_event_id
 from turnwise.runner.floor import Cast, Floor
-from turnwise.runner.frame import Frame, perform
+from turnwise.runner.frame import Frame
 from turnwise.runner.hops import stop_reason
 from turnwise.runner.job import Job
 from turnwise.runner.journal import EMPTY, journal_of
@@ -214,7 +214,7 @@ class Driver:
         while True:
             frame = Frame(floor, holders[-1], str(turn), message)
             try:
-                await perform(frame)
+                await frame.perform()
             except Suspend:
                 return None
             target, by = floor.transfer_to, floor.transfer_by

@@ -73,7 +73,7 @@ class Frame:
         return await self._emit(self.event(content).model_copy(update={"scope": scope}))
 
     def stream(self) -> AbstractAsyncContextManager[Stream]:
-        return open_stream(self.event(), self.take)
+        return open_stream(self.event(), self._take)
 
     async def ask(
         self, question: str | Content, *, tool: str | None = None, arguments: dict[str, JsonValue] | None = None
@@ -163,7 +163,34 @@ class Frame:
         await self._floor.emit(self.event(steps=(StepRecord(key=place, value=value),)))
         return value
 
-    async def take(self, event: Event) -> None:
+    async def perform(self) -> None:
+        """Runs the agent to its end and records what it emits.
+
+        Raises Suspend when it waits, AgentTimeout, AgentFailed for whatever else it raises, chained; other typed errors as
+        they are. The innermost failing agent gets the error event.
+        """
+        try:
+            async with asyncio.timeout(self.card.time_limit) as clock:
+                await self._play()
+        except TimeoutError as error:
+            problem: TurnwiseError
+            if clock.expired():
+                problem = AgentTimeout(
+                    f"Agent {self.card.name!r} took longer than its {self.card.time_limit} s.", fix="Raise its time_limit."
+                )
+            else:
+                problem = _failed(self.card.name, error)
+            self._report(problem)
+            raise problem from error
+        except TurnwiseError as error:
+            self._report(error)
+            raise
+        except Exception as error:
+            problem = _failed(self.card.name, error)
+            self._report(problem)
+            raise problem from error
+
+    async def _take(self, event: Event) -> None:
         """Records an event that the agent yields: partial ones are only shown, hand-overs and ends wait for its end."""
         if event.partial:
             if not self._recorded:
@@ -180,12 +207,12 @@ class Frame:
         )
         await self._emit(event.model_copy(update={"actions": bare}), hold=hold)
 
-    async def play(self) -> None:
+    async def _play(self) -> None:
         """Runs the agent and takes its events; then what it left unrecorded is put behind its last word."""
         events = self._floor.cast.agents[self.card.name].run(self)
         try:
             async for event in events:
-                await self.take(event)
+                await self._take(event)
         finally:
             if isinstance(events, AsyncGenerator):
                 await events.aclose()
@@ -196,7 +223,7 @@ class Frame:
         if self.waits:
             raise Suspend
 
-    def report(self, error: TurnwiseError) -> None:
+    def _report(self, error: TurnwiseError) -> None:
         """Puts an error event of this agent on record, once for each error, however far it travels."""
         if self._floor.failure is not error and self._floor.recorder.problem is None:
             self._floor.failure = error
@@ -265,7 +292,7 @@ class Frame:
         if branch in self._floor.journal.finished:
             return self._floor.journal.outcome(branch)
         below = Frame(self._floor, agent, branch, message)
-        await perform(below)
+        await below.perform()
         await self._floor.flush()
         self._floor.finish_branch(branch)
         last = below.last
@@ -276,36 +303,8 @@ class Frame:
         return self._floor.cast.tree.reachable(agent, self.message_context.roles)
 
 
-async def perform(frame: Frame) -> None:
-    """Runs the frame's agent to its end and records what it emits.
-
-    Raises Suspend when it waits, AgentTimeout, AgentFailed for whatever else it raises, chained; other typed errors as
-    they are. The innermost failing agent gets the error event.
-    """
-    try:
-        async with asyncio.timeout(frame.card.time_limit) as clock:
-            await frame.play()
-    except TimeoutError as error:
-        problem: TurnwiseError
-        if clock.expired():
-            problem = AgentTimeout(
-                f"Agent {frame.card.name!r} took longer than its {frame.card.time_limit} s.", fix="Raise its time_limit."
-            )
-        else:
-            problem = _failed(frame, error)
-        frame.report(problem)
-        raise problem from error
-    except TurnwiseError as error:
-        frame.report(error)
-        raise
-    except Exception as error:
-        problem = _failed(frame, error)
-        frame.report(problem)
-        raise problem from error
-
-
-def _failed(frame: Frame, error: Exception) -> AgentFailed:
-    return AgentFailed(f"Agent {frame.card.name!r} raised {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
+def _failed(agent: str, error: Exception) -> AgentFailed:
+    return AgentFailed(f"Agent {agent!r} raised {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
 
 
 def _decision(verdict: Verdict, request: SelectionRequest, lead: str) -> Selection:

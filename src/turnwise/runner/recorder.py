@@ -37,13 +37,13 @@ class Recorder:
         self._store, self._lease, self._feed, self._hooks = store, lease, feed, hooks
         self._invocation_id = invocation_id
         self._lock = asyncio.Lock()
-        self._renewal: asyncio.Task[None] | None = None
+        self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
     async def begin(self, message: Message, events: Sequence[Event], *, queue_limit: int | None) -> None:
         """Takes the lease and stores the first events, in one commit."""
         first = self.session.last_sequence + 1
         self.session = await self._store.begin(self.session, self._lease, message, events, queue_limit=queue_limit)
-        self._renewal = asyncio.create_task(self._renew())
+        self._renew_later()
         await self._announce(events, first)
 
     async def append(self, events: Sequence[Event], *, release: bool = False) -> None:
@@ -100,13 +100,20 @@ class Recorder:
     async def _selected(self, hook: Hooks, selection: Selection) -> None:
         await watch(hook.selected(self.session.key, selection))
 
+    def _renew_later(self) -> None:
+        # A timer, not a task: most turns are over before it is due.
+        self._renewal = asyncio.get_running_loop().call_later(self._lease.seconds / 3, self._start_renewal)
+
+    def _start_renewal(self) -> None:
+        self._renewal = asyncio.create_task(self._renew())
+
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(self._lease.seconds / 3)
             try:
                 await self._store.renew(self.session, self._lease)
             except TurnwiseError as problem:
                 log.warning("The lease of session %s could not be renewed: %s", self.session.id, problem.code)
+            await asyncio.sleep(self._lease.seconds / 3)
 
     def _stop_renewal(self) -> None:
         if self._renewal is not None:

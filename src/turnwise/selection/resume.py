@@ -37,7 +37,7 @@ class Resume:
             return abstained(self.name, "Only a user's message resumes a conversation.")
         question = _open_question(request) if self._rule == "tree" or self._only else None
         if question is not None and question.agent in request.eligible:
-            asker = question.waits[-1][0]
+            asker = next(agent for agent, wait in reversed(question.waits) if wait.kind == "reply")
             reason = f"{asker} asked the user and waits for the reply."
             return self._chosen(question.agent, reason, (), ASKED_CONFIDENCE)
         if self._only:
@@ -62,7 +62,7 @@ class Resume:
         return chosen(self.name, agent, method="resume", confidence=confidence, reason=reason, passed_over=passed_over)
 
 
-_UNANSWERED = {"failed": "its last turn ended in an error", "skipped": "its last turn ended without a word of its own"}
+_UNANSWERED = {"failed": "its last turn failed", "skipped": "its last turn ended without a word of its own"}
 
 
 class _Place(NamedTuple):
@@ -158,4 +158,4 @@ def _reason(place: _Place, passed_over: tuple[Exclusion, ...]) -> str:
     if not names:
         return f"{place.author} {did}."
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{place.author} {did}, after {', '.join(names[:3])}{more} {'was' if len(names) == 1 else 'were'} passed over."
+    return f"{place.author} {did} of those who may go on; {', '.join(names[:3])}{more} may not."

@@ -52,6 +52,7 @@ REQUESTS = {
         "when does my package get here",
         "my parcel is late",
         "My order hasn't arrived",
+        "My order A-10408 hasn't arrived",
         "my delivery never came",
         "show me my orders",
         "list all my orders",
@@ -173,6 +174,7 @@ REQUESTS = {
         "Do you ship to Canada?",
         "are you a bot?",
         "what can you do",
+        "help",
         "do you take paypal",
     ],
     "supervisor": [

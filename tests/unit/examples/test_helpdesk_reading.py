@@ -88,8 +88,15 @@ def test_wants_out_only_when_it_is_all_that_is_said() -> None:
     assert reading.wants_out("Never mind!")
     assert reading.wants_out("please stop")
     assert reading.wants_out("no thanks")
+    assert not reading.wants_out("no"), "that may be the reply to a question"
     assert not reading.wants_out("cancel my order")
     assert not reading.wants_out("it does not stop")
+
+
+def test_wants_nothing_more() -> None:
+    assert all(reading.wants_nothing_more(text) for text in ("no", "Ok.", "okay, never mind", "no thanks!"))
+    assert not reading.wants_nothing_more("cancel"), "as a message of its own it may be about an order"
+    assert not reading.wants_nothing_more("no, the other one")
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,7 @@ def test_one_claim_for_an_item() -> None:
         (["desk", "lamp"], "Luma Desk Lamp"),
         (["glass", "kettles"], "Aurora Glass Kettle"),
         (["wireless", "headphones"], "Tide Over-Ear Headphones"),
+        (["vortex", "blender"], "Vortex Blender"),
         (["espresso"], "Barista Espresso Machine"),
         (["reading"], "Luma Clip Lamp"),
     ],

@@ -219,20 +219,6 @@ class TestAuthors:
         assert head.authors == {}
         assert head.invocations["i1"].agent == "a"
 
-    def test_a_hand_over_gives_one_more_chance_after_a_failure(self) -> None:
-        """A10, A11: the target that failed is chosen once more; if it fails again, the hand-over is forgotten."""
-        crash = [
-            asks("a"),
-            event("a", None, transfer_to="b"),
-            event("b", None, error=FAILURE),
-            event("b", None, end=End(reason="failed")),
-        ]
-        assert head_of(crash).authors["b"] == AuthorMark(handed=2, failed=3)
-        again = [*crash, asks("b", invocation="i2")]
-        assert head_of(again).authors["b"] == AuthorMark(handed=0, failed=3)
-        elsewhere = [*crash, asks("c", invocation="i2")]
-        assert head_of(elsewhere).authors["b"] == AuthorMark(handed=2, failed=3)
-
 
 class TestInvocations:
     def test_a_message_opens_and_an_end_closes(self) -> None:

@@ -2,9 +2,8 @@
 
 import re
 
-from helpdesk import reading
 from helpdesk.agents.password_reset import password_reset
-from helpdesk.asking import GivenUp, Unusable, ask_for
+from helpdesk.asking import Unusable, ask_for, attend, read_yes_or_no
 from helpdesk.meant import email_meant
 from helpdesk.patterns import likely, plain
 from helpdesk.shop import accounts as shop
@@ -36,19 +35,21 @@ _ADDRESS = re.compile(
     tags=["account"],
     children=[password_reset],
 )
-async def account(message: str, context: AgentContext) -> str | None:
-    if not _ABOUT.search(message):
+async def account(message: Content, context: AgentContext) -> str | None:
+    return await attend(_account, message, context)
+
+
+async def _account(message: Content, context: AgentContext) -> str | None:
+    text = message.text
+    if not _ABOUT.search(text):
         await context.transfer("supervisor")
         return None
-    try:
-        email = await email_meant(message, context, "Which e-mail address is your account under?")
-        found = shop.account(email)
-        if found is None:
-            return f"I find no account under {email}. Perhaps you used another address?"
-        if _MOVE.search(message):
-            return await _move(message, found, context)
-    except GivenUp as last_word:
-        return str(last_word)
+    email = await email_meant(text, context, "Which e-mail address is your account under?")
+    found = shop.account(email)
+    if found is None:
+        return f"I find no account under {email}. Perhaps you used another address?"
+    if _MOVE.search(text):
+        return await _move(text, found, context)
     worth = money(found.points)
     return f"{found.name}, you have {found.points:,} points, worth {worth}. Your address: {_address(found)}."
 
@@ -63,7 +64,7 @@ async def _move(message: str, found: Account, context: AgentContext) -> str:
         )
     )
     changed = found._replace(street=new["street"], town=new["town"], state=new["state"].upper(), zip=new["zip"])
-    if not await ask_for(context, f"Your new address is {_address(changed)}. Is that right?", _yes_or_no):
+    if not await ask_for(context, f"Your new address is {_address(changed)}. Is that right?", read_yes_or_no):
         return "Then I change nothing. Tell me once more when you have it at hand."
     await context.step(
         "move",
@@ -81,10 +82,3 @@ def _read_address(reply: Content) -> dict[str, str]:
     if given is None:
         raise Unusable("I could not read that. Like this, please: 18 Pine St, Portland, ME 04102.")
     return given.groupdict()
-
-
-def _yes_or_no(reply: Content) -> bool:
-    answer = reading.yes_or_no(reply.text)
-    if answer is None:
-        raise Unusable("Is the address right? Yes or no.")
-    return answer

@@ -4,7 +4,7 @@ import re
 
 from helpdesk import reading
 from helpdesk.agents.gift_cards import gift_cards
-from helpdesk.asking import GivenUp
+from helpdesk.asking import attend
 from helpdesk.meant import known, order_meant
 from helpdesk.patterns import plain
 from helpdesk.shop import accounts
@@ -13,7 +13,7 @@ from helpdesk.shop import orders as order_desk
 from helpdesk.shop.billing import Refund
 from helpdesk.shop.orders import Order
 from helpdesk.wording import listed, money, on
-from turnwise import AgentContext, agent
+from turnwise import AgentContext, Content, agent
 
 _INVOICE = re.compile(r"(?i)\b(?:invoice|receipt|bill)s?\b")
 _CHARGE = re.compile(r"(?i)\b(?:charged?|billed|twice|double|paid|pay(?:ment)?|cost)\b")
@@ -44,19 +44,21 @@ _ABOUT = re.compile(
     tags=["money"],
     children=[gift_cards],
 )
-async def billing(message: str, context: AgentContext) -> str | None:
-    if reading.gift_card(message):
+async def billing(message: Content, context: AgentContext) -> str | None:
+    return await attend(_billing, message, context)
+
+
+async def _billing(message: Content, context: AgentContext) -> str | None:
+    text = message.text
+    if reading.gift_card(text):
         await context.transfer("gift_cards")
         return None
     # Who hands over after a question says what it is about: the user's last message is then the reply, such as "yes".
-    topic = context.state.get("temp:topic") or _topic(message)
+    topic = context.state.get("temp:topic") or _topic(text)
     if topic is None:
         await context.transfer("supervisor")
         return None
-    try:
-        order = await order_meant(message, context, "Which order is it about? Its number, or your e-mail address.")
-    except GivenUp as last_word:
-        return str(last_word)
+    order = await order_meant(text, context, "Which order is it about? Its number, or your e-mail address.")
     if topic == "invoice":
         return await _invoice(order, context)
     if topic == "charge":
@@ -104,10 +106,8 @@ def _charge(order: Order) -> str:
             f"I see it: order {order.id} and {listed(twins)} have the same items on the same day, {money(order.total)} each. "
             f"If that was a mistake, say `cancel order {twins[-1]}`."
         )
-    if order.status in {"processing", "cancelled"}:
-        later = f" We charge {money(order.total)} to {order.payment} when it ships." if order.status == "processing" else ""
-        return f"Order {order.id} is {order.status}: nothing was charged.{later}"
-    return f"Order {order.id} was charged once, {money(order.total)} to {order.payment}."
+    once = f"Order {order.id} was charged once, {money(order.total)} to {order.payment}."
+    return " ".join([once, *(_refund_line(refund) for refund in shop.refunds(order.id))])
 
 
 async def _invoice(order: Order, context: AgentContext) -> str:

@@ -14,6 +14,7 @@ _THANKS = re.compile(r"(?i)\b(?:thanks?|thank you|thx|cheers|great|perfect|aweso
 _BYE = re.compile(rf"(?i)\b{_FAREWELL}\b")
 _SMALL_TALK = re.compile(r"thanks|thank|thx|hello|hi|hey|help|very|lot|good|great|nice|day|take")
 _WHO = re.compile(r"(?i)\b(?:who|what) are you\b|\bare you (?:a )?(?:bot|robot|human|real)\b|\byour name\b")
+_HELP = re.compile(r"(?i)\bwhat can you do\b|\bhow can you help\b|^\W*help(?: me)?\W*$")
 _ABILITIES = (
     "I can track and cancel orders, take returns, open warranty claims, find refunds and write invoices, reset your password, "
     "change your address, search our products, and find a store. Ask for a person whenever you want one."
@@ -38,6 +39,7 @@ _ABILITIES = (
             rf"^\W*{_HELLO}(?:\W+(?:there|all|everyone|again|folks))?\W*$",
             r"^\W*(?:(?:ok|okay|great|perfect|wonderful|super)\W+)?(?:thanks?|thank you|thx|cheers)"
             r"(?:\W+(?:you|a lot|so much|very much|again|for (?:your|the) help))*\W*$",
+            r"^\W*(?:please )?help(?: me)?(?: please)?\W*$",
             rf"^\W*(?:ok\W+)?{_FAREWELL}(?:\W+(?:then|now))?\W*$",
         ),
     ],
@@ -49,6 +51,8 @@ _ABILITIES = (
 def general(message: str) -> str:
     if _WHO.search(message):
         return f"I am the help desk's assistant, a program. {_ABILITIES}"
+    if _HELP.search(message):
+        return _ABILITIES
     answer = catalogue.frequent_answer(_content_words(message))
     if answer:
         return answer

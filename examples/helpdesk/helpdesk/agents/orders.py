@@ -5,7 +5,7 @@ import re
 from helpdesk import clock, reading
 from helpdesk.agents.returns import returns
 from helpdesk.agents.warranty import warranty
-from helpdesk.asking import GivenUp, Unusable, ask_for
+from helpdesk.asking import ask_for, attend, read_yes_or_no
 from helpdesk.meant import email_meant, order_meant, summary
 from helpdesk.patterns import likely, plain
 from helpdesk.shop import orders as shop
@@ -34,7 +34,7 @@ _ABOUT = re.compile(
             rf"\b(?:status of|what about|news (?:of|on|about)|update on) (?:my |the |our )?(?:\w+ )?{_THING}\b",
             rf"\b{_THING} (?:status|tracking)\b|\btracking (?:number|code|link)\b",
             rf"\bwhen (?:will|does|do|is|should|can)\b.*\b{_THING}\b.*\b(?:arrive|come|get|here|delivered|ship)",
-            rf"\b(?:my|the|our) (?:\w+ )?{_THING} (?:has|have|is|was|were|did|hasn't|isn't|never)\b.*"
+            rf"\b(?:my|the|our) (?:\w+ )?{_THING}(?: A-?\d{{5}})? (?:has|have|is|was|were|did|hasn't|isn't|never)\b.*"
             r"\b(?:late|arrived?|come|lost|missing)\b",
             rf"\b(?:my|the|our) {_THING} never (?:came|arrived)\b|\bwaiting for (?:my|the|our) {_THING}\b",
             r"\b(?:list|show|see|what are|check)(?: me)?(?: all)?(?: of)? my (?:\w+ )?orders\b",
@@ -52,24 +52,25 @@ _ABOUT = re.compile(
     tags=["orders"],
     children=[returns, warranty],
 )
-async def orders(message: str, context: AgentContext) -> str | None:
-    cancels = _CANCEL.search(message) is not None
-    number = reading.order_number(message)
-    if not cancels and _MONEY.search(message):
+async def orders(message: Content, context: AgentContext) -> str | None:
+    return await attend(_orders, message, context)
+
+
+async def _orders(message: Content, context: AgentContext) -> str | None:
+    text = message.text
+    cancels, number = _CANCEL.search(text) is not None, reading.order_number(text)
+    if not cancels and _MONEY.search(text):
         await context.transfer("billing")
         return None
-    if number is None and not cancels and not _ABOUT.search(message):
+    if number is None and not cancels and not _ABOUT.search(text):
         await context.transfer("supervisor")
         return None
-    try:
-        if _LIST.search(message) and number is None:
-            return await _list(message, context)
-        order = await order_meant(message, context, "Which order is it? Its number, or your e-mail address, is enough.")
-        if cancels:
-            return await _cancel(order, context)
-    except GivenUp as last_word:
-        return str(last_word)
-    return _arrival(order) if _WHEN.search(message) and not number else _status(order)
+    if _LIST.search(text) and number is None:
+        return await _list(text, context)
+    order = await order_meant(text, context, "Which order is it? Its number, or your e-mail address, is enough.")
+    if cancels:
+        return await _cancel(order, context)
+    return _arrival(order) if _WHEN.search(text) and not number else _status(order)
 
 
 async def _list(message: str, context: AgentContext) -> str:
@@ -118,24 +119,19 @@ def _status(order: Order) -> str:
 
 
 async def _cancel(order: Order, context: AgentContext) -> str | None:
-    if not await context.step("can be cancelled", lambda: order.status == "processing"):
+    if not await context.step(f"can cancel {order.id}", lambda: order.status == "processing"):
         after = "You can send it back once it is there." if order.delivered_on is None else "You can return it within 30 days."
         stands = "was cancelled before" if order.status == "cancelled" else f"cannot be cancelled: it is {order.status}"
         return f"Order {order.id} {stands}." + (f" {after}" if order.status != "cancelled" else "")
     names = ", ".join(item.name for item in order.items)
-    sure = await ask_for(context, f"Cancel order {order.id} ({names}, {money(order.total)})? Please say yes or no.", _yes_or_no)
+    sure = await ask_for(
+        context, f"Cancel order {order.id} ({names}, {money(order.total)})? Please say yes or no.", read_yes_or_no
+    )
     if not sure:
         return f"Order {order.id} stays as it is."
-    if not await context.step("cancel", lambda: shop.cancel(order.id)):
+    if not await context.step(f"cancel {order.id}", lambda: shop.cancel(order.id)):
         return f"Order {order.id} has just left, so it cannot be cancelled any more. You can send it back once it is there."
     await context.say(f"Order {order.id} is cancelled. My colleague tells you about the money.")
     context.state["temp:topic"] = "refund"
     await context.transfer("billing")
     return None
-
-
-def _yes_or_no(reply: Content) -> bool:
-    answer = reading.yes_or_no(reply.text)
-    if answer is None:
-        raise Unusable("Shall I cancel it? Yes or no.")
-    return answer

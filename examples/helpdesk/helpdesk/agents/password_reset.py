@@ -9,11 +9,11 @@ import re
 from pydantic import JsonValue
 
 from helpdesk import reading
-from helpdesk.asking import GivenUp, ask_for
+from helpdesk.asking import ask_for, attend
 from helpdesk.meant import read_email
 from helpdesk.patterns import likely, plain
 from helpdesk.shop import accounts
-from turnwise import AgentContext, agent
+from turnwise import AgentContext, Content, agent
 
 _AGAIN = re.compile(r"(?i)\b(?:again|resend|new (?:code|one)|another|not (?:come|arrived|here|get|got)|no mail|forgot|reset)\b")
 _REPLIES = 8
@@ -35,14 +35,15 @@ _OVER = "That code is over: three tries, fifteen minutes, and once. Nothing was 
     examples=["I forgot my password.", "I can't log in.", "Reset my password, please."],
     tags=["account"],
 )
-async def password_reset(message: str, context: AgentContext) -> str:
-    try:
-        email = reading.email(message)
-        if email is None:
-            email = await ask_for(context, "Which e-mail address is your account under?", read_email)
-        return await _check_codes(email, context)
-    except GivenUp as last_word:
-        return str(last_word)
+async def password_reset(message: Content, context: AgentContext) -> str | None:
+    return await attend(_password_reset, message, context)
+
+
+async def _password_reset(message: Content, context: AgentContext) -> str:
+    email = reading.email(message.text)
+    if email is None:
+        email = await ask_for(context, "Which e-mail address is your account under?", read_email)
+    return await _check_codes(email, context)
 
 
 async def _check_codes(email: str, context: AgentContext) -> str:

@@ -15,6 +15,7 @@ KINDS = (
     r"|mouse|backpack|tent|sleeping bag|bottle|(?:head )?torch|headlamp|product)(?:es|s)?"
 )
 _CHEAPER = re.compile(r"(?i)\b(?:cheaper|less expensive|lower price|too (?:expensive|much))\b")
+_SEEKS = re.compile(r"(?i)\b(?:you|for|any|have|sell|buy|an?)\b")
 _DETAILS = re.compile(
     r"(?i)\b(?:tell me more|more about|details?|it|(?:that|this) one|first|second|third|last|describe|how much|price|cost)\b"
 )
@@ -41,40 +42,56 @@ _DETAILS = re.compile(
 )
 async def products(message: str, context: AgentContext) -> str | None:
     shown: list[str] = context.state.get("last_products", [])
-    limit, words = reading.price_limit(message), reading.words(message)
-    before: list[str] = context.state.get("last_search", [])
-    if _CHEAPER.search(message) and shown:
-        limit = limit or _cheapest(shown) - 1
-        words = before
-    elif limit is not None and not catalogue.search(words) and before:
-        words = before
+    limit, words = _wanted(message, shown, context)
     found = catalogue.search(words, at_most=limit)
-    if shown and not found and limit is None and _DETAILS.search(message):
-        return _details(message, shown)
-    if not found and not shown and not words:
+    asks_more = limit is None and _DETAILS.search(message) is not None
+    if asks_more and (meant := _product_meant(message, shown, or_first=not found)):
+        context.state["last_products"] = [meant.id, *(other for other in shown if other != meant.id)]
+        return _details(meant)
+    if found:
+        await _offer(found, words, context)
+        return None
+    if not shown and not words:
         return "What are you looking for? A kind of thing is enough, and a highest price if you like."
-    if not found and limit is None and not re.search(r"\b(?:you|for|any|have|sell|buy|a|an)\b", message, re.IGNORECASE):
+    if limit is None and not _SEEKS.search(message):
         await context.transfer("shopping")
         return None
-    if not found:
-        below = f" for at most {money(limit)}" if limit else ""
-        return f"I find nothing like that{below}. Our catalogue has things for kitchen, home, electronics and outdoor."
+    below = f" for at most {money(limit)}" if limit else ""
+    return f"I find nothing like that{below}. Our catalogue has things for kitchen, home, electronics and outdoor."
+
+
+def _wanted(message: str, shown: list[str], context: AgentContext) -> tuple[int | None, list[str]]:
+    """The highest price and the words to search for; with a price alone ("cheaper?"), the words of the last search."""
+    limit, words = reading.price_limit(message), reading.words(message)
+    if limit is None and shown and _CHEAPER.search(message):
+        limit = _cheapest(shown) - 1
+    if limit is not None and not catalogue.search(words):
+        words = context.state.get("last_search", words)
+    return limit, words
+
+
+async def _offer(found: list[Product], words: list[str], context: AgentContext) -> None:
     context.state["last_products"] = [product.id for product in found]
     context.state["last_search"] = [*words]
     async with context.stream() as out:
         await out.write("This fits best:\n" if len(found) == 1 else f"These {len(found)} fit best:\n")
         await out.write(numbered([_line(product) for product in found]))
-    return None
 
 
 def _line(product: Product) -> str:
     return f"{product.name}, {money(product.cents)}, rated {product.rating}: {product.description}"
 
 
-def _details(message: str, shown: list[str]) -> str:
+def _product_meant(message: str, shown: list[str], *, or_first: bool) -> Product | None:
+    """Of those shown: the one that is named, by number or by a word of its name; else the first, or None."""
     known = [product for product in map(catalogue.product, shown) if product]
-    place = reading.choice(message, [product.name for product in known]) or 0
-    product = known[place]
+    place = reading.choice(message, [product.name for product in known])
+    if place is not None:
+        return known[place]
+    return known[0] if known and or_first else None
+
+
+def _details(product: Product) -> str:
     warranty = f"{product.warranty_months} months of warranty" if product.warranty_months else "no warranty"
     return f"{_line(product)} It comes with {warranty}."
 

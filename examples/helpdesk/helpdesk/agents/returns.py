@@ -3,18 +3,19 @@
 import re
 
 from helpdesk import clock, reading
-from helpdesk.asking import GivenUp, Unusable, ask_for
+from helpdesk.asking import Unusable, ask_for, attend
 from helpdesk.files import attached
-from helpdesk.meant import item_meant, order_meant
+from helpdesk.meant import item_meant, names_item, order_meant
 from helpdesk.patterns import likely, plain
 from helpdesk.shop import orders as shop
 from helpdesk.shop import stores
 from helpdesk.shop.orders import Item, Order
-from helpdesk.wording import listed, money, on
+from helpdesk.wording import listed, long_date, money, on
 from turnwise import AgentContext, Content, agent
 
 _BACK = r"(?:return|send back|give back|bring back|exchange)"
 _PROGRESS = re.compile(r"(?i)\b(?:status of|what about|news (?:of|about)|how is) (?:my|the|that) returns?\b")
+_ABOUT = re.compile(rf"(?i)\b(?:{_BACK}(?:s|ed|ing)?|sending|back|refund|money|label|exchang\w+)\b")
 _REASONS = "broken, wrong item, not as described, or you changed your mind"
 
 
@@ -44,12 +45,17 @@ _REASONS = "broken, wrong item, not as described, or you changed your mind"
     tags=["orders"],
 )
 async def returns(message: Content, context: AgentContext) -> str | None:
-    try:
-        if _PROGRESS.search(message.text):
-            return await _progress(message.text, context)
-        return await _take_back(message, context)
-    except GivenUp as last_word:
-        return str(last_word)
+    return await attend(_returns, message, context)
+
+
+async def _returns(message: Content, context: AgentContext) -> str | None:
+    if _PROGRESS.search(message.text):
+        return await _progress(message.text, context)
+    more = await names_item(message.text, context)
+    if not (more or _ABOUT.search(message.text) or reading.reason(message.text) or reading.order_number(message.text)):
+        await context.transfer("orders")
+        return None
+    return await _take_back(message, context, more=more)
 
 
 async def _progress(message: str, context: AgentContext) -> str:
@@ -62,15 +68,15 @@ async def _progress(message: str, context: AgentContext) -> str:
     return "\n".join(lines)
 
 
-async def _take_back(message: Content, context: AgentContext) -> str | None:
-    order = await order_meant(message.text, context, "Which order is it from? Its number, or your e-mail address.", last=False)
+async def _take_back(message: Content, context: AgentContext, *, more: bool) -> str | None:
+    order = await order_meant(message.text, context, "Which order is it from? Its number, or your e-mail address.", last=more)
     if order.delivered_on is None:
         advice = "say so and I cancel it" if order.status == "processing" else "tell me again once it is there"
         return f"Order {order.id} is not delivered, it is {order.status}. If you do not want it, {advice}."
     item = await item_meant(message.text, context, order, f"What do you want to send back from order {order.id}?")
     before = next((given.id for given in shop.returns_of(order.id) if given.line == item.line), None)
     # A step, because this turn announces it itself: run again after that, it must not take its own return for an older one.
-    if announced := await context.step("announced before", lambda: before):
+    if announced := await context.step(f"announced before {order.id} {item.line}", lambda: before):
         return f"The {item.name} is on its way back already: return {announced}."
     files = attached(message)
     reason, note = await _reason(message.text, context, item, files)
@@ -80,14 +86,14 @@ async def _take_back(message: Content, context: AgentContext) -> str | None:
     way, place = await _way(context, files)
     receipt = files[-1] if files else None
     number = await context.step(
-        "announce",
+        f"announce {order.id} {item.line}",
         lambda: shop.announce_return(order.id, item.line, reason=reason, note=note, way=way, receipt=receipt),
     )
     noted = f" I noted your file {receipt}." if receipt else ""
     back = money(item.cents * item.quantity)
     said = f"Done: return {number} for the {item.name}, reason: {reason}.{noted} You get {back} back to {order.payment}."
     if way == "post":
-        return f"{said} The label comes by mail; please send it until {on(order.return_until)}."
+        return f"{said} The label comes by mail; please send it by {long_date(order.return_until)}."
     # The store desk knows the hours; it is asked in private, the floor stays here.
     hours = await context.call("stores", f"Stores in {place}")
     return f"{said} Bring it with this number:\n{hours.text}"
@@ -115,7 +121,7 @@ async def _too_late(order: Order, item: Item, reason: str, note: str, context: A
     if reason != "broken":
         return over
     await context.say(f"{over} But it may be under warranty: I hand you over to that desk.")
-    context.state["warranty_case"] = {"order": order.id, "line": item.line, "fault": note}
+    context.state["temp:warranty_case"] = {"order": order.id, "line": item.line, "fault": note}
     await context.transfer("warranty")
     return None
 

@@ -5,7 +5,7 @@ import re
 from helpdesk import reading
 from helpdesk.agents.products import products
 from helpdesk.agents.stores import stores
-from helpdesk.asking import GivenUp, Unusable, ask_for
+from helpdesk.asking import Unusable, ask_for, attend
 from helpdesk.patterns import plain
 from helpdesk.shop import catalogue
 from helpdesk.shop import stores as store_desk
@@ -17,6 +17,7 @@ from turnwise import AgentContext, Content, agent
 _STORE = r"(?:stores?|shops?|branch(?:es)?)"
 _GIFT = re.compile(r"(?i)\b(?:gifts?|presents?)\b")
 _STOCK = re.compile(r"(?i)\b(?:in stock|available|availability|has|have|get|buy|left|pick)\b")
+_NEAR = r"\W*(?:(?:and|what about|how about|in|near|around|close to)\W+)*"
 _HIGHEST = 10_000
 
 
@@ -36,40 +37,54 @@ _HIGHEST = 10_000
     tags=["shopping"],
     children=[products, stores],
 )
-async def shopping(message: str, context: AgentContext) -> str | None:
-    if _GIFT.search(message):
-        limit = reading.price_limit(message) or _HIGHEST
+async def shopping(message: Content, context: AgentContext) -> str | None:
+    return await attend(_shopping, message, context)
+
+
+async def _shopping(message: Content, context: AgentContext) -> str | None:
+    text = message.text
+    if _GIFT.search(text):
+        limit = reading.price_limit(text) or _HIGHEST
         ideas = catalogue.best_rated(at_most=limit)
         context.state["last_products"] = [product.id for product in ideas]
         lines = numbered([f"{product.name}, {money(product.cents)}, rated {product.rating}" for product in ideas])
         return f"Our buyers like these best up to {money(limit)}:\n{lines}" if ideas else f"We have nothing for {money(limit)}."
-    if reading.zip_code(message) and not reading.words(message):
+    if _is_a_place(text) and not context.state.get("last_products"):
         await context.transfer("stores")
         return None
-    product = await _product_meant(message, context)
-    if product is None and not _STOCK.search(message):
+    product = await _product_meant(text, context)
+    if product is None and not _STOCK.search(text):
         await context.transfer("supervisor")
         return None
     if product is None:
         return "Which product is it? Its name, or the kind of thing, is enough."
     context.state["last_products"] = [product.id]
-    try:
-        near = _stores_near(message) or await ask_for(
-            context, f"In which town, or near which zip code, do you want the {product.name}?", _read_stores
-        )
-    except GivenUp as last_word:
-        return str(last_word)
+    near = _stores_near(text) or await ask_for(
+        context, f"In which town, or near which zip code, do you want the {product.name}?", _read_stores
+    )
     return _stock(product, near)
 
 
+def _is_a_place(text: str) -> bool:
+    """Whether a zip code or a town is all that is said."""
+    place = reading.zip_code(text) or reading.town(text, store_desk.towns())
+    return place is not None and re.fullmatch(rf"(?i){_NEAR}{re.escape(place)}\W*", text) is not None
+
+
 async def _product_meant(message: str, context: AgentContext) -> Product | None:
-    """The one in the message; else the one shown last. A step, as the state changes before the agent asks."""
+    """The one in the message; else, if it is about stock or picks one, one of those shown last."""
     towns = [word.lower() for town in store_desk.towns() for word in town.split()]
     found = catalogue.search([word for word in reading.words(message) if word not in towns], count=1)
     if found:
         return found[0]
-    shown = await context.step("shown", lambda: context.state.get("last_products", [])[:1])
-    return catalogue.product(str(shown[0])) if isinstance(shown, list) and shown else None
+    # A step, because the state is written before the agent asks, and must read the same when it is run again.
+    before = await context.step("shown", lambda: context.state.get("last_products", []))
+    assert isinstance(before, list)
+    shown = [product for product in (catalogue.product(str(each)) for each in before) if product]
+    place = reading.choice(message, [product.name for product in shown])
+    if place is None and not (_STOCK.search(message) or _stores_near(message)):
+        return None
+    return shown[place or 0] if shown else None
 
 
 def _stores_near(text: str) -> list[Store]:

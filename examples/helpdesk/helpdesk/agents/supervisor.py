@@ -8,11 +8,11 @@ from helpdesk.agents.billing import billing
 from helpdesk.agents.general import general
 from helpdesk.agents.orders import orders
 from helpdesk.agents.shopping import shopping
-from helpdesk.asking import GivenUp
+from helpdesk.asking import attend
 from helpdesk.meant import email_meant
 from helpdesk.patterns import plain
-from helpdesk.shop import accounts
-from turnwise import AgentContext, agent
+from helpdesk.shop import accounts, stores
+from turnwise import AgentContext, Content, agent
 
 _SOMEONE = r"(?:person|human|someone|somebody|agent|representative|employee|manager|supervisor|colleague|real person)"
 _PERSON = re.compile(rf"(?i)\b{_SOMEONE}\b|\bcomplain(?:t|ts|ing)?\b|\bcall me\b")
@@ -34,13 +34,18 @@ _MINUTES_A_CASE = 10
     # What it did last was passing on: a follow-up belongs to those it passed on to.
     resume="never",
 )
-async def supervisor(message: str, context: AgentContext) -> str | None:
+async def supervisor(message: Content, context: AgentContext) -> str | None:
+    return await attend(_supervisor, message, context)
+
+
+async def _supervisor(message: Content, context: AgentContext) -> str | None:
+    text = message.text
     case = context.state.get("case")
-    if case and _WHEN.search(message) and not _PERSON.search(message):
+    if case and _WHEN.search(text) and not _PERSON.search(text):
         return _queue(int(case))
-    if _PERSON.search(message):
-        return await _open_case(message, context)
-    desk = _desk_for(message)
+    if _PERSON.search(text):
+        return f"Case {case} is open already. {_queue(int(case))}" if case else await _open_case(text, context)
+    desk = _desk_for(text)
     if desk in context.transfer_targets:
         await context.transfer(desk)
         return None
@@ -55,16 +60,13 @@ def _desk_for(message: str) -> str:
         return "orders"
     if reading.email(message):
         return "account"
-    if reading.zip_code(message):
+    if reading.zip_code(message) or reading.town(message, stores.towns()):
         return "shopping"
     return "general"
 
 
 async def _open_case(message: str, context: AgentContext) -> str:
-    try:
-        email = await email_meant(message, context, "I put you into the queue. Under which e-mail address can they reach you?")
-    except GivenUp as last_word:
-        return str(last_word)
+    email = await email_meant(message, context, "I put you into the queue. Under which e-mail address can they reach you?")
     case = await context.step("open case", lambda: accounts.open_case(email, message))
     context.state["case"] = case
     return f"Case {case} is open. {_queue(int(str(case)))} They read what we have said here, and write to {email}."

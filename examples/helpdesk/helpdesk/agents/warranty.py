@@ -2,13 +2,15 @@
 
 import re
 
-from helpdesk import clock
-from helpdesk.asking import GivenUp, Unusable, ask_for
-from helpdesk.meant import item_meant, order_meant
+from helpdesk import clock, reading
+from helpdesk.asking import Unusable, ask_for, attend
+from helpdesk.meant import item_meant, names_item, order_meant
 from helpdesk.patterns import likely, plain
 from helpdesk.shop import orders as shop
 from helpdesk.wording import long_date, on
 from turnwise import AgentContext, Content, agent
+
+_ABOUT = re.compile(r"(?i)\b(?:warrant\w*|guarantee|repair\w*|claim\w*|covered)\b")
 
 
 @agent(
@@ -20,23 +22,23 @@ from turnwise import AgentContext, Content, agent
     examples=["Is my blender still under warranty?", "My heater stopped working.", "I want to claim the warranty."],
     tags=["orders"],
 )
-async def warranty(message: str, context: AgentContext) -> str:
-    try:
-        return await _warranty(message, context)
-    except GivenUp as last_word:
-        return str(last_word)
+async def warranty(message: Content, context: AgentContext) -> str | None:
+    return await attend(_warranty, message, context)
 
 
-async def _warranty(message: str, context: AgentContext) -> str:
-    case = context.state.get("warranty_case")
+async def _warranty(message: Content, context: AgentContext) -> str | None:
+    case = context.state.get("temp:warranty_case")
     if case:  # from the returns desk, which has asked all this
         order = shop.order(case["order"])
         assert order is not None
         item, fault = order.items[case["line"] - 1], str(case["fault"])
-        del context.state["warranty_case"]
     else:
-        order = await order_meant(message, context, "In which order did you buy it? Its number, or your e-mail address.")
-        item = await item_meant(message, context, order, "Which item is it?")
+        text = message.text
+        if not (_ABOUT.search(text) or reading.order_number(text) or reading.reason(text) or await names_item(text, context)):
+            await context.transfer("orders")
+            return None
+        order = await order_meant(text, context, "In which order did you buy it? Its number, or your e-mail address.")
+        item = await item_meant(text, context, order, "Which item is it?")
         fault = ""
     until = order.warranty_until(item)
     if until is None:
@@ -46,7 +48,7 @@ async def _warranty(message: str, context: AgentContext) -> str:
     if not fault:
         covered = f"The {item.name} of order {order.id} is under warranty until {long_date(until)}."
         fault = await ask_for(context, f"{covered} What is wrong with it? I open a claim; or say never mind.", _read_fault)
-    number = await context.step("claim", lambda: shop.claim_warranty(order.id, item.line, fault))
+    number = await context.step(f"claim {order.id} {item.line}", lambda: shop.claim_warranty(order.id, item.line, fault))
     if number is None:
         return f"There is a claim for the {item.name} already. We write to {order.email} as soon as it is checked."
     return (

@@ -27,7 +27,7 @@ def product(product_id: str) -> Product | None:
 
 
 def search(words: list[str], *, at_most: int | None = None, count: int = 4) -> list[Product]:
-    """Products that have any of the words, best match first: a word in the name counts most, then the kind.
+    """Products that have any of the words, best match first: the whole name, then words of the kind, the name, the rest.
 
     `at_most` is the highest price in cents. No words: nothing.
     """
@@ -38,9 +38,10 @@ def search(words: list[str], *, at_most: int | None = None, count: int = 4) -> l
             f"SELECT {_COLUMNS} FROM products_text t JOIN products p ON p.id = t.id "
             "WHERE products_text MATCH ? AND p.cents <= ? "
             "ORDER BY bm25(products_text, 0, 6, 8, 1), p.rating DESC, p.id LIMIT ?",
-            (_any_of(words), at_most if at_most is not None else 10**9, count),
+            (_any_of(words), at_most if at_most is not None else 10**9, count + 5),
         ).fetchall()
-    return [Product(*row) for row in rows]
+    found = [Product(*row) for row in rows]
+    return sorted(found, key=lambda product: not set(product.name.lower().split()) <= set(words))[:count]
 
 
 def best_rated(*, at_most: int, count: int = 3) -> list[Product]:

@@ -46,8 +46,11 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
             decisions.append(decision_row(session.app, stored, sequence))
         if stored.actions.state_delta:
             changed |= stored.actions.state_delta
-        if sequence not in hidden:
+        if not hidden:
             visible.append(stored)
+        elif sequence not in hidden:
+            # With gaps before it, folding cannot count on its own.
+            visible.append(stored.model_copy(update={"sequence": sequence}))
     delta = split_state(changed) if changed else NO_DELTA
     after = fold(rewound or session, visible).model_copy(update={"revision": session.revision + 1})
     if rewound:

@@ -27,7 +27,8 @@ def _copy_events(*, behind: bool) -> Insert:
         bindparam("new_row", type_=_e.session.type), numbered, _e.event_id, _e.invocation_id, _e.author, literal(False), _e.body
     )
     columns = ["session", "sequence", "event_id", "invocation_id", "author", "hidden", "body"]
-    return insert(events).inline().from_select(columns, kept)
+    # PostgreSQL's dialect forgets how many rows an INSERT made, unless it is asked.
+    return insert(events).inline().from_select(columns, kept).execution_options(preserve_rowcount=True)
 
 
 def _copy_decisions() -> Insert:

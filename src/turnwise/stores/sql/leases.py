@@ -1,11 +1,13 @@
 """One writer per session: taking the lease with a message, keeping it, giving it up. Its time is the database's."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, or_, update
 
 from turnwise.facts.errors import SessionBusy, StaleWriter
+from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session
 from turnwise.ports.stores import Lease
@@ -33,6 +35,12 @@ class Start(NamedTuple):
     invocation_id: str | None
     queue_limit: int | None
     now: str
+
+
+def invocation_of(events: Sequence[Event]) -> str | None:
+    """Which invocation a message starts: its user event's. Events that end older invocations may stand before that one."""
+    by_user = (event.invocation_id for event in events if event.author == USER)
+    return next(by_user, events[0].invocation_id if events else None)
 
 
 def begin(connection: Connection, draft: Draft, start: Start) -> Session | SessionBusy:

@@ -86,8 +86,7 @@ class SqlSessionStore:
         self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
     ) -> Session:
         written = await self._draft(session, events)
-        invocation = events[0].invocation_id if events else None
-        start = leases.Start(lease, message, invocation, queue_limit, time_text(self._issuer.now()))
+        start = leases.Start(lease, message, leases.invocation_of(events), queue_limit, time_text(self._issuer.now()))
         try:
             begun = await self._executor.write(lambda connection: leases.begin(connection, written, start))
         except Duplicate:

@@ -30,6 +30,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
 SCHEMA = "0001"
@@ -189,7 +190,9 @@ def is_session() -> ColumnElement[bool]:
 
 
 def at(key: SessionKey) -> dict[str, Any]:
-    """The parameters of `is_session`."""
+    """The parameters of `is_session`. StoreError for a name that no database can hold."""
+    if "\0" in key.app or "\0" in key.user or "\0" in key.id:
+        raise StoreError(f"A session cannot be named {key!r}: a name holds the character NUL.", fix="Leave it out.")
     return {"at_app": key.app, "at_user": key.user, "at_id": key.id}
 
 

@@ -1,0 +1,213 @@
+"""The inbox and the decisions (behaviours A32, A34, E1, E4)."""
+
+from turnwise.facts.content import text_content
+from turnwise.facts.errors import InvocationMissing, QueueFull, SessionMissing
+from turnwise.facts.messages import Message, MessageContext
+from turnwise.ports.stores import SessionStore
+from turnwise.testing.session_store_cases.making import (
+    LEASE,
+    OTHER_LEASE,
+    Case,
+    asked,
+    at_once,
+    ended,
+    fresh_key,
+    lost,
+    message,
+    opened,
+    refused,
+    said,
+    told,
+    won,
+)
+
+DECISION_CHARACTERS = 500
+
+
+async def accepted_means_stored(store: SessionStore) -> None:
+    """A32"""
+    key = fresh_key()
+    sent = Message(
+        id="m-1", content=text_content("Grüße 🙂", "user"), context=MessageContext(channel="web", attributes={"a": [1]})
+    )
+    await refused(store.inbox.accept(key, sent, create=False, limit=9), SessionMissing)
+    assert await store.inbox.queued(key) is None
+    receipt = await store.inbox.accept(key, sent, create=True, limit=9)
+    assert receipt == (sent, "queued", None, False, "")
+    assert await store.inbox.queued(key) == sent
+    assert await store.inbox.queued(key) == sent, "it stays there"
+    assert (await opened(store, key)).last_sequence == 0
+
+
+async def the_same_message_again_is_the_same_message(store: SessionStore) -> None:
+    """A34: the first content counts, through its whole life."""
+    key = fresh_key()
+    session = await store.create(key)
+    first, again = message("first", "m-1"), message("other", "m-1")
+    await store.inbox.accept(key, first, create=False, limit=1)
+    assert await store.inbox.accept(key, again, create=False, limit=1) == (first, "queued", None, True, "")
+    begun = await store.begin(session, LEASE, first, [asked(invocation="i-7")], queue_limit=None)
+    assert await store.inbox.accept(key, again, create=False, limit=0) == (first, "started", "i-7", True, "")
+    assert await store.inbox.receipt(key, "m-1") == (first, "started", "i-7", True, "")
+    assert await store.inbox.receipt(key, "m-2") is None
+    assert await store.open(key) == begun
+    other = await store.inbox.accept(key._replace(id="session-2"), again, create=True, limit=1)
+    assert not other.repeated, "ids count within a session"
+
+
+async def messages_wait_in_the_order_of_acceptance(store: SessionStore) -> None:
+    """A32"""
+    key = fresh_key()
+    await store.create(key)
+    ids = ["z", "a", "m", "B"]
+    for id_ in ids:
+        await store.inbox.accept(key, message(id_=id_), create=False, limit=4)
+    assert (await refused(store.inbox.accept(key, message(), create=False, limit=4), QueueFull)).code == "session.queue_full"
+    taken = []
+    while (oldest := await store.inbox.queued(key)) is not None:
+        taken.append(oldest.id)
+        await store.inbox.refuse(key, oldest.id, "blocked")
+    assert taken == ids
+    await store.inbox.accept(key, message(), create=False, limit=1)
+
+
+async def a_full_inbox_makes_no_session(store: SessionStore) -> None:
+    """A32"""
+    key = fresh_key()
+    await refused(store.inbox.accept(key, message(), create=True, limit=0), QueueFull)
+    assert await store.open(key) is None
+
+
+async def a_refused_message_says_why(store: SessionStore) -> None:
+    """A32"""
+    key = fresh_key()
+    session = await store.create(key)
+    sent = message(id_="m-1")
+    await store.inbox.accept(key, sent, create=False, limit=9)
+    await store.inbox.refuse(key, "m-1", "message.blocked")
+    await store.inbox.refuse(key, "m-1", "another reason")
+    await store.inbox.refuse(key, "never", "x")
+    await store.inbox.refuse(fresh_key(), "m-1", "x")
+    assert await store.inbox.receipt(key, "m-1") == (sent, "refused", None, True, "message.blocked")
+    assert await store.inbox.queued(key) is None
+    begun = await store.begin(session, LEASE, message(id_="m-2"), [asked()], queue_limit=None)
+    await store.inbox.refuse(key, "m-2", "too late")
+    receipt = await store.inbox.receipt(key, "m-2")
+    assert receipt is not None
+    assert receipt.state == "started"
+    assert await store.open(key) == begun
+
+
+async def accepting_disturbs_no_writer(store: SessionStore) -> None:
+    """A33"""
+    key = fresh_key()
+    begun = await store.begin(await store.create(key), LEASE, message(), [asked()], queue_limit=None)
+    await store.inbox.accept(key, message(id_="m-2"), create=True, limit=9)
+    over = await store.append(begun, [ended()], release=True)
+    seen = await store.inbox.queued(key)
+    assert seen is not None
+    await store.begin(over, OTHER_LEASE, seen, [asked(invocation="i-2")], queue_limit=None)
+
+
+async def the_same_message_at_once_is_accepted_once(store: SessionStore) -> None:
+    """A34"""
+    key = fresh_key()
+    results = await at_once(store.inbox.accept(key, message(str(n), f"m-{n % 3}"), create=True, limit=3) for n in range(30))
+    assert lost(results) == []
+    assert sum(not receipt.repeated for receipt in won(results)) == 3
+    for id_ in ("m-0", "m-1", "m-2"):
+        assert len({receipt.message.content.text for receipt in won(results) if receipt.message.id == id_}) == 1
+
+
+async def decisions_are_found_across_sessions(store: SessionStore) -> None:
+    """E1"""
+    key = fresh_key()
+    other = key._replace(user="user-2", id="session-2")
+    for each, invocation, agent in ((key, "i-1", "help"), (other, "i-2", "sales"), (key, "i-3", "sales")):
+        session = await store.open(each) or await store.create(each)
+        await store.append(session, [asked(f"text {invocation}", invocation=invocation, agent=agent), ended(agent)])
+    await told(store, fresh_key(), "i-4")
+    found = (await store.decisions.search(key.app)).items
+    assert [(d.key, d.sequence, d.invocation_id, d.text) for d in found] == [
+        (key, 1, "i-1", "text i-1"),
+        (other, 1, "i-2", "text i-2"),
+        (key, 3, "i-3", "text i-3"),
+    ]
+    (event, *_) = await store.events(key)
+    assert found[0].selection == event.actions.selection
+    assert (found[0].created_at, found[0].label) == (event.created_at, None)
+
+    async def ids(**filters: object) -> list[str]:
+        page = await store.decisions.search(key.app, **filters)  # type: ignore[arg-type]
+        return [decision.invocation_id for decision in page.items]
+
+    assert await ids(key=key) == ["i-1", "i-3"]
+    assert await ids(agent="sales") == ["i-2", "i-3"]
+    assert await ids(agent="sales", key=key) == ["i-3"]
+    assert await ids(method="resume") == ["i-1", "i-2", "i-3"]
+    assert await ids(method="pattern") == await ids(agent="nobody") == await ids(key=fresh_key()) == []
+
+
+async def decisions_are_paged(store: SessionStore) -> None:
+    """E1"""
+    key = fresh_key()
+    await told(store, key, *(f"i-{n}" for n in range(7)))
+    found, after = [], None
+    while True:
+        page = await store.decisions.search(key.app, after=after, limit=3)
+        found += [decision.invocation_id for decision in page.items]
+        if (after := page.next) is None:
+            break
+    assert found == [f"i-{n}" for n in range(7)]
+    assert (await store.decisions.search(key.app, limit=7)).next is None
+
+
+async def a_decision_keeps_the_beginning_of_the_text(store: SessionStore) -> None:
+    """E1"""
+    key = fresh_key()
+    begun = await store.begin(await store.create(key), LEASE, message(), [asked("ä" * 1000)], queue_limit=None)
+    assert begun.last_sequence == 1
+    (decision,) = (await store.decisions.search(key.app)).items
+    assert decision.text == "ä" * DECISION_CHARACTERS
+
+
+async def labels_stand_beside_the_log(store: SessionStore) -> None:
+    """E4"""
+    key = fresh_key()
+    await told(store, key, "i-1", "i-2")
+    before = await opened(store, key), await store.events(key)
+    await store.decisions.label(key, 1, "sales")
+    await store.decisions.label(key, 3, "wrong")
+    await store.decisions.label(key, 3, "billing")
+    assert [d.label for d in (await store.decisions.search(key.app)).items] == ["sales", "billing"]
+    await store.decisions.label(key, 1, None)
+    await store.decisions.label(key, 1, None)
+    assert [d.label for d in (await store.decisions.search(key.app)).items] == [None, "billing"]
+    assert (await opened(store, key), await store.events(key)) == before
+    for where, sequence in ((key, 2), (key, 99), (fresh_key(), 1)):
+        await refused(store.decisions.label(where, sequence, "x"), InvocationMissing)
+        await refused(store.decisions.label(where, sequence, None), InvocationMissing)
+
+
+async def only_selections_are_decisions(store: SessionStore) -> None:
+    """E1: also those that an agent's answer carries."""
+    key = fresh_key()
+    selection = asked().actions.selection
+    await store.append(await store.create(key), [said("help", "a"), said("help", "b", selection=selection), ended()])
+    assert [(d.sequence, d.text) for d in (await store.decisions.search(key.app)).items] == [(2, "b")]
+
+
+CASES: tuple[Case, ...] = (
+    accepted_means_stored,
+    the_same_message_again_is_the_same_message,
+    messages_wait_in_the_order_of_acceptance,
+    a_full_inbox_makes_no_session,
+    a_refused_message_says_why,
+    accepting_disturbs_no_writer,
+    the_same_message_at_once_is_accepted_once,
+    decisions_are_found_across_sessions,
+    decisions_are_paged,
+    a_decision_keeps_the_beginning_of_the_text,
+    labels_stand_beside_the_log,
+    only_selections_are_decisions,
+)

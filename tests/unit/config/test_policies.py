@@ -1,0 +1,70 @@
+"""The policy of a configuration file."""
+
+from pathlib import Path
+
+import pytest
+
+from turnwise.config.policies import culprit, read_policy
+from turnwise.config.settings import Settings, read_settings
+from turnwise.facts.errors import PolicyError
+
+
+def settings(folder: Path, policy: str) -> Settings:
+    (folder / "t.yaml").write_text(f"app: x\nroot: a:b\n{policy}")
+    return read_settings(folder / "t.yaml", {})
+
+
+def told(folder: Path, policy: str) -> list[str]:
+    read = settings(folder, policy)
+    assert read_policy(read) is None
+    return [f"{error.code} {error}".replace(f"{folder}/t.yaml:", "") for error in read.document.problems]
+
+
+def test_a_policy_by_name(tmp_path: Path) -> None:
+    assert getattr(read_policy(settings(tmp_path, "")), "name", None) == "default"
+    assert getattr(read_policy(settings(tmp_path, "policy: adk\n")), "name", None) == "adk"
+
+
+def test_a_named_policy_with_changes(tmp_path: Path) -> None:
+    text = (
+        "policy:\n  use: elemental-iterative\n  name: round\n  default: a\n  options: {iterative: {order: [a, b]}}\n"
+        "  segments:\n    - {when: {channel: [web, app]}, default: b}\n"
+    )
+    policy = read_policy(settings(tmp_path, text))
+    assert policy is not None
+    assert (policy.name, policy.default, policy.stages[0].options) == ("round", "a", {"order": ["a", "b"]})
+    assert policy.segments[0].when == {"channel": ("web", "app")}
+
+
+def test_a_policy_written_out(tmp_path: Path) -> None:
+    text = (
+        "policy:\n  name: own\n  stages:\n    - direct\n    - {selector: patterns, options: {threshold: 0.5}}\n  default: a\n"
+    )
+    policy = read_policy(settings(tmp_path, text))
+    assert policy is not None
+    assert [stage.selector for stage in policy.stages] == ["direct", "patterns"]
+    assert policy.stages[1].options == {"threshold": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ("policy: dflt\n", "config.policy 3: There is no policy named 'dflt'."),
+        ("policy:\n  use: dflt\n", "config.policy 4: There is no policy named 'dflt'."),
+        ("policy:\n  use: adk\n  option: {}\n", "config.policy 5: There is no key 'option' here. Did you mean 'options'?"),
+        ("policy:\n  use: adk\n  options:\n    iterativ: {}\n", "config.policy 6: Policy 'adk' has no stage 'iterativ'."),
+        ("policy:\n  stages:\n    - direct\n    - {selecter: x}\n", "config.policy 6: "),
+        ("policy:\n  stages: direct\n", "config.policy 4: 'stages' should be a list, but is text."),
+        ("policy:\n  stage: []\n", "config.policy 4: There is no key 'stage' here. Did you mean 'stages'?"),
+    ],
+)
+def test_a_mistake_names_its_line(tmp_path: Path, policy: str, problem: str) -> None:
+    assert told(tmp_path, policy)[0].startswith(problem)
+
+
+def test_the_culprit_is_the_last_thing_quoted_that_stands_in_the_policy(tmp_path: Path) -> None:
+    text = "policy:\n  stages:\n    - selector: iterative\n      options:\n        order:\n          - a\n          - nobody\n"
+    document = settings(tmp_path, text).document
+    error = PolicyError("Policy 'custom', stage 'iterative', 'order': there is no agent 'nobody'.")
+    assert document.line(culprit(document, error)) == 9
+    assert document.line(culprit(document, PolicyError("Nothing is quoted."))) == 3

@@ -1,0 +1,98 @@
+"""What turnwise.yaml may say."""
+
+from pathlib import Path
+
+import pytest
+
+from turnwise.config.settings import DEFAULT_STORE, Reference, Settings, find_file, read_settings
+from turnwise.facts.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def settings(text: str) -> Settings:
+    Path("turnwise.yaml").write_text(text)
+    return read_settings(Path("turnwise.yaml"), {})
+
+
+def problems(text: str) -> list[str]:
+    return [str(error).removeprefix("turnwise.yaml:") for error in settings(text).document.problems]
+
+
+def test_the_least_that_can_be_said() -> None:
+    read = settings("app: shop\nroot: agents:desk\n")
+    assert read.document.problems == ()
+    assert (read.app, read.root, read.policy, read.store, read.artifacts) == ("shop", None, "default", DEFAULT_STORE, None)
+    assert [entry.run for entry in read.entries] == ["agents:desk"]
+
+
+def test_everything_that_can_be_said() -> None:
+    read = settings(
+        "app: shop\nroot: desk\nagents: [agents:desk]\npolicy: {use: adk}\nselectors: {mine: sel:Mine}\n"
+        "store: {import: 'my.store:Store', options: {a: 1}}\nartifacts: files\nlimits: {turns: 3}\n"
+        "run: {when_busy: reject}\nguardrails: [g:one]\nhooks: ['h:two']\nx-notes: &a {}\n"
+    )
+    assert read.document.problems == ()
+    assert read.root == "desk"
+    assert read.policy == {"use": "adk"}
+    assert read.selectors["mine"] == Reference("sel:Mine", {}, ("selectors", "mine"))
+    assert read.store == Reference("my.store:Store", {"a": 1}, ("store",))
+    assert read.artifacts == "files"
+    assert (read.run.when_busy, read.run.limits.turns) == ("reject", 3)
+    assert [reference.path for reference in (*read.guardrails, *read.hooks)] == ["g:one", "h:two"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("agent: []", "3: There is no key 'agent' in this file. Did you mean 'agents'?"),
+        ("policy: 3", "3: 'policy' should be a policy's name or keys and values, but is a number."),
+        ("store: 3", "3: 'store' should be text, but is a number. Put it in quotes."),
+        ("store:", "3: 'store' is empty. Write a value, or remove the line."),
+        ("store: {url: x}", "3: Here an import path was expected."),
+        ("store: {import: a:b, option: {}}", "3: Beside 'import' there is no key 'option'."),
+        ("store: {import: a:b, options: 3}", "3: 'options' should be keys and values, but is a number."),
+        ("artifacts: [x]", "3: 'artifacts' should be text, but is a list."),
+        ("limits: {turn: 3}", "3: There is no key 'turn' here. Did you mean 'turns'?"),
+        ("limits: 3", "3: 'limits' should be keys and values, but is a number."),
+        ("run: {deadline_seconds: soon}", "3: 'deadline_seconds' should be a number, but is text."),
+        ("run: {limits: {}}", "3: Limits stand at the top of the file, not below 'run'."),
+        ("selectors: {mine: 3}", "3: Here an import path was expected."),
+        ("hooks: h:one", "3: 'hooks' should be a list of import paths, but is text."),
+        ("guardrails: [3]", "3: Here an import path was expected."),
+    ],
+)
+def test_a_mistake_names_its_line_the_cause_and_the_fix(line: str, problem: str) -> None:
+    (found,) = problems(f"app: shop\nroot: agents:desk\n{line}\n")
+    assert found.startswith(problem)
+
+
+def test_an_app_needs_a_name() -> None:
+    assert problems("root: agents:desk\n")[0].startswith("1: The key 'app' is missing.")
+    assert problems("app: ' '\nroot: agents:desk\n")[0].startswith("1: 'app' is empty.")
+    assert problems("app: 12\nroot: agents:desk\n")[0].startswith("1: 'app' should be text, but is a number.")
+
+
+def test_all_mistakes_are_collected_in_the_order_of_the_file() -> None:
+    found = problems("app: 1\nroot: agents:desk\nlimits: {turns: x}\nstor: y\nrun: {when_busy: z}\n")
+    assert [text[0] for text in found] == ["1", "3", "4", "5"]
+
+
+def test_the_file_is_found_here_or_above(here: Path) -> None:
+    (here / "turnwise.yaml").write_text("")
+    below = here / "a" / "b"
+    below.mkdir(parents=True)
+    assert find_file(None, below) == here / "turnwise.yaml"
+    assert find_file(here) == here / "turnwise.yaml"
+    assert find_file(here / "turnwise.yaml") == here / "turnwise.yaml"
+
+
+def test_a_missing_file_is_named(here: Path) -> None:
+    with pytest.raises(ConfigError, match=r"There is no turnwise.yaml here or in a folder above\. Make a project"):
+        find_file(None, here / "nowhere")
+    with pytest.raises(ConfigError, match=r"^other\.yaml does not exist\. Check the path"):
+        find_file(Path("other.yaml"))

@@ -1,0 +1,378 @@
+"""Who goes on with the conversation (A2 to A5, A9 to A13)."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.content import text_content
+from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event
+from turnwise.facts.selections import Selection, Verdict
+from turnwise.facts.sessions import Head, Session, fold
+from turnwise.facts.tree import AgentTree
+from turnwise.selection.eligibility import eligible
+from turnwise.selection.resume import Resume
+from turnwise.testing.selector_suite import answer_of, request_for
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FAILURE = ErrorInfo(code="agent.failed", message="m")
+
+
+def card(name: str, parent: str | None = "root", **fields: Any) -> AgentCard:
+    return AgentCard(**{"name": name, "parent": parent, "kind": "llm", **fields})
+
+
+def tree_of(*cards: AgentCard) -> AgentTree:
+    return AgentTree([card("root", None), *cards])
+
+
+ABC = tree_of(card("a"), card("b"), card("c"))
+
+
+def event(author: str, text: str | None = None, *, invocation: str = "i1", **fields: Any) -> Event:
+    error = fields.pop("error", None)
+    return Event(
+        id="e",
+        author=author,
+        invocation_id=invocation,
+        created_at=NOW,
+        branch="1",
+        content=None if text is None else text_content(text, "user" if author == "user" else "agent"),
+        actions=Actions(**fields),
+        error=error,
+    )
+
+
+def asks(agent: str, invocation: str = "i1") -> Event:
+    selection = Selection(agent=agent, method="m", confidence=1.0, reason="r")
+    return event("user", "hi", invocation=invocation, selection=selection)
+
+
+def says(agent: str, text: str = "words", invocation: str = "i1") -> Event:
+    return event(agent, text, invocation=invocation)
+
+
+def head_of(log: Sequence[Event]) -> Head:
+    return fold(Session(app="p", user="u", id="s", created_at=NOW, updated_at=NOW), log).head
+
+
+async def resumed(tree: AgentTree, log: Sequence[Event], **options: Any) -> Verdict:
+    request = request_for(tree, "and now?", head=head_of(log))
+    return await Resume(**options).select(request._replace(eligible=eligible(tree).continuing))
+
+
+def passed(verdict: Verdict) -> list[tuple[str, str]]:
+    return [(each.agent, each.rule) for each in verdict.passed_over]
+
+
+class TestTheScan:
+    async def test_nobody_has_spoken(self) -> None:
+        """A1"""
+        verdict = await resumed(ABC, [asks("a")])
+        assert (verdict.outcome, verdict.reason) == ("abstained", "Nobody has spoken yet.")
+
+    async def test_whoever_spoke_last(self) -> None:
+        """A2"""
+        verdict = await resumed(ABC, [asks("a"), says("a"), asks("b", "i2"), says("b"), event("user", "x")])
+        assert (verdict.agent, verdict.method, verdict.reason) == ("b", "resume", "b spoke last.")
+
+    async def test_the_scan_goes_on_past_the_root_to_older_authors(self) -> None:
+        """A2: it does not stop at the root."""
+        tree = AgentTree([card("root", None, resume="never"), card("a")])
+        verdict = await resumed(tree, [says("a"), says("root")])
+        assert (verdict.agent, passed(verdict)) == ("a", [("root", "not_resumable")])
+        assert verdict.reason == "a spoke last of those who may go on; root may not."
+
+    async def test_an_unknown_author_is_passed_over_and_recorded(self) -> None:
+        """A4, A13"""
+        verdict = await resumed(ABC, [says("a"), says("ghost")])
+        assert (verdict.agent, passed(verdict)) == ("a", [("ghost", "unknown")])
+
+    async def test_none_qualifies(self) -> None:
+        """A5"""
+        verdict = await resumed(tree_of(card("a", resume="never")), [says("a"), says("ghost")])
+        assert (verdict.outcome, passed(verdict)) == ("abstained", [("ghost", "unknown"), ("a", "not_resumable")])
+
+    async def test_it_is_for_messages(self) -> None:
+        request = request_for(ABC, head=head_of([says("a")]), occasion="answer", answer=answer_of("a"))
+        assert (await Resume().select(request)).outcome == "abstained"
+
+    async def test_who_is_not_eligible_is_passed_over_by_its_rule(self) -> None:
+        """C20, A13"""
+        tree = tree_of(card("a"), card("off", enabled=False), card("staff", roles=("r",)))
+        verdict = await resumed(tree, [says("a"), says("staff"), says("off")])
+        assert (verdict.agent, passed(verdict)) == ("a", [("off", "disabled"), ("staff", "role")])
+
+    async def test_who_is_not_routable_goes_on_with_what_it_was_handed(self) -> None:
+        tree = tree_of(card("a", routable=False))
+        assert (await resumed(tree, [asks("root"), event("root", None, transfer_to="a"), says("a")])).agent == "a"
+
+    async def test_one_step_for_each_author(self) -> None:
+        """A9: however often each has spoken."""
+        log = [says(name) for _ in range(50) for name in ("ghost", "phantom", "a", "spirit")]
+        assert passed(await resumed(ABC, log)) == [("spirit", "unknown")]
+        log = [*log, *(says(name) for _ in range(50) for name in ("ghost", "phantom"))]
+        assert passed(await resumed(ABC, log)) == [("phantom", "unknown"), ("ghost", "unknown"), ("spirit", "unknown")]
+
+
+class TestPermission:
+    @pytest.mark.parametrize("kind", ["function", "remote", "llm"])
+    async def test_our_rule_counts_every_kind_that_speaks(self, kind: str) -> None:
+        """A3"""
+        assert (await resumed(tree_of(card("a", kind=kind)), [says("a")])).agent == "a"
+
+    @pytest.mark.parametrize("kind", ["function", "remote", "sequential", "team"])
+    async def test_the_reference_counts_llm_agents_only(self, kind: str) -> None:
+        """A3"""
+        itself = tree_of(card("a", kind=kind))
+        assert passed(await resumed(itself, [says("a")], rule="adk")) == [("a", "not_resumable")]
+        above = tree_of(card("boss", kind=kind), card("a", "boss"))
+        verdict = await resumed(above, [says("a")], rule="adk")
+        assert passed(verdict) == [("a", "forbidden")]
+        assert verdict.passed_over[0].detail == f"boss above it is a {kind} agent, not an LLM agent"
+
+    @pytest.mark.parametrize("rule", ["tree", "adk"])
+    @pytest.mark.parametrize("culprit", ["root", "boss", "a"])
+    async def test_a_forbidding_agent_anywhere_on_the_chain_forbids(self, rule: str, culprit: str) -> None:
+        """A3, A13: the root included; the record names it."""
+        plain = {"root": card("root", None), "boss": card("boss"), "a": card("a", "boss")}
+        cards = [each.model_copy(update={"disallow_transfer_to_parent": name == culprit}) for name, each in plain.items()]
+        verdict = await resumed(AgentTree(cards), [says("a")], rule=rule)
+        assert passed(verdict) == [("a", "forbidden")]
+        assert verdict.passed_over[0].detail == f"{culprit} disallows the transfer to its parent"
+
+    @pytest.mark.parametrize("rule", ["tree", "adk"])
+    async def test_the_peers_flag_plays_no_part(self, rule: str) -> None:
+        """A3"""
+        tree = tree_of(card("boss", disallow_transfer_to_peers=True), card("a", "boss", disallow_transfer_to_peers=True))
+        assert (await resumed(tree, [says("a")], rule=rule)).agent == "a"
+
+    async def test_may_be_resumed_is_a_field_of_its_own(self) -> None:
+        """A12"""
+        never = tree_of(card("a", resume="never"))
+        assert passed(await resumed(never, [says("a")])) == [("a", "not_resumable")]
+        always = tree_of(card("a", resume="always", disallow_transfer_to_parent=True))
+        assert (await resumed(always, [says("a")])).agent == "a"
+        assert (await resumed(always, [says("a")], rule="adk")).agent == "a"
+
+    async def test_a_forbidding_ancestor_is_stronger_than_always(self) -> None:
+        """A12"""
+        tree = tree_of(card("boss", disallow_transfer_to_parent=True, resume="always"), card("a", "boss", resume="always"))
+        assert passed(await resumed(tree, [says("a")])) == [("a", "forbidden")]
+        assert (await resumed(tree, [says("boss")])).agent == "boss"
+
+    @pytest.mark.parametrize("kind", ["sequential", "parallel", "loop", "team"])
+    async def test_composites_and_those_they_run_are_passed_over(self, kind: str) -> None:
+        """A3"""
+        tree = tree_of(card("b"), card("all", kind=kind), card("a", "all"), card("deep", "a"))
+        log = [says("b"), event("b", None, transfer_to="all"), says("deep"), says("a")]
+        verdict = await resumed(tree, log)
+        assert (verdict.agent, passed(verdict)) == ("b", [("a", "forbidden"), ("deep", "forbidden"), ("all", "not_resumable")])
+        assert verdict.passed_over[0].detail == f"all above it is a {kind} agent and runs it"
+
+
+class TestTurnsThatCameToNothing:
+    """A10, A13"""
+
+    async def test_an_error_does_not_make_its_author_resume(self) -> None:
+        log = [asks("a"), says("a"), asks("b", "i2"), event("b", None, invocation="i2", error=FAILURE)]
+        verdict = await resumed(ABC, log)
+        assert (verdict.agent, passed(verdict)) == ("a", [("b", "failed")])
+
+    async def test_a_blocked_answer_does_not_make_its_author_resume(self) -> None:
+        verdict = await resumed(ABC, [says("a"), event("b", "no", blocked_by="g")])
+        assert (verdict.agent, passed(verdict)) == ("a", [("b", "skipped")])
+
+    async def test_a_silent_end_does_not_make_its_author_resume(self) -> None:
+        verdict = await resumed(ABC, [says("a"), asks("b", "i2"), event("b", None, invocation="i2", end=End())])
+        assert (verdict.agent, passed(verdict)) == ("a", [("b", "skipped")])
+
+    async def test_what_it_said_before_still_counts_at_its_place(self) -> None:
+        log = [says("b"), says("a"), event("b", None, error=FAILURE)]
+        verdict = await resumed(ABC, log)
+        assert (verdict.agent, passed(verdict)) == ("a", [("b", "failed")])
+        again = await resumed(ABC, [says("a"), says("b"), event("b", None, error=FAILURE)])
+        assert (again.agent, passed(again)) == ("b", [])
+
+    async def test_always_lets_a_silent_turn_count(self) -> None:
+        """A12"""
+        tree = tree_of(card("a"), card("b", resume="always"))
+        log = [says("a"), asks("b", "i2"), event("b", None, invocation="i2", end=End())]
+        assert (await resumed(tree, log)).agent == "b"
+        handed = [asks("a"), event("a", None, transfer_to="b"), event("b", None, end=End())]
+        assert (await resumed(tree, handed)).agent == "b"
+
+    async def test_always_does_not_let_an_error_count(self) -> None:
+        tree = tree_of(card("a"), card("b", resume="always"))
+        assert (await resumed(tree, [says("a"), event("b", None, error=FAILURE)])).agent == "a"
+
+
+class TestHandOvers:
+    """A11"""
+
+    CRASH = (asks("a"), says("a"), event("a", None, transfer_to="b"))
+
+    async def test_a_target_that_never_answered_resumes(self) -> None:
+        verdict = await resumed(ABC, self.CRASH)
+        assert (verdict.agent, verdict.reason) == ("b", "b was handed the floor and has not answered.")
+
+    @pytest.mark.parametrize("end", ["failed", "limit:invocation_seconds"])
+    async def test_a_target_that_failed_had_its_turn(self, end: str) -> None:
+        """A10: the reference gets stuck there."""
+        for log in (
+            [*self.CRASH, event("b", None, error=FAILURE), event("b", None, end=End(reason=end))],
+            [*self.CRASH, event("b", None, end=End(reason=end))],
+        ):
+            verdict = await resumed(ABC, log)
+            assert (verdict.agent, passed(verdict)) == ("a", [("b", "failed")])
+
+    async def test_cancelled_before_it_answered(self) -> None:
+        assert (await resumed(ABC, [*self.CRASH, event("b", None, end=End(reason="cancelled"))])).agent == "b"
+
+    async def test_who_gave_it_up_without_a_word_does_not(self) -> None:
+        verdict = await resumed(ABC, [*self.CRASH, event("b", None, end=End())])
+        assert (verdict.agent, passed(verdict)) == ("a", [("b", "skipped")])
+
+    async def test_only_if_it_is_permitted(self) -> None:
+        tree = tree_of(card("a"), card("b", disallow_transfer_to_parent=True))
+        verdict = await resumed(tree, self.CRASH)
+        assert (verdict.agent, passed(verdict)) == ("a", [("b", "forbidden")])
+
+    async def test_after_it_answered_it_spoke_last(self) -> None:
+        verdict = await resumed(ABC, [*self.CRASH, says("b")])
+        assert (verdict.agent, verdict.reason) == ("b", "b spoke last.")
+
+    async def test_handed_back_and_forth(self) -> None:
+        log = [asks("a"), event("a", None, transfer_to="b"), event("b", None, transfer_to="a")]
+        assert (await resumed(ABC, log)).agent == "a"
+
+
+class TestOpenQuestions:
+    """A3, C9: an agent that waits for a reply gets it."""
+
+    @staticmethod
+    def question(agent: str, asker: str, invocation: str = "i1") -> list[Event]:
+        return [
+            asks(agent, invocation),
+            event(asker, "Your number?", invocation=invocation, awaits=Await(id=f"w-{invocation}")),
+        ]
+
+    async def test_who_asked_gets_the_reply(self) -> None:
+        for options in ({}, {"only": "awaiting"}):
+            verdict = await resumed(ABC, self.question("a", "a"), **options)
+            assert (verdict.agent, verdict.reason) == ("a", "a asked the user and waits for the reply.")
+
+    @pytest.mark.parametrize("fields", [{"resume": "never"}, {"disallow_transfer_to_parent": True}, {"routable": False}])
+    async def test_whatever_its_permissions(self, fields: dict[str, Any]) -> None:
+        assert (await resumed(tree_of(card("a", **fields)), self.question("a", "a"))).agent == "a"
+
+    async def test_not_in_the_references_rule(self) -> None:
+        """A3"""
+        tree = tree_of(card("a", disallow_transfer_to_parent=True))
+        assert (await resumed(tree, self.question("a", "a"), rule="adk")).outcome == "abstained"
+
+    @pytest.mark.parametrize("kind", ["sequential", "parallel", "team"])
+    async def test_a_composite_resumes_when_one_of_its_children_asked(self, kind: str) -> None:
+        """A3: the composite holds the invocation, and goes on where it stopped (A41)."""
+        tree = tree_of(card("all", kind=kind), card("a", "all"), card("b", "all"))
+        for log in (self.question("all", "a"), [*self.question("all", "a"), says("b")]):
+            for options in ({}, {"only": "awaiting"}):
+                assert (await resumed(tree, log, **options)).agent == "all"
+
+    async def test_somebody_else_spoke_since(self) -> None:
+        log = [*self.question("a", "a"), asks("b", "i2"), says("b", invocation="i2")]
+        assert (await resumed(ABC, log)).agent == "b"
+        verdict = await resumed(ABC, log, only="awaiting")
+        assert (verdict.outcome, verdict.reason) == ("abstained", "Nobody who spoke last waits for a reply.")
+
+    async def test_a_failed_digression_changes_nothing(self) -> None:
+        log = [*self.question("a", "a"), asks("b", "i2"), event("b", None, invocation="i2", error=FAILURE)]
+        assert (await resumed(ABC, log, only="awaiting")).agent == "a"
+
+    async def test_the_newest_question_counts(self) -> None:
+        log = [*self.question("a", "a"), *self.question("b", "b", "i2")]
+        assert (await resumed(ABC, log, only="awaiting")).agent == "b"
+
+    async def test_a_wait_for_a_tool_is_no_question(self) -> None:
+        """A42"""
+        log = [asks("a"), event("a", "working", awaits=Await(id="c1", kind="tool_result"))]
+        assert (await resumed(ABC, log, only="awaiting")).outcome == "abstained"
+
+    async def test_an_answered_question_is_none(self) -> None:
+        log = [*self.question("a", "a"), event("user", "12", answers="w-i1")]
+        assert (await resumed(ABC, log, only="awaiting")).outcome == "abstained"
+
+    async def test_who_may_not_be_reached_does_not_get_it(self) -> None:
+        """C20: permission before everything."""
+        tree = tree_of(card("a", enabled=False), card("b"))
+        verdict = await resumed(tree, [says("b"), *self.question("a", "a")])
+        assert (verdict.agent, passed(verdict)) == ("b", [("a", "disabled")])
+        assert (await resumed(tree, self.question("a", "a"), only="awaiting")).outcome == "abstained"
+
+    async def test_an_agent_that_is_gone(self) -> None:
+        assert (await resumed(tree_of(card("b")), self.question("a", "a"), only="awaiting")).outcome == "abstained"
+
+
+# The reference's rule, as it is written there: every event from the newest to the oldest, every chain walked anew.
+
+
+def transferable(tree: AgentTree, name: str) -> bool:
+    at: str | None = name
+    while at is not None:
+        if tree.card(at).kind != "llm" or tree.card(at).disallow_transfer_to_parent:
+            return False
+        at = tree.card(at).parent
+    return True
+
+
+def naive_scan(tree: AgentTree, log: Sequence[Event]) -> str:
+    for each in reversed(log):
+        for author in (each.actions.transfer_to, each.author):
+            if author is not None and author != "user" and author in tree and transferable(tree, author):
+                return author
+    return tree.root
+
+
+NAMES = ["root", "n1", "n2", "n3", "n4", "n5"]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> AgentTree:
+    flags = st.integers(0, 3).map(lambda number: number == 0)
+    kinds = st.sampled_from(["llm", "llm", "llm", "llm", "function", "sequential"])
+    return AgentTree(
+        card(
+            name,
+            draw(st.sampled_from(NAMES[:index])) if index else None,
+            kind=draw(kinds),
+            disallow_transfer_to_parent=draw(flags),
+            disallow_transfer_to_peers=draw(flags),
+        )
+        for index, name in enumerate(NAMES)
+    )
+
+
+AUTHORS = st.sampled_from([*NAMES, "ghost"])
+EVENTS = st.one_of(
+    st.builds(says, AUTHORS),
+    st.just(event("user", "x")),
+    st.builds(asks, AUTHORS, st.sampled_from(["i1", "i2"])),
+    st.builds(lambda giver, target: event(giver, None, transfer_to=target), AUTHORS, AUTHORS),
+    st.builds(lambda agent: event(agent, "?", awaits=Await(id="w")), AUTHORS),
+    st.builds(lambda agent: event(agent, "bye", end=End()), AUTHORS),
+)
+
+
+@given(trees(), st.lists(EVENTS, max_size=12))
+@settings(max_examples=100)
+def test_the_adk_rule_chooses_as_a_scan_of_the_whole_log(tree: AgentTree, log: list[Event]) -> None:
+    """A1 to A5, A9: from the head's marks alone, for any log without errors and silent turns."""
+    request = request_for(tree, "x", head=head_of(log))
+    coroutine = Resume(rule="adk").select(request._replace(eligible=eligible(tree).continuing))
+    with pytest.raises(StopIteration) as done:
+        coroutine.send(None)
+    assert (done.value.value.agent or tree.root) == naive_scan(tree, log)

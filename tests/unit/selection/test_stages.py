@@ -1,0 +1,134 @@
+"""From a policy's data to selectors: everything that can be wrong is found at once."""
+
+from typing import Any
+
+import pytest
+
+from turnwise.facts.cards import AgentCard, Pattern
+from turnwise.facts.errors import PatternError, PolicyError
+from turnwise.facts.selections import Verdict
+from turnwise.facts.tree import AgentTree
+from turnwise.ports.selector import SelectionRequest, Selector
+from turnwise.selection.policy import PolicySpec, StageSpec
+from turnwise.selection.stages import BUILT_IN, Stage, build, site_of
+
+TREE = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root", patterns=(Pattern(regex="x"),))])
+
+
+class Own:
+    def __init__(self, tree: AgentTree, *, word: str = "hi") -> None:
+        self.name = "own"
+        self.tree = tree
+        self.word = word
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        return Verdict(selector=self.name, reason=self.word)
+
+
+def made(selector: str, options: dict[str, Any] | None = None, *, custom: Any = None, tree: AgentTree = TREE) -> Stage:
+    site = site_of(PolicySpec(name="p"), tree, custom or {})
+    return build(site, "stage", StageSpec(selector=selector, options=options or {}))
+
+
+@pytest.mark.parametrize("selector", BUILT_IN)
+def test_every_built_in_selector_is_made_under_its_stages_name(selector: str) -> None:
+    stage = made(selector, {"order": ["a"]} if selector == "iterative" else {})
+    assert (stage.name, stage.kind, stage.selector.name) == ("stage", selector, "stage")
+
+
+def test_options_are_filled_in() -> None:
+    assert made("patterns").options == {"threshold": 0.7, "margin": None}
+    assert made("resume", {"only": "awaiting"}).options == {"rule": "tree", "only": "awaiting"}
+    assert made("iterative", {"order": ["a", "root"]}).options == {"order": ["a", "root"]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "options", "says"),
+    [
+        ("direkt", {}, "there is no selector 'direkt'"),
+        ("mine:make", {}, "there is no selector 'mine:make'"),
+        ("direct", {"agent": "a"}, "'agent' is not known"),
+        ("patterns", {"treshold": 0.5}, "'treshold' is not known"),
+        ("patterns", {"threshold": 1.5}, "'threshold'"),
+        ("patterns", {"threshold": "high"}, "'threshold'"),
+        ("patterns", {"margin": -0.1}, "'margin'"),
+        ("resume", {"rule": "adc"}, "'rule'"),
+        ("resume", {"only": "asked"}, "'only'"),
+        ("iterative", {}, "empty order"),
+        ("iterative", {"order": []}, "empty order"),
+        ("iterative", {"order": ["a", "ghost"]}, "'order': there is no agent 'ghost'"),
+        ("identity", {"lead": "ghost"}, "'lead': there is no agent 'ghost'"),
+        ("conversational", {"lead": "ghost"}, "'lead': there is no agent 'ghost'"),
+        ("default", {"agent": "ghost"}, "'agent': there is no agent 'ghost'"),
+        ("default", {"confidence": 2}, "'confidence'"),
+    ],
+)
+def test_what_is_wrong_is_named_with_a_fix(selector: str, options: dict[str, Any], says: str) -> None:
+    """B3, and every mistake of a policy when it is loaded."""
+    with pytest.raises(PolicyError) as caught:
+        made(selector, options)
+    assert says in caught.value.problem
+    assert "'stage'" in caught.value.problem
+    assert caught.value.fix
+
+
+def test_known_agents_are_listed_in_short() -> None:
+    crowd = AgentTree([AgentCard(name="root"), *(AgentCard(name=f"a{i}", parent="root") for i in range(500))])
+    with pytest.raises(PolicyError, match="and 481 more") as caught:
+        made("identity", {"lead": "ghost"}, tree=crowd)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_bad_pattern_is_found() -> None:
+    tree = AgentTree([AgentCard(name="root", patterns=(Pattern(regex="(?=x)"),))])
+    with pytest.raises(PatternError, match="'root'"):
+        made("patterns", tree=tree)
+
+
+def test_patterns_are_compiled_once_for_all_stages() -> None:
+    site = site_of(PolicySpec(), TREE, {})
+    assert site.patterns() is site.patterns()
+
+
+def test_a_selector_of_ones_own_gets_the_tree_and_its_options() -> None:
+    stage = made("mine:make", {"word": "x"}, custom={"mine:make": Own})
+    assert isinstance(stage.selector, Own)
+    assert (stage.selector.tree, stage.selector.word, stage.options) == (TREE, "x", {"word": "x"})
+
+
+def broken(tree: AgentTree, **options: Any) -> Selector:
+    raise KeyError("secret plans")
+
+
+class Sync:
+    name = "sync"
+
+    def select(self, request: SelectionRequest) -> Verdict:
+        return Verdict(selector=self.name)
+
+
+@pytest.mark.parametrize(
+    ("factory", "options", "says"),
+    [
+        (Own, {"wrod": "x"}, "could not be made: it raised TypeError"),
+        (broken, {}, "could not be made: it raised KeyError"),
+        (lambda _tree: None, {}, "is no selector"),
+        (lambda _tree: Sync(), {}, "is no selector"),
+    ],
+)
+def test_one_that_cannot_be_made_is_named(factory: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(PolicyError, match=f"stage 'stage': the selector 'mine' {says}"):
+        made("mine", options, custom={"mine": factory})
+
+
+def test_one_that_refuses_its_options_itself_is_heard() -> None:
+    def picky(tree: AgentTree) -> Selector:
+        raise PolicyError("The moon is not full.")
+
+    with pytest.raises(PolicyError, match=r"^The moon is not full\.$"):
+        made("mine", custom={"mine": picky})
+
+
+def test_a_built_in_name_cannot_be_taken() -> None:
+    with pytest.raises(PolicyError, match="named 'resume', as a built-in one"):
+        made("resume", custom={"resume": Own})

@@ -1,0 +1,254 @@
+"""From a configuration file to a running app, and everything that can be wrong on the way."""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from turnwise.assemble import App, Report, check_app, load_app
+from turnwise.facts.errors import ConfigError, ImportPathError, TurnwiseError
+from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
+from turnwise.stores.artifacts.objects import ObjectArtifactStore
+from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+
+AGENTS = '''
+from turnwise import agent, Selection
+from turnwise.ports.guardrail import ALLOW
+from turnwise.selection.verdicts import abstained, chosen
+from turnwise.stores.sql import SqlSessionStore
+
+@agent(description="Greets.")
+def desk(message):
+    return f"desk: {message}"
+
+@agent(patterns=[r"\\border\\b"])
+def orders(message):
+    return f"orders: {message}"
+
+def refunds(message):
+    """Gives money back."""
+    return f"refunds: {message}"
+
+class Store(SqlSessionStore):
+    def __init__(self, *, name):
+        super().__init__("sqlite://")
+        self.given = name
+
+class Always:
+    def __init__(self, tree, *, agent):
+        self.name, self._agent = "always", agent
+    async def select(self, request):
+        return chosen("always", self._agent, method="always", confidence=1.0, reason="It always does.")
+
+class Watch:
+    async def selected(self, key, selection): ...
+    async def stored(self, key, event): ...
+    async def ended(self, key, invocation_id, reason): ...
+
+class Guard:
+    name = "guard"
+    async def check(self, place, content, agent):
+        return ALLOW
+
+def broken_store():
+    raise RuntimeError("no disk")
+
+number = 3
+'''
+_numbers = itertools.count()
+Project = Callable[[str], Path]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    """Writes a configuration beside a module of agents, whose name stands for M in the text."""
+    monkeypatch.chdir(tmp_path)
+    name = f"tw_assemble_{next(_numbers)}"
+    (tmp_path / f"{name}.py").write_text(AGENTS)
+    before = list(sys.path)
+
+    def write(text: str) -> Path:
+        (tmp_path / "turnwise.yaml").write_text(text.replace("M:", f"{name}:"))
+        return tmp_path / "turnwise.yaml"
+
+    yield write
+    sys.path[:] = before
+    sys.modules.pop(name, None)
+
+
+LEAST = "app: shop\nroot: M:desk\nstore: 'sqlite://'\n"
+
+
+async def _answer(app: App, message: str) -> str:
+    invocation = await app.runner.start(message, user="ann", session="s")
+    return (await invocation.result()).text
+
+
+async def _closed(app: App) -> App:
+    await app.runner.close()
+    return app
+
+
+async def test_an_app_answers(project: Project) -> None:
+    app = load_app(project(LEAST + "agents:\n  - M:orders\n  - {name: refunds, run: 'M:refunds', patterns: [refund]}\n"))
+    assert await _answer(app, "hello") == "desk: hello"
+    assert await _answer(app, "my order") == "orders: my order"
+    assert await _answer(app, "refund it") == "refunds: refund it"
+    assert app.runner.app == "shop"
+    assert app.runner.tree.card("refunds").description == "Gives money back."
+    await app.runner.close()
+
+
+async def test_the_file_is_found_from_a_folder_below(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project(LEAST)
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert (await _closed(load_app())).path == path
+
+
+async def test_relative_places_are_beside_the_file(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project("app: shop\nroot: M:desk\nartifacts: files\n")
+    monkeypatch.chdir("/")
+    app = load_app(path)
+    await _answer(app, "hello")
+    assert isinstance(app.runner.artifacts, OnDiskArtifactStore)
+    await app.runner.artifacts.save(app.runner.key("ann", "s"), "a.txt", b"x")
+    await app.runner.close()
+    assert (tmp_path / "turnwise.db").is_file()
+    assert any((tmp_path / "files").rglob("data"))
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("artifacts: in_memory", InMemoryArtifactStore),
+        ("artifacts: ./memory", OnDiskArtifactStore),
+        ("artifacts: memory://", ObjectArtifactStore),
+        ("", type(None)),
+    ],
+)
+async def test_kinds_of_artifact_stores(project: Project, line: str, kind: type) -> None:
+    app = await _closed(load_app(project(LEAST + line)))
+    assert isinstance(app.runner.artifacts, kind)
+
+
+async def test_stores_and_watchers_of_ones_own(project: Project) -> None:
+    text = (
+        "app: shop\nroot: M:desk\nstore: {import: 'M:Store', options: {name: mine}}\n"
+        "guardrails: ['M:Guard']\nhooks: ['M:Watch']\n"
+    )
+    app = load_app(project(text))
+    assert getattr(app.runner.store, "given", None) == "mine"
+    assert await _answer(app, "hello") == "desk: hello"
+    await app.runner.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "selectors: {mine: 'M:Always'}\npolicy: {stages: [{selector: mine, options: {agent: orders}}]}\n",
+        "selectors: {mine: {import: 'M:Always', options: {agent: orders}}}\npolicy: {stages: [mine]}\n",
+        "policy: {stages: [{selector: 'M:Always', options: {agent: orders}}]}\n",
+    ],
+)
+async def test_selectors_of_ones_own(project: Project, text: str) -> None:
+    app = load_app(project(LEAST + "agents: ['M:orders']\n" + text))
+    assert await _answer(app, "hello") == "orders: hello"
+    await app.runner.close()
+
+
+async def test_limits_and_run_configuration_reach_the_runner(project: Project) -> None:
+    app = await _closed(load_app(project(LEAST + "limits: {message_bytes: 10}\nrun: {when_busy: reject}\n")))
+    assert app.runner.config.limits.message_bytes == 10
+    assert app.runner.config.when_busy == "reject"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "problem"),
+    [
+        ("app: shop\nroot: M:nobody\n", ImportPathError, "turnwise.yaml:2: The module"),
+        ("app: shop\nroot: M:desk\nstore: mysql://x\n", ConfigError, "turnwise.yaml:3: "),
+        ("app: shop\nroot: M:desk\nartifacts: ftp://x\n", ConfigError, "turnwise.yaml:3: "),
+        ("app: shop\nroot: M:desk\nartifacts: s3:/x\n", ConfigError, "turnwise.yaml:3: "),
+        ("app: shop\nroot: M:desk\nartifacts: memory\n", ConfigError, "turnwise.yaml:3: 'memory' can mean two things"),
+        ("app: shop\nroot: M:desk\nstore: {import: 'M:number'}\n", ConfigError, "turnwise.yaml:3: "),
+        ("app: shop\nroot: M:desk\nstore: {import: 'M:Store'}\n", ConfigError, "turnwise.yaml:3: "),
+        (
+            "app: shop\nroot: M:desk\nstore: {import: 'M:broken_store'}\n",
+            ConfigError,
+            "raised RuntimeError when it was made: no disk",
+        ),
+        ("app: shop\nroot: M:desk\nhooks: ['M:Guard']\n", ConfigError, "gives a Guard, which has no 'selected'"),
+        ("app: shop\nroot: M:desk\nhooks: [{import: 'M:number', options: {a: 1}}]\n", ConfigError, "it takes no options"),
+        ("app: shop\nroot: M:desk\npolicy: {stages: [nope]}\n", ConfigError, "turnwise.yaml:3: Policy 'custom', stage 'nope'"),
+        ("app: shop\nroot: M:desk\npolicy: {stages: ['M:Nope']}\n", ConfigError, "has no 'Nope'"),
+        ("app: shop\nroot: M:desk\nselectors: {patterns: 'M:Always'}\n", ConfigError, "is named 'patterns', as a built-in one"),
+        (
+            "app: shop\nroot: M:desk\npolicy:\n  use: elemental-iterative\n  options:\n    iterative:\n      order:\n"
+            "        - desk\n        - nobody\n",
+            ConfigError,
+            "turnwise.yaml:9: Policy 'elemental-iterative', stage 'iterative', 'order': there is no agent 'nobody'.",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(project: Project, text: str, kind: type[TurnwiseError], problem: str) -> None:
+    path = project(text)
+    with pytest.raises(kind) as caught:
+        load_app(path)
+    assert problem in str(caught.value)
+    assert "turnwise.yaml:" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+    assert [str(error)[:60] for error in check_app(path).errors] == [str(caught.value)[:60]]
+
+
+def test_the_first_of_many_mistakes_says_how_many(project: Project) -> None:
+    path = project("app: shop\nroot: M:nobody\nstor: x\nlimits: {turns: x}\n")
+    with pytest.raises(ConfigError, match=r"Mistakes in all: 3; `turnwise check` shows each"):
+        load_app(path)
+    assert len(check_app(path).errors) == 3
+
+
+def checked(project: Project, text: str) -> Report:
+    return check_app(project(text))
+
+
+def test_a_check_tells_what_there_is_and_touches_no_store(project: Project, tmp_path: Path) -> None:
+    report = checked(project, "app: shop\nroot: M:desk\nagents: ['M:orders']\nartifacts: files\npolicy: adk\n")
+    assert report.errors == ()
+    assert report.tree is not None
+    assert report.tree.children("desk") == ("orders",)
+    assert report.policy.startswith("adk (")
+    assert (report.app, report.store, report.artifacts, report.shown) == (
+        "shop",
+        "sqlite:///turnwise.db",
+        "files",
+        "turnwise.yaml",
+    )
+    assert {stage for stage, _ in report.timings} == {"read", "import", "agents", "policy"}
+    assert sorted(path.suffix for path in tmp_path.iterdir() if path.name != "__pycache__") == [".py", ".yaml"]
+
+
+def test_a_check_shows_no_password(project: Project) -> None:
+    report = checked(project, "app: shop\nroot: M:desk\nstore: postgresql://ann:geheim@db/x\n")
+    assert report.errors == ()
+    assert report.store == "postgresql://ann:***@db/x"
+
+
+def test_every_refused_pattern_is_told_in_its_line(project: Project) -> None:
+    report = checked(
+        project,
+        "app: shop\nroot: M:desk\nagents:\n  - name: a\n    run: M:refunds\n    patterns:\n      - fine\n      - '(?=x)'\n"
+        "  - name: b\n    run: M:refunds\n    patterns:\n      - {regex: '(', active: false}\n      - '['\n",
+    )
+    assert [(error.code, str(error).split(":")[1]) for error in report.errors] == [
+        ("config.pattern", "8"),
+        ("config.pattern", "13"),
+    ]
+
+
+def test_a_file_that_is_no_yaml_is_a_report_too(project: Project) -> None:
+    report = checked(project, "app: [\n")
+    assert [error.code for error in report.errors] == ["config"]
+    assert report.tree is None
