@@ -1,0 +1,125 @@
+"""A conversation at a terminal: who answers and why, the answer as it comes, and a bad end."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnwise.agents.function import agent
+from turnwise.assemble import App
+from turnwise.cli.conversation import Answer, Conversation
+from turnwise.facts.content import text_content
+from turnwise.facts.events import Actions, End, ErrorInfo, Event
+from turnwise.facts.messages import MessageContext
+from turnwise.runner import Runner
+from turnwise.stores.sql import SqlSessionStore
+
+
+def event(text: str = "", *, author: str = "desk", id_: str = "e1", partial: bool = False, **more: Any) -> Event:
+    return Event(
+        id=id_,
+        author=author,
+        invocation_id="i",
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        content=text_content(text) if text else None,
+        partial=partial,
+        **more,
+    )
+
+
+def shown(capsys: pytest.CaptureFixture[str], *events: Event) -> str:
+    answer = Answer()
+    for each in events:
+        answer.show(each)
+    answer.close()
+    return capsys.readouterr().out
+
+
+def test_what_was_streamed_is_not_said_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    """A19."""
+    assert shown(capsys, event("Hel", partial=True), event("lo.", partial=True), event("Hello.")) == "desk: Hello.\n"
+
+
+def test_an_answer_that_was_changed_after_it_was_streamed_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, event("secret", partial=True), event("[removed]")) == "desk: secret\ndesk: [removed]\n"
+
+
+def test_two_streams_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    events = (
+        event("a", partial=True),
+        event("b", author="orders", id_="e2", partial=True),
+        event("b", author="orders", id_="e2"),
+    )
+    assert shown(capsys, *events) == "desk: a\norders: b\n"
+
+
+def test_a_stream_that_breaks_off_ends_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    end = event(actions=Actions(end=End(reason="cancelled")), id_="e2")
+    assert shown(capsys, event("Hel", partial=True), end) == "desk: Hel\n(cancelled)\n"
+
+
+def test_control_sequences_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    events = (event("\x1b[31", partial=True), event("mred \x9b1m", partial=True), event("[bold]x\x1b]0;t\x07[/bold]", id_="e2"))
+    assert shown(capsys, *events) == "desk: red \ndesk: [bold]x[/bold]\n"
+
+
+def test_hand_overs_artifacts_and_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    said = shown(
+        capsys,
+        event("Here.", actions=Actions(artifact_versions={"a.txt": 2}, transfer_to="billing")),
+        event(error=ErrorInfo(code="agent.failed", message="It broke."), id_="e2"),
+        event(actions=Actions(end=End(reason="failed", detail="It broke.")), id_="e3"),
+        event(actions=Actions(end=End(reason="limit:turns", detail="Too many.")), id_="e4"),
+        event("to itself", branch="1/>orders#1", id_="e5"),
+    )
+    assert said.splitlines() == [
+        "desk: Here.",
+        "  saved a.txt, version 2",
+        "→ billing · transfer · desk hands over",
+        "desk failed [agent.failed]: It broke.",
+        "(failed)",
+        "(limit:turns: Too many.)",
+    ]
+
+
+def make() -> Conversation:
+    @agent
+    async def desk(message: str, context: Any) -> str | None:
+        if message == "fail":
+            raise ValueError("as asked")
+        if message == "ask":
+            return f"You said {(await context.ask('What?')).text}."
+        async with context.stream() as out:
+            for word in message.split():
+                await out.write(f"{word} ")
+        return None
+
+    app = App(Runner(desk, store=SqlSessionStore("sqlite://"), app="shop"), Path("t.yaml"))
+    return Conversation(app, "ann", "a session", MessageContext())
+
+
+async def test_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
+    conversation = make()
+    for message in ("good day", "ask", "this", "fail", ""):
+        await conversation.turn(message)
+    conversation.explain()
+    conversation.describe()
+    await conversation._app.runner.close()
+    output = capsys.readouterr()
+    lines = output.out.splitlines()
+    assert lines[0].startswith("→ desk · default_fallback 0.60 · ")
+    assert lines[1] == "desk: good day "
+    assert lines[3] == "desk: What?"
+    assert lines[5] == "desk: You said this."
+    assert "desk failed [agent.failed]: Agent 'desk' raised ValueError: as asked" in lines
+    assert "error[message.empty]: The message is empty." in output.err
+    assert any(line.startswith("1. direct  abstained") for line in lines)
+    assert lines[-2] == "session a session of user ann in shop, 4 messages so far"
+    assert lines[-1] == "come back with: turnwise chat --user ann --session 'a session'"
+    assert conversation.failures == 2
+
+
+def test_nothing_has_been_decided_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    make().explain()
+    assert capsys.readouterr().out == "Nothing has been decided in this conversation yet.\n"
