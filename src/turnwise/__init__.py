@@ -7,14 +7,16 @@ if TYPE_CHECKING:
     from turnwise.agents.composite import Loop, Parallel, Sequential
     from turnwise.agents.function import agent
     from turnwise.agents.team import Team
+    from turnwise.assemble import load_app
     from turnwise.facts.cards import AgentCard, Pattern, Skill
-    from turnwise.facts.content import Content
+    from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart
     from turnwise.facts.errors import TurnwiseError
     from turnwise.facts.events import Event
     from turnwise.facts.limits import Limits, RunConfig
     from turnwise.facts.messages import MessageContext
     from turnwise.facts.selections import Selection
     from turnwise.ports.context import AgentContext
+    from turnwise.runner.invocation import Invocation, Result
     from turnwise.runner.runner import Runner
     from turnwise.selection.policy import PolicySpec
     from turnwise.stores.sql import SqlSessionStore
@@ -22,14 +24,19 @@ if TYPE_CHECKING:
 _HOMES = {
     "AgentCard": "turnwise.facts.cards",
     "AgentContext": "turnwise.ports.context",
+    "ArtifactPart": "turnwise.facts.content",
+    "BlobPart": "turnwise.facts.content",
     "Content": "turnwise.facts.content",
+    "DataPart": "turnwise.facts.content",
     "Event": "turnwise.facts.events",
+    "Invocation": "turnwise.runner.invocation",
     "Limits": "turnwise.facts.limits",
     "Loop": "turnwise.agents.composite",
     "MessageContext": "turnwise.facts.messages",
     "Parallel": "turnwise.agents.composite",
     "Pattern": "turnwise.facts.cards",
     "PolicySpec": "turnwise.selection.policy",
+    "Result": "turnwise.runner.invocation",
     "RunConfig": "turnwise.facts.limits",
     "Runner": "turnwise.runner.runner",
     "Selection": "turnwise.facts.selections",
@@ -37,21 +44,28 @@ _HOMES = {
     "Skill": "turnwise.facts.cards",
     "SqlSessionStore": "turnwise.stores.sql",
     "Team": "turnwise.agents.team",
+    "TextPart": "turnwise.facts.content",
     "TurnwiseError": "turnwise.facts.errors",
     "agent": "turnwise.agents.function",
+    "load_app": "turnwise.assemble",
 }
 
 __all__ = [
     "AgentCard",
     "AgentContext",
+    "ArtifactPart",
+    "BlobPart",
     "Content",
+    "DataPart",
     "Event",
+    "Invocation",
     "Limits",
     "Loop",
     "MessageContext",
     "Parallel",
     "Pattern",
     "PolicySpec",
+    "Result",
     "RunConfig",
     "Runner",
     "Selection",
@@ -59,8 +73,10 @@ __all__ = [
     "Skill",
     "SqlSessionStore",
     "Team",
+    "TextPart",
     "TurnwiseError",
     "agent",
+    "load_app",
 ]
 
 

@@ -204,7 +204,8 @@ def played(page: str, folder: Path, name: str = "page.md") -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
-    assert "\n\n".join(played(page.read_text("utf-8"), tmp_path, str(page.relative_to(ROOT)))) == ""
+    if wrong := played(page.read_text("utf-8"), tmp_path, str(page.relative_to(ROOT))):
+        pytest.fail("\n\n".join(wrong), pytrace=False)
 
 
 def test_the_first_screen_shows_a_decision_and_its_reason(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ async def known(context: AgentContext) -> Known:
     now = {"order": context.state.get("last_order"), "email": email, "vouched": bool(vouched)}
     then = await context.step("known", lambda: now)
     assert isinstance(then, dict)
-    return Known(**then)  # type: ignore[arg-type]
+    return Known(**then)
 
 
 async def email_meant(message: str, context: AgentContext, question: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnwise.cli.exits import FAILED, INTERRUPTED, OK
 from turnwise.cli.options import ConfigOption
 
 if TYPE_CHECKING:
@@ -37,15 +38,22 @@ def run(
         raise typer.BadParameter(f"{file} is no file.", param_hint="'FILE'")
     lines = Lines(source)
     with Progress(lines.count() if source else None) as progress:
-        failed = asyncio.run(_answer_all(config, lines, jobs, progress))
-    raise typer.Exit(1 if failed else 0)
+        try:
+            failed = asyncio.run(_answer_all(config, lines, jobs, progress))
+        except asyncio.CancelledError:
+            raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(FAILED if failed else OK)
 
 
 async def _answer_all(config: Path | None, lines: "Lines", jobs: int, progress: "Progress") -> int:
     from turnwise.cli.answering import Answering
+    from turnwise.cli.interrupts import Interrupts
     from turnwise.cli.running import running
 
-    async with running(config) as app:
-        answering = Answering(app, jobs, progress, sys.stdout)
-        await answering.answer(lines)
-        return answering.failed
+    this = asyncio.current_task()
+    assert this is not None
+    with Interrupts(this.cancel):
+        async with running(config) as app:
+            answering = Answering(app, jobs, progress, sys.stdout)
+            await answering.answer(lines)
+            return answering.failed

@@ -1,17 +1,15 @@
 """One conversation: sends a message, shows the answer as it comes, and cancels it on Ctrl-C."""
 
 import asyncio
-import os
 import shlex
-import signal
-import sys
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
 from turnwise.cli.clean import Cleaner, one_line
-from turnwise.cli.exits import GOOD_ENDS, INTERRUPTED
+from turnwise.cli.exits import GOOD_ENDS
+from turnwise.cli.interrupts import Interrupts
 from turnwise.facts.errors import StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import MessageContext
@@ -20,8 +18,6 @@ from turnwise.facts.selections import Selection
 if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.runner.invocation import Invocation
-
-HINT_SECONDS = 1.0
 
 
 class Conversation:
@@ -38,10 +34,18 @@ class Conversation:
 
     async def turn(self, message: str) -> None:
         """Sends a message and shows the answer. Errors are shown, too; only a store that has failed is raised."""
+        asked = asyncio.Event()
         try:
-            invocation = await self._app.runner.start(message, user=self._user, session=self._session, context=self._context)
-            self._turns += 1
-            await self._follow(invocation)
+            with Interrupts(asked.set):
+                invocation = await self._app.runner.start(
+                    message, user=self._user, session=self._session, context=self._context
+                )
+                self._turns += 1
+                canceller = asyncio.create_task(_cancel_when(asked, invocation))
+                try:
+                    await self._follow(invocation)
+                finally:
+                    canceller.cancel()
         except StoreError:
             raise
         except TurnwiseError as error:
@@ -50,12 +54,10 @@ class Conversation:
 
     async def _follow(self, invocation: "Invocation") -> None:
         answer = Answer()
-        interrupt = _Interrupt(invocation)
-        with interrupt:
-            async for event in invocation.events():
-                if event.actions.selection is not None:
-                    self._selection = event.actions.selection
-                answer.show(event)
+        async for event in invocation.events():
+            if event.actions.selection is not None:
+                self._selection = event.actions.selection
+            answer.show(event)
         answer.close()
         end = (await invocation.result()).end
         if end is not None and end.reason not in GOOD_ENDS:
@@ -77,34 +79,9 @@ class Conversation:
         terminal.say(f"come back with: {back}", "dim")
 
 
-class _Interrupt:
-    """While it is entered, Ctrl-C cancels the invocation, and a second one leaves the program at once."""
-
-    def __init__(self, invocation: "Invocation") -> None:
-        self._invocation = invocation
-        self._loop = asyncio.get_running_loop()
-        self._cancelling: asyncio.Task[None] | None = None
-        self._hint: asyncio.TimerHandle | None = None
-
-    def __enter__(self) -> None:
-        self._before = signal.getsignal(signal.SIGINT)
-        self._loop.add_signal_handler(signal.SIGINT, self._pressed)
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, self._before)
-        if self._hint is not None:
-            self._hint.cancel()
-
-    def _pressed(self) -> None:
-        if self._cancelling is None:
-            self._cancelling = self._loop.create_task(self._invocation.cancel())
-            self._hint = self._loop.call_later(HINT_SECONDS, terminal.note, "\n(the agent does not stop; Ctrl-C again leaves)")
-            return
-        # An agent that cannot be cancelled would keep the loop, and so the program, from ending. All that was said is stored.
-        terminal.write("\n")
-        sys.stdout.flush()
-        os._exit(INTERRUPTED)
+async def _cancel_when(asked: asyncio.Event, invocation: "Invocation") -> None:
+    await asked.wait()
+    await invocation.cancel()
 
 
 class Answer:

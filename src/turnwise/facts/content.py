@@ -24,12 +24,13 @@ class BlobPart(Fact):
 
 
 class ArtifactPart(Fact):
-    """A reference to a stored artifact; `version` None means the latest."""
+    """A reference to a stored artifact; `version` None means the latest. `title` is the name a person gave it."""
 
     kind: Literal["artifact"] = "artifact"
     name: str
     version: int | None = None
     mime_type: str | None = None
+    title: str | None = None
 
 
 class ToolCallPart(Fact):

@@ -59,8 +59,10 @@ class Actions(Fact):
 
     state_delta: keys to write (`app:`, `user:`, none = session); a None value removes the key.
     artifact_versions: artifacts saved with this event, by name.
-    transfer_to: the agent who gets the floor. next: the agent named by a `<next>` tag in the answer.
-    escalate: leave the enclosing loop. awaits: the invocation waits. answers: the id of the wait this message answers.
+    transfer_to: the agent who gets the floor; brief: what it is told instead of the user's last message.
+    next: the agent named by a `<next>` tag in the answer. escalate: leave the enclosing loop.
+    awaits: the invocation waits; state_before: what the keys that it changed so far held
+    before it began, None for absent ones. answers: the id of the wait this message answers.
     selection: why the agent was chosen. positions: places in fixed orders, by key.
     steps: recorded steps. finished: branches that ran to their end before this event, so a resumed turn skips them.
     blocked_by: the guardrail that stopped the author before it spoke.
@@ -69,9 +71,11 @@ class Actions(Fact):
     state_delta: dict[str, JsonValue] = {}
     artifact_versions: dict[str, int] = {}
     transfer_to: str | None = None
+    brief: Content | None = None
     next: str | None = None
     escalate: bool = False
     awaits: Await | None = None
+    state_before: dict[str, JsonValue] = {}
     answers: str | None = None
     selection: Selection | None = None
     positions: dict[str, int] = {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from pydantic import JsonValue
 
@@ -15,6 +15,8 @@ from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.selector import Selector
 from turnwise.ports.stores import Artifact, ArtifactInfo
+
+T = TypeVar("T")
 
 
 class Suspend(BaseException):
@@ -39,11 +41,12 @@ class History(Protocol):
 class State(Protocol):
     """The merged state. What is written is seen at once and stored with the agent's next event, or at the turn's end.
 
-    Keys begin with `app:`, `user:` or `temp:`, or belong to the session.
+    Keys begin with `app:`, `user:` or `temp:`, or belong to the session. Values are JSON values, copied; AgentFailed for
+    others, LimitReached (state_bytes).
     """
 
-    def __getitem__(self, key: str) -> JsonValue: ...
-    def __setitem__(self, key: str, value: JsonValue) -> None: ...
+    def __getitem__(self, key: str) -> Any: ...
+    def __setitem__(self, key: str, value: Any) -> None: ...
     def __delitem__(self, key: str) -> None: ...
     def __contains__(self, key: object) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
@@ -128,12 +131,16 @@ class AgentContext(Protocol):
 
         The turn stops here, without holding anything, and the invocation waits. When the answer comes, in this process or
         another, the agent runs again from its beginning: what it said before is not said again, work inside `step` is not
-        repeated, and `ask` returns the recorded answer. So before an `ask`, effects belong into a `step`.
+        repeated, and `ask` returns the recorded answer. It is given the same message, and up to its last question the state
+        reads as it was then. So before an `ask`, effects outside the session belong into a `step`, and so does whatever else
+        decides which questions are asked.
         """
         ...
 
-    async def transfer(self, agent: str) -> None:
+    async def transfer(self, agent: str, *, message: str | Content | None = None) -> None:
         """Hands the floor to that agent once this one's run ends; the first of two transfers wins.
+
+        The target's message is `message`, or what the user said last, which after an `ask` is the reply.
 
         TransferRefused when the target is unknown or not allowed (it names the allowed ones), or a transfer was made before.
         """
@@ -161,8 +168,15 @@ class AgentContext(Protocol):
         """Leaves the enclosing loop once this agent's run ends."""
         ...
 
-    async def step(self, key: str, work: Callable[[], Awaitable[JsonValue] | JsonValue]) -> JsonValue:
-        """Does the work once: its result is recorded under `key`, and returned from the record if this turn is run again."""
+    @overload
+    async def step(self, key: str, work: Callable[[], Awaitable[T]]) -> T: ...
+    @overload
+    async def step(self, key: str, work: Callable[[], T]) -> T: ...
+    async def step(self, key: str, work: Callable[[], Any]) -> Any:
+        """Does the work once: its result is recorded under `key`, and returned from the record if this turn is run again.
+
+        The result is a JSON value, given back as JSON reads it: a tuple comes back as a list. AgentFailed for others.
+        """
         ...
 
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from turnwise.facts.content import BlobPart, Content, DataPart, TextPart, ToolResultPart
+from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart, ToolResultPart
 from turnwise.facts.errors import LimitReached, MessageBlocked, SessionMissing, StaleWriter, TurnwiseError
 from turnwise.facts.events import USER, Actions, End, Event
 from turnwise.facts.selections import Selection
@@ -23,7 +23,7 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
 from turnwise.runner.continuation import Continuation, continuation_of, lapses
 from turnwise.runner.elsewhere import message_event_id
-from turnwise.runner.floor import Cast, Floor
+from turnwise.runner.floor import Cast, Floor, Handover
 from turnwise.runner.frame import Frame
 from turnwise.runner.hops import stop_reason
 from turnwise.runner.job import Job
@@ -48,6 +48,10 @@ class Plan(NamedTuple):
     holder: str
     continues: Continuation | None
 
+    @property
+    def turn(self) -> int:
+        return self.continues.turn if self.continues else 1
+
 
 class Driver:
     """Answers one message at a time of a session. Holds nothing between messages."""
@@ -65,23 +69,29 @@ class Driver:
         content, versions = await self._prepare(job)
         recorder, plan = await self._begin(job, content, versions)
         job.accept()
-        floor = Floor(
-            self._cast,
-            recorder,
-            EMPTY,
-            invocation_id=plan.invocation_id,
-            message=content,
-            context=job.message.context,
-            config=job.config,
-        )
         problem: TurnwiseError | None = None
         try:
-            await self._answer(job, floor, plan)
+            await self._answer(job, await self._open_floor(job, recorder, plan, content), plan)
         except TurnwiseError as error:
             problem = error
         finally:
             recorder.shut(problem or StaleWriter("The invocation has ended."))
             job.invocation.feed.close(problem)
+
+    async def _open_floor(self, job: Job, recorder: Recorder, plan: Plan, content: Content) -> Floor:
+        journal = EMPTY
+        if plan.continues:
+            journal = journal_of(await self._cast.store.events(job.key, invocation_id=plan.invocation_id))
+        return Floor(
+            self._cast,
+            recorder,
+            journal,
+            turn=plan.turn,
+            invocation_id=plan.invocation_id,
+            message=content,
+            context=job.message.context,
+            config=job.config,
+        )
 
     async def _prepare(self, job: Job) -> tuple[Content, dict[str, int]]:
         content = job.message.content
@@ -97,15 +107,19 @@ class Driver:
         return content, {}
 
     async def _save_blobs(self, job: Job, content: Content) -> tuple[Content, dict[str, int]]:
-        """Saves each blob as `artifact_<invocation id>_<index of the part>`, a text in its place (behaviours A26, A27)."""
+        """Saves each blob as `artifact_<invocation id>_<index of the part>`, with a text in its place (behaviours A26, A27).
+
+        References to what was saved follow all parts, so that agents need not read names out of a text.
+        """
         assert self._cast.artifacts is not None
         parts, versions = list(content.parts), {}
-        for index, part in enumerate(parts):
+        for index, part in enumerate(content.parts):
             if isinstance(part, BlobPart):
                 name = f"artifact_{job.invocation.id}_{index}"
                 info = await self._cast.artifacts.save(job.key, name, part.data, mime_type=part.mime_type)
                 versions[name] = info.version
                 parts[index] = TextPart(text=f"Uploaded file: {name}. It has been saved to the artifacts")
+                parts.append(ArtifactPart(name=name, version=info.version, mime_type=part.mime_type, title=part.name))
         return content.model_copy(update={"parts": tuple(parts)}), versions
 
     async def _begin(self, job: Job, content: Content, versions: dict[str, int]) -> tuple[Recorder, Plan]:
@@ -168,10 +182,7 @@ class Driver:
         ]
 
     async def _answer(self, job: Job, floor: Floor, plan: Plan) -> None:
-        turn = 1
-        if plan.continues:
-            turn = plan.continues.turn
-            floor.journal = journal_of(await self._cast.store.events(job.key, invocation_id=plan.invocation_id))
+        turn = plan.turn
         if plan.selection.outcome == "clarify":
             floor.hold(_question(Frame(floor, plan.holder, str(turn), floor.message), plan.selection))
             await self._conclude(floor, plan.holder, End(reason="clarify"))
@@ -217,26 +228,26 @@ class Driver:
                 await frame.perform()
             except Suspend:
                 return None
-            target, by = floor.transfer_to, floor.transfer_by
-            if target is None or by is None:
+            handover = floor.handover
+            if handover is None:
                 return end
-            reason = stop_reason(holders, target, floor.config.limits.transfers)
+            reason = stop_reason(holders, handover.target, floor.config.limits.transfers)
             if reason is not None:
-                end = End(reason=reason, detail=f"{' → '.join([*holders, target])} was stopped.")
+                end = End(reason=reason, detail=f"{' → '.join([*holders, handover.target])} was stopped.")
                 floor.notice = f"Hand-overs were stopped ({reason}): {end.detail} Answer yourself, as well as you can."
                 floor.transfers_allowed = False
-                target = self._cast.tree.root
-            await self._hand_over(floor, by, str(turn), target)
-            holders.append(target)
-            turn, message = turn + 1, floor.message
+                handover = handover._replace(target=self._cast.tree.root, brief=None)
+            await self._hand_over(floor, handover, str(turn))
+            holders.append(handover.target)
+            turn, message = turn + 1, handover.brief or floor.message
 
-    async def _hand_over(self, floor: Floor, by: str, branch: str, target: str) -> None:
+    async def _hand_over(self, floor: Floor, handover: Handover, branch: str) -> None:
         """Stores that the floor moves, with the giver's last word if it is still held."""
-        floor.transfer_to = floor.transfer_by = None
+        floor.handover = None
         held = floor.take_held()
-        if not held or held[-1].author != by or held[-1].error:
-            held.append(self._bare(floor, by, branch))
-        held[-1] = _acting(held[-1], transfer_to=target)
+        if not held or held[-1].author != handover.by or held[-1].error:
+            held.append(self._bare(floor, handover.by, branch))
+        held[-1] = _acting(held[-1], transfer_to=handover.target, brief=handover.brief)
         await floor.recorder.append(held)
 
     async def _conclude(self, floor: Floor, holder: str, end: End) -> None:

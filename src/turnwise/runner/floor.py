@@ -19,6 +19,7 @@ from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.journal import Journal
 from turnwise.runner.recorder import Recorder
+from turnwise.runner.replay import Replay
 from turnwise.selection.next_tag import take_next
 
 
@@ -31,6 +32,14 @@ class Cast(NamedTuple):
     artifacts: ArtifactStore | None
     guardrails: Sequence[Guardrail]
     issuer: Issuer
+
+
+class Handover(NamedTuple):
+    """That the floor goes to `target`, by whom, and what the giver tells instead of the user's last message."""
+
+    target: str
+    by: str
+    brief: Content | None = None
 
 
 class Floor:
@@ -46,6 +55,7 @@ class Floor:
         recorder: Recorder,
         journal: Journal,
         *,
+        turn: int,
         invocation_id: str,
         message: Content,
         context: MessageContext,
@@ -55,13 +65,14 @@ class Floor:
         self.invocation_id, self.message, self.context, self.config = invocation_id, message, context, config
         self.key: SessionKey = recorder.session.key
         self.store = cast.store
+        self.replay = Replay(journal, turn)
         self.temp: dict[str, JsonValue] = {}
-        self.transfer_to: str | None = None
-        self.transfer_by: str | None = None
+        self.handover: Handover | None = None
         self.failure: TurnwiseError | None = None
         self.transfers_allowed = True
         self.notice = ""
         self._held: list[Event] = []
+        self._before: dict[str, JsonValue] = dict(journal.state_before)
         self._pending: dict[str, Any] = {}
         self._emitted = 0
 
@@ -74,11 +85,14 @@ class Floor:
         return self._recorder
 
     def state(self) -> dict[str, JsonValue]:
-        """The merged state with what held events will write."""
+        """The merged state as agents see it, with what held events will write; None values are absent keys."""
+        return self.replay.state(self._state_now()) | self.temp
+
+    def _state_now(self) -> dict[str, JsonValue]:
         merged = self._recorder.session.merged_state
         for event in self._held:
             merged |= event.actions.state_delta
-        return merged | self.temp
+        return merged
 
     def finish_branch(self, branch: str) -> None:
         """Records with the next event that the run on that branch is over."""
@@ -101,9 +115,7 @@ class Floor:
         if self._emitted > self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
         event = await self._guarded(_without_tag(event))
-        event = self._with_pending(event)
-        self.keep_temporary(event.actions.state_delta)
-        self._held.append(event)
+        event = self.hold(event)
         if not hold:
             await self.flush()
         return event
@@ -119,9 +131,19 @@ class Floor:
         held, self._held = self._held, []
         return held
 
-    def hold(self, event: Event) -> None:
-        """Puts an event of the runner's own behind the held ones."""
-        self._held.append(self._with_pending(event))
+    def hold(self, event: Event) -> Event:
+        """Puts an event behind the held ones, with what is to be recorded beside it."""
+        event = self._with_pending(event)
+        delta = event.actions.state_delta
+        if delta:
+            self.keep_temporary(delta)
+            now = self._state_now()
+            self._before |= {k: now.get(k) for k in delta if k not in self._before and not k.startswith(TEMP_PREFIX)}
+        if event.actions.awaits is not None:
+            actions = event.actions.model_copy(update={"state_before": dict(self._before)})
+            event = event.model_copy(update={"actions": actions})
+        self._held.append(event)
+        return event
 
     def keep_temporary(self, delta: Mapping[str, JsonValue]) -> None:
         """Keeps the `temp:` keys of a delta for the rest of this invocation."""

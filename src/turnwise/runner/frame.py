@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from inspect import isawaitable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from pydantic import JsonValue
 
@@ -15,9 +15,11 @@ from turnwise.facts.events import Actions, Await, ErrorInfo, Event, StepRecord
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.ports.context import Outcome, Stream, Suspend
 from turnwise.ports.selector import SelectionRequest, Selector
-from turnwise.runner.floor import Floor
+from turnwise.runner.floor import Floor, Handover
 from turnwise.runner.streaming import PieceFilter, open_stream
-from turnwise.runner.views import ArtifactsView, HistoryView, StateView
+from turnwise.runner.views import ArtifactsView, HistoryView, StateView, as_json
+
+T = TypeVar("T")
 
 ERROR_CHARACTERS = 500
 _DECIDED = {"selector", "outcome", "agent", "method", "confidence", "reason"}
@@ -26,7 +28,7 @@ _DECIDED = {"selector", "outcome", "agent", "method", "confidence", "reason"}
 class Frame:
     """The context of one agent run on one branch (implements `AgentContext`).
 
-    When an invocation is taken up again, the run begins anew: as long as `_recorded` has events of it, what it emits is
+    When an invocation is taken up again, the run begins anew: as long as the replay has events of it, what it emits is
     already in the log and is not emitted again.
     """
 
@@ -43,7 +45,7 @@ class Frame:
         self._floor = floor
         self._delta: dict[str, JsonValue] = {}
         self._saved: dict[str, int] = {}
-        self._recorded = list(floor.journal.said.get(branch, ()))
+        self._replay = floor.replay
         self._calls = 0
         self._selections = 0
         self._pieces = PieceFilter()
@@ -78,7 +80,7 @@ class Frame:
     async def ask(
         self, question: str | Content, *, tool: str | None = None, arguments: dict[str, JsonValue] | None = None
     ) -> Content:
-        recorded = self._next_recorded_wait()
+        recorded = self._replay.next_wait(self.branch)
         if recorded is not None:
             reply = self._floor.journal.replies.get(recorded.id)
             self._forget()
@@ -99,17 +101,19 @@ class Frame:
         await self._emit(self.event(content, awaits=wait), hold=True)
         raise Suspend
 
-    async def transfer(self, agent: str) -> None:
-        if self._floor.transfer_to is not None:
+    async def transfer(self, agent: str, *, message: str | Content | None = None) -> None:
+        given = self._floor.handover
+        if given is not None:
             raise TransferRefused(
-                f"{self.card.name!r} cannot hand over to {agent!r}: the floor goes to {self._floor.transfer_to!r} already."
+                f"{self.card.name!r} cannot hand over to {agent!r}: the floor goes to {given.target!r} already."
             )
         targets = self.transfer_targets
         if agent not in targets:
             known = agent in self._floor.cast.tree
             problem = "the tree does not permit it" if known else "no agent has that name"
             raise TransferRefused(f"{self.card.name!r} cannot hand over to {agent!r}: {problem}.", allowed=targets)
-        self._floor.transfer_to, self._floor.transfer_by = agent, self.card.name
+        brief = text_content(message, "user") if isinstance(message, str) else message
+        self._floor.handover = Handover(agent, self.card.name, brief)
 
     async def call(self, agent: str, message: str | Content) -> Content:
         if self.branch.count("/>") >= self.config.limits.call_depth:
@@ -154,14 +158,19 @@ class Frame:
     async def escalate(self) -> None:
         self.escalated = True
 
-    async def step(self, key: str, work: Callable[[], Awaitable[JsonValue] | JsonValue]) -> JsonValue:
+    @overload
+    async def step(self, key: str, work: Callable[[], Awaitable[T]]) -> T: ...
+    @overload
+    async def step(self, key: str, work: Callable[[], T]) -> T: ...
+    async def step(self, key: str, work: Callable[[], Any]) -> Any:
         place = f"{self.branch}:{key}"
         if place in self._floor.journal.steps:
             return self._floor.journal.steps[place]
         made = work()
-        value: JsonValue = await made if isawaitable(made) else made
-        await self._floor.emit(self.event(steps=(StepRecord(key=place, value=value),)))
-        return value
+        value = await made if isawaitable(made) else made
+        recorded = as_json(f"The result of step {key!r}", value)
+        await self._floor.emit(self.event(steps=(StepRecord(key=place, value=recorded),)))
+        return recorded
 
     async def perform(self) -> None:
         """Runs the agent to its end and records what it emits.
@@ -193,19 +202,22 @@ class Frame:
     async def _take(self, event: Event) -> None:
         """Records an event that the agent yields: partial ones are only shown, hand-overs and ends wait for its end."""
         if event.partial:
-            if not self._recorded:
+            if not self._replay.has(self.branch):
                 await self._show(event)
             return
         actions = event.actions
         if actions.transfer_to is not None:
-            await self._transfer_or_report(actions.transfer_to)
+            await self._transfer_or_report(actions.transfer_to, actions.brief)
         self.escalated = self.escalated or actions.escalate
         self.waits = self.waits or (actions.awaits is not None and actions.awaits.id not in self._floor.journal.replies)
-        hold = actions.end is not None
-        bare = actions.model_copy(
-            update={"transfer_to": None, "end": None, "escalate": False, "selection": None, "rewind": None}
+        # What only the runner decides (ends, selections, rewinds, answers, …) is not an agent's to say.
+        own = Actions(
+            state_delta=actions.state_delta,
+            artifact_versions=actions.artifact_versions,
+            next=actions.next,
+            awaits=actions.awaits,
         )
-        await self._emit(event.model_copy(update={"actions": bare}), hold=hold)
+        await self._emit(event.model_copy(update={"actions": own}), hold=actions.end is not None)
 
     async def _play(self) -> None:
         """Runs the agent and takes its events; then what it left unrecorded is put behind its last word."""
@@ -216,7 +228,7 @@ class Frame:
         finally:
             if isinstance(events, AsyncGenerator):
                 await events.aclose()
-        if self.escalated and not any(event.actions.escalate for event in self._recorded):
+        if self.escalated:
             self._floor.hold(self._with_leftovers(self.event(escalate=True)))
         elif self._delta or self._saved:
             self._floor.hold(self._with_leftovers(self.event()))
@@ -232,9 +244,9 @@ class Frame:
 
     async def _emit(self, event: Event, *, hold: bool = False) -> Event:
         """Stamps and records one event, or finds it recorded."""
-        if self._recorded:
+        if self._replay.has(self.branch):
             self._forget()
-            self.last = self._recorded.pop(0)
+            self.last = self._replay.take(self.branch)
             return self.last
         stamped = self._with_leftovers(
             event.model_copy(
@@ -243,6 +255,7 @@ class Frame:
                     "invocation_id": self.invocation_id,
                     "branch": self.branch,
                     "sequence": None,
+                    "content": event.content and event.content.model_copy(update={"role": "agent"}),
                 }
             )
         )
@@ -268,22 +281,15 @@ class Frame:
         self._delta.clear()
         self._saved.clear()
 
-    def _next_recorded_wait(self) -> Await | None:
-        while self._recorded:
-            event = self._recorded.pop(0)
-            if event.actions.awaits is not None:
-                return event.actions.awaits
-        return None
-
     async def _show(self, event: Event) -> None:
         visible = self._pieces.feed(event)
         if visible is not None:
             stamp = {"author": self.card.name, "invocation_id": self.invocation_id, "branch": self.branch}
             self._floor.show(visible.model_copy(update=stamp))
 
-    async def _transfer_or_report(self, target: str) -> None:
+    async def _transfer_or_report(self, target: str, brief: Content | None) -> None:
         try:
-            await self.transfer(target)
+            await self.transfer(target, message=brief)
         except TransferRefused as refused:
             info = ErrorInfo(code=refused.code, message=str(refused))
             await self._floor.emit(self.event().model_copy(update={"error": info}))
@@ -296,7 +302,7 @@ class Frame:
         await self._floor.flush()
         self._floor.finish_branch(branch)
         last = below.last
-        moved = self._floor.transfer_to is not None
+        moved = self._floor.handover is not None
         return Outcome(last.text if last else "", below.escalated, moved, last.actions.next if last else None, last)
 
     def _reachable(self, agent: str) -> bool:

@@ -15,7 +15,8 @@ class Journal(NamedTuple):
 
     said: by branch, the events an agent run emitted, in order. steps: recorded results by key. finished: branches that ran
     to their end. replies: what the user answered, by the id of the wait. messages: what the user had said last when a turn
-    began, by the turn's number: an agent that runs again gets the message it got at first.
+    began, or what the giver of the floor told, by the turn's number: an agent that runs again gets the message it got at
+    first. state_before: what the keys that the invocation changed before its last question held before.
     """
 
     said: Mapping[str, tuple[Event, ...]]
@@ -23,6 +24,7 @@ class Journal(NamedTuple):
     finished: frozenset[str]
     replies: Mapping[str, Content]
     messages: Mapping[int, Content]
+    state_before: Mapping[str, JsonValue]
 
     def outcome(self, branch: str) -> Outcome:
         """How the finished run on that branch ended, from what it and those below it said."""
@@ -36,7 +38,7 @@ class Journal(NamedTuple):
         return outcome_of(sorted(events, key=lambda e: e.sequence or 0))
 
 
-EMPTY = Journal({}, {}, frozenset(), {}, {})
+EMPTY = Journal({}, {}, frozenset(), {}, {}, {})
 
 
 def journal_of(events: Iterable[Event]) -> Journal:
@@ -46,6 +48,7 @@ def journal_of(events: Iterable[Event]) -> Journal:
     finished: set[str] = set()
     replies: dict[str, Content] = {}
     messages: dict[int, Content] = {}
+    before: dict[str, JsonValue] = {}
     waits: set[str] = set()
     turn, latest = 1, Content()
     for event in events:
@@ -55,7 +58,7 @@ def journal_of(events: Iterable[Event]) -> Journal:
             messages.setdefault(turn, latest)
         if actions.transfer_to is not None:
             turn += 1
-            messages[turn] = latest
+            messages[turn] = actions.brief or latest
         steps |= {step.key: step.value for step in actions.steps}
         finished.update(actions.finished)
         if event.author == USER:
@@ -65,7 +68,8 @@ def journal_of(events: Iterable[Event]) -> Journal:
         if actions.awaits:
             # A turn that waits again for the same thing states it again, without a content: that is no second question.
             waits.add(actions.awaits.id)
-    return Journal({b: tuple(es) for b, es in said.items()}, steps, frozenset(finished), replies, messages)
+            before = actions.state_before
+    return Journal({b: tuple(es) for b, es in said.items()}, steps, frozenset(finished), replies, messages, before)
 
 
 def _replies(event: Event) -> dict[str, Content]:

@@ -50,10 +50,10 @@ class StateView:
         merged: dict[str, JsonValue] = {**self._floor.state(), **self._delta}
         return {key: value for key, value in merged.items() if value is not None}
 
-    def __getitem__(self, key: str) -> JsonValue:
+    def __getitem__(self, key: str) -> Any:
         return self._merged()[key]
 
-    def __setitem__(self, key: str, value: JsonValue) -> None:
+    def __setitem__(self, key: str, value: Any) -> None:
         self._delta[key] = _checked(key, value, self._floor.config.limits)
 
     def __delitem__(self, key: str) -> None:
@@ -71,15 +71,20 @@ class StateView:
         return self._merged().get(key, default)
 
 
-def _checked(key: str, value: JsonValue, limits: Limits) -> JsonValue:
+def as_json(what: str, value: object) -> JsonValue:
     """A copy of the value as JSON gives it back, so that later changes of the caller's object do not reach the log."""
     try:
-        text = json.dumps(value)
+        copied: JsonValue = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise AgentFailed(f"The state value of {key!r} cannot be stored: {error}.", fix="State holds JSON values.") from None
-    if len(text) > limits.state_bytes:
-        raise LimitReached("state_bytes", f"The state value of {key!r} has {len(text):,} bytes.", fix="Save it as an artifact.")
-    copied: JsonValue = json.loads(text)
+        raise AgentFailed(f"{what} cannot be stored: {error}.", fix="Only JSON values can.") from None
+    return copied
+
+
+def _checked(key: str, value: object, limits: Limits) -> JsonValue:
+    copied = as_json(f"The state value of {key!r}", value)
+    size = len(json.dumps(copied))
+    if size > limits.state_bytes:
+        raise LimitReached("state_bytes", f"The state value of {key!r} has {size:,} bytes.", fix="Save it as an artifact.")
     return copied
 
 

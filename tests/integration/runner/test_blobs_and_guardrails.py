@@ -6,7 +6,7 @@ import pytest
 from runner_play import ask, key
 
 from turnwise import AgentContext, Content, RunConfig, Runner, agent
-from turnwise.facts.content import BlobPart, TextPart, text_content
+from turnwise.facts.content import ArtifactPart, BlobPart, TextPart, text_content
 from turnwise.facts.errors import MessageBlocked, StoreFull
 from turnwise.ports.guardrail import GuardrailVerdict
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
@@ -17,7 +17,7 @@ SAVE = RunConfig(save_input_blobs_as_artifacts=True)
 
 
 def with_file() -> Content:
-    return Content(parts=(TextPart(text="see file"), BlobPart(data=b"pdf", mime_type="application/pdf")))
+    return Content(parts=(TextPart(text="see file"), BlobPart(data=b"pdf", mime_type="application/pdf", name="receipt.pdf")))
 
 
 @agent
@@ -36,6 +36,10 @@ async def test_blobs_become_artifacts(make_runner: MakeRunner) -> None:
     assert result.text == f"see file\nUploaded file: {name}. It has been saved to the artifacts | ['{name}']"
     assert result.events[0].actions.artifact_versions == {name: 1}
     assert mine == with_file()
+    assert result.events[0].content is not None
+    assert result.events[0].content.parts[-1] == ArtifactPart(
+        name=name, version=1, mime_type="application/pdf", title="receipt.pdf"
+    )
     saved = await artifacts.load(key(), name)
     assert saved is not None
     assert (saved.data, saved.info.mime_type) == (b"pdf", "application/pdf")

@@ -291,3 +291,40 @@ async def test_parallel_children_that_ask_are_answered_one_after_the_other(make_
     said = sorted([*second.text.split("\n"), *third.text.split("\n")])
     assert said == ["a: one", "b: two"]
     assert (await runner.sessions.get(key())).head.invocations == {}
+
+
+async def test_state_reads_as_it_was_while_a_turn_is_taken_up_again(make_runner: MakeRunner) -> None:
+    """Decision 6: what was written after a question does not change which questions are asked."""
+
+    @agent
+    async def form(context: AgentContext) -> str:
+        if "order" not in context.state:
+            context.state["order"] = (await context.ask("Which order?")).text
+        seen = context.state["order"]
+        if "size" not in context.state:
+            context.state["size"] = (await context.ask("Which size?")).text
+        return f"{seen} {context.state['order']} {context.state['size']} {(await context.ask('Sure?')).text}"
+
+    runner = make_runner(form)
+    for message, answer in (("go", "Which order?"), ("4711", "Which size?"), ("L", "Sure?"), ("yes", "4711 4711 L yes")):
+        assert (await ask(runner, message)).text == answer
+    assert (await ask(runner, "go")).text == "Sure?"
+
+
+async def test_the_receiver_of_the_floor_gets_the_givers_message(make_runner: MakeRunner) -> None:
+    """A36: else the user's last one; also when it is taken up again."""
+
+    @agent
+    async def billing(message: str, context: AgentContext) -> str:
+        return f"billing got {message!r}, then {(await context.ask('Sure?')).text!r}"
+
+    @agent(children=[billing])
+    async def front(context: AgentContext) -> None:
+        order = (await context.ask("Which order?")).text
+        await context.transfer("billing", message=f"refund {order}" if order != "plain" else None)
+
+    for reply, told in (("4711", "refund 4711"), ("plain", "plain")):
+        runner = make_runner(front)
+        await ask(runner, "hello")
+        assert (await ask(runner, reply)).text == "Sure?"
+        assert (await ask(runner, "yes")).text == f"billing got {told!r}, then 'yes'"

@@ -168,6 +168,7 @@ class TestAuthors:
     """A9, A10, A11: the marks that the resume rule reads."""
 
     def test_saying_something(self) -> None:
+        """A9"""
         assert head_of([asks("a"), event("a", "x")]).authors == {"a": AuthorMark(spoke=2)}
 
     def test_handing_on_marks_both(self) -> None:
@@ -276,6 +277,7 @@ class TestState:
     """A24"""
 
     def test_a_delta_is_taken_apart_by_scope(self) -> None:
+        """A24"""
         scoped = split_state({"app:a": 1, "user:u": 2, "s": 3, "temp:t": 4, "other:o": 5})
         assert scoped == ({"a": 1}, {"u": 2}, {"s": 3, "other:o": 5})
 
@@ -283,10 +285,12 @@ class TestState:
         assert merge({"a": 1, "b": 2}, {"a": None, "c": 3, "d": None}) == {"b": 2, "c": 3}
 
     def test_it_is_read_back_merged_with_prefixes(self) -> None:
+        """A24"""
         session = fold(empty(), [event("a", None, state_delta={"app:x": 1, "user:x": 2, "x": 3, "temp:x": 4})])
         assert session.merged_state == {"app:x": 1, "user:x": 2, "x": 3}
 
     def test_temp_is_not_stored(self) -> None:
+        """A24"""
         made = event("a", "x", state_delta={"temp:x": 1, "y": 2})
         assert storable(made).actions.state_delta == {"y": 2}
         assert made.actions.state_delta == {"temp:x": 1, "y": 2}

@@ -152,6 +152,7 @@ class TestToolResults:
     @pytest.mark.parametrize("policy", ["default", "adk", "elemental-identity", "elemental-conversational"])
     @pytest.mark.parametrize("agent", ["orders", "collect", "expert", "report"])
     async def test_the_author_of_the_call_whatever_its_flags_or_kind(self, policy: str, agent: str) -> None:
+        """A6"""
         context = MessageContext(direct_agent_id="orders")
         selection = await decide(self.RESULT, policy, head=self.head_of(agent), context=context, resting=frozenset({agent}))
         assert (selection.agent, selection.method) == (agent, "tool_result")
@@ -162,6 +163,10 @@ class TestToolResults:
         selection = await decide(self.RESULT, "adk", head=self.head_of(agent))
         assert selection.agent == "returns"
         assert stages(selection) == [("tool_result", "abstained"), ("resume", "chosen")]
+
+    async def test_only_a_message_brings_one(self) -> None:
+        selection = await decide(self.RESULT, head=self.head_of("orders"), occasion="answer", answer=answer_of("returns"))
+        assert selection.method == "default_fallback"
 
     async def test_an_unknown_call_never_raises_here(self) -> None:
         """A8: the runner refused it before."""
@@ -192,6 +197,8 @@ class TestWhoMayBeChosen:
     async def test_resting_agents_are_left_alone(self) -> None:
         """C20"""
         assert (await decide("return", head=SPOKE, resting=frozenset({"returns"}))).agent == "orders"
+        asked = await decide("12", head=ASKED, resting=frozenset({"returns"}))
+        assert (asked.agent, [each.rule for each in asked.verdicts[-1].passed_over]) == ("orders", ["resting"])
 
     async def test_long_lists_are_counted_not_copied(self) -> None:
         crowd = AgentTree([card("root", parent=None), *(card(f"a{i}", enabled=False) for i in range(200))])
@@ -326,6 +333,7 @@ class TestSegments:
         ],
     )
     async def test_the_first_that_applies_counts(self, context: dict[str, str], agent: str, segment: str | None) -> None:
+        """C18"""
         selection = await decide("my order", self.SPEC, context=MessageContext(**context))  # type: ignore[arg-type]
         assert (selection.agent, selection.segment) == (agent, segment)
 
@@ -375,6 +383,7 @@ class TestTheRecord:
     """C10, E1"""
 
     async def test_it_holds_everything_the_decision_rests_on(self) -> None:
+        """C10, E1"""
         cascade = Cascade(named("default"), TREE)
         selection = await cascade.decide(head=ASKED, message=user("hm"))
         assert selection.policy == "default"
@@ -387,6 +396,8 @@ class TestTheRecord:
         assert Selection.model_validate_json(selection.model_dump_json()) == selection
 
     def test_the_fingerprint_changes_with_whatever_decides(self) -> None:
+        """C10, E9"""
+
         def of(spec: PolicySpec) -> str:
             return Cascade(spec, TREE, {"own": Own}).fingerprint
 

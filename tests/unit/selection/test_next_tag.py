@@ -63,6 +63,7 @@ def test_a_name_too_long_is_no_tag() -> None:
         f"``a ` {TAG} ``",
         f"use `code\nover lines {TAG}` here",
         f"``` {TAG} ```",
+        f"``` x ` {TAG} ```",
         f"> {TAG}",
         f"said:\n  > he wrote {TAG}",
         f"- > {TAG}",

@@ -34,13 +34,13 @@ ABC = tree_of(card("a"), card("b"), card("c"))
 
 
 def event(author: str, text: str | None = None, *, invocation: str = "i1", **fields: Any) -> Event:
-    error = fields.pop("error", None)
+    error, branch = fields.pop("error", None), fields.pop("branch", "1")
     return Event(
         id="e",
         author=author,
         invocation_id=invocation,
         created_at=NOW,
-        branch="1",
+        branch=branch,
         content=None if text is None else text_content(text, "user" if author == "user" else "agent"),
         actions=Actions(**fields),
         error=error,
@@ -179,15 +179,18 @@ class TestTurnsThatCameToNothing:
     """A10, A13"""
 
     async def test_an_error_does_not_make_its_author_resume(self) -> None:
+        """A10, A13"""
         log = [asks("a"), says("a"), asks("b", "i2"), event("b", None, invocation="i2", error=FAILURE)]
         verdict = await resumed(ABC, log)
         assert (verdict.agent, passed(verdict)) == ("a", [("b", "failed")])
 
     async def test_a_blocked_answer_does_not_make_its_author_resume(self) -> None:
+        """A10, A13"""
         verdict = await resumed(ABC, [says("a"), event("b", "no", blocked_by="g")])
         assert (verdict.agent, passed(verdict)) == ("a", [("b", "skipped")])
 
     async def test_a_silent_end_does_not_make_its_author_resume(self) -> None:
+        """A10, A13"""
         verdict = await resumed(ABC, [says("a"), asks("b", "i2"), event("b", None, invocation="i2", end=End())])
         assert (verdict.agent, passed(verdict)) == ("a", [("b", "skipped")])
 
@@ -217,6 +220,7 @@ class TestHandOvers:
     CRASH = (asks("a"), says("a"), event("a", None, transfer_to="b"))
 
     async def test_a_target_that_never_answered_resumes(self) -> None:
+        """A11"""
         verdict = await resumed(ABC, self.CRASH)
         assert (verdict.agent, verdict.reason) == ("b", "b was handed the floor and has not answered.")
 
@@ -231,13 +235,16 @@ class TestHandOvers:
             assert (verdict.agent, passed(verdict)) == ("a", [("b", "failed")])
 
     async def test_cancelled_before_it_answered(self) -> None:
+        """A11"""
         assert (await resumed(ABC, [*self.CRASH, event("b", None, end=End(reason="cancelled"))])).agent == "b"
 
     async def test_who_gave_it_up_without_a_word_does_not(self) -> None:
+        """A11, A13"""
         verdict = await resumed(ABC, [*self.CRASH, event("b", None, end=End())])
         assert (verdict.agent, passed(verdict)) == ("a", [("b", "skipped")])
 
     async def test_only_if_it_is_permitted(self) -> None:
+        """A11"""
         tree = tree_of(card("a"), card("b", disallow_transfer_to_parent=True))
         verdict = await resumed(tree, self.CRASH)
         assert (verdict.agent, passed(verdict)) == ("a", [("b", "forbidden")])
@@ -262,6 +269,7 @@ class TestOpenQuestions:
         ]
 
     async def test_who_asked_gets_the_reply(self) -> None:
+        """C9: with an agent that asked, the reply stays."""
         for options in ({}, {"only": "awaiting"}):
             verdict = await resumed(ABC, self.question("a", "a"), **options)
             assert (verdict.agent, verdict.reason) == ("a", "a asked the user and waits for the reply.")
@@ -296,6 +304,16 @@ class TestOpenQuestions:
     async def test_the_newest_question_counts(self) -> None:
         log = [*self.question("a", "a"), *self.question("b", "b", "i2")]
         assert (await resumed(ABC, log, only="awaiting")).agent == "b"
+
+    async def test_a_question_of_an_agent_called_in_private_goes_to_who_holds_the_floor(self) -> None:
+        private = event("c", "Which one?", invocation="i2", awaits=Await(id="w"), branch="1/>c#1")
+        assert (await resumed(ABC, [says("b"), asks("a", "i2"), private])).agent == "a"
+
+    async def test_an_invocation_that_runs_waits_for_nobody(self) -> None:
+        head = head_of(self.question("a", "a"))
+        running = {id_: open_.model_copy(update={"state": "running"}) for id_, open_ in head.invocations.items()}
+        request = request_for(ABC, "x", head=head.model_copy(update={"invocations": running}))
+        assert (await Resume(only="awaiting").select(request)).outcome == "abstained"
 
     async def test_a_wait_for_a_tool_is_no_question(self) -> None:
         """A42"""

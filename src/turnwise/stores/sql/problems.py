@@ -51,8 +51,10 @@ def _of_sqlite(place: str, error: sqlite3.Error) -> Exception:
             return StoreCorrupt(f"{place} is damaged, or is no SQLite database ({name}).", fix=DAMAGED)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreUnavailable(f"{place} is locked by another program ({name}).", fix="Try again, or end that program.")
-        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return _unopened(place, name)
+        case sqlite3.SQLITE_READONLY:
+            return StoreError(f"{place} is read-only ({name}).", fix="Change its permissions, or name another.")
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_NOMEM | sqlite3.SQLITE_PROTOCOL:
             return StoreUnavailable(f"{place} cannot be read or written now ({name}).", fix="Check the disk and its limits.")
     return StoreError(f"{place} refused: {_first_line(error)} ({name}).")

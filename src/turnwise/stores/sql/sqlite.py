@@ -73,7 +73,6 @@ class _Place:
         )
         connection = engine.connect()
         connection.exec_driver_sql("PRAGMA foreign_keys = ON")
-        connection.exec_driver_sql("PRAGMA synchronous = FULL")
         return connection
 
     def problem(self, error: Exception) -> Exception:
@@ -172,6 +171,7 @@ class _Writer:
             try:
                 if not self._place.in_memory:
                     _write_ahead(connection)
+                connection.exec_driver_sql("PRAGMA synchronous = FULL")
                 _prepare(connection, self._place.name)
             except BaseException:
                 _close(connection)

@@ -1,0 +1,90 @@
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from turnwise.facts.errors import ConfigError
+from turnwise.facts.messages import Message
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.stores import Lease
+from turnwise.stores.sql import SqlSessionStore
+from turnwise.testing.fakes import CountingIssuer
+from turnwise.testing.session_store_cases.making import asked, ended, fresh_id, message, said
+
+KEY = SessionKey("app", "user", "session")
+LEASE = Lease("holder", 60.0)
+
+
+@pytest.fixture
+def statements() -> Iterator[list[str]]:
+    """Every statement that any connection made from now on runs."""
+    seen: list[str] = []
+
+    def trace(connection: sqlite3.Connection, _record: object) -> None:
+        connection.set_trace_callback(seen.append)
+
+    event.listen(Engine, "connect", trace)
+    yield seen
+    event.remove(Engine, "connect", trace)
+
+
+@pytest.mark.parametrize("url", ["mysql://localhost/x", "sqlite+aiosqlite:///x.db", "postgresql+asyncpg://h/x"])
+def test_another_kind_of_database_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"does not know databases of the kind .* Use sqlite:///"):
+        SqlSessionStore(url)
+
+
+@pytest.mark.parametrize("url", ["", "x.db", "user:secret@host"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be read") as caught:
+        SqlSessionStore(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_making_a_store_touches_nothing(tmp_path: Path) -> None:
+    SqlSessionStore(f"sqlite:///{tmp_path}/x.db")
+    SqlSessionStore("postgresql://nobody@nowhere.invalid/x")
+    SqlSessionStore("postgres://nobody@nowhere.invalid/x")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_turn_is_two_commits_however_long_the_session(tmp_path: Path, statements: list[str]) -> None:
+    """The design's budget: opening is at most two reads, and no statement's work grows with the log."""
+    store = SqlSessionStore(f"sqlite:///{tmp_path}/x.db")
+    for _ in range(2):
+        await _turn(store, message())
+    seen = []
+    for _ in range(2):
+        statements.clear()
+        await _turn(store, message())
+        kinds = [" ".join(statement.split()[:3]) for statement in statements]
+        assert kinds.count("COMMIT") == 2
+        assert sum(kind.startswith("SELECT") for kind in kinds) == 2
+        assert len(kinds) <= 12
+        seen.append(kinds)
+        session = await store.open(KEY)
+        assert session is not None
+        await store.append(session, [said("help", "x") for _ in range(300)])
+    assert seen[0] == seen[1]
+    await store.close()
+
+
+async def _turn(store: SqlSessionStore, sent: Message) -> None:
+    session = await store.open(KEY, blank=True)
+    assert session is not None
+    invocation = fresh_id("i")
+    begun = await store.begin(session, LEASE, sent, [asked(invocation=invocation)], queue_limit=9)
+    await store.append(begun, [ended("help", "hi", invocation=invocation)], release=True)
+
+
+async def test_times_of_records_come_from_the_issuer() -> None:
+    issuer = CountingIssuer()
+    store = SqlSessionStore("sqlite://", issuer=issuer)
+    first, second = await store.create(KEY), await store.open(KEY._replace(id="other"), blank=True)
+    assert second is not None
+    assert (second.created_at - first.created_at).total_seconds() == 1
+    assert (await store.begin(second, LEASE, message(), [asked()], queue_limit=None)).created_at == second.created_at
+    await store.close()
