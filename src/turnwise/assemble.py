@@ -24,6 +24,7 @@ from turnwise.stores.sql import SqlSessionStore
 
 IN_MEMORY = "in_memory"
 _SECRET = re.compile(r"(://[^:/@]*):[^@]*@")
+_SECRET_OPTION = re.compile(r"((?:password|secret|token|key)[a-z_]*=)[^&]*", re.IGNORECASE)
 _SQLITE_FILE = re.compile(r"(?P<kind>sqlite(?:\+\w+)?:///)(?P<file>(?!/|:memory:).+)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _NEEDED = {
@@ -105,7 +106,8 @@ def check_app(path: Path | None = None) -> Report:
 
 
 def _shown_place(place: str | Reference | None) -> str:
-    return _SECRET.sub(r"\1:***@", place.path if isinstance(place, Reference) else place or "")
+    text = place.path if isinstance(place, Reference) else place or ""
+    return _SECRET_OPTION.sub(r"\1***", _SECRET.sub(r"\1:***@", text))
 
 
 class _Assembly:

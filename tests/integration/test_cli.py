@@ -336,6 +336,25 @@ def test_interrupting_run_leaves_every_end_on_record(project: Path) -> None:
     assert "ended cancelled" in shown
 
 
+def test_a_second_interrupt_ends_run_at_once(project: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "run"], cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdin.write(messages({"message": "stubborn"}).encode())
+    process.stdin.flush()
+    lines = sorted([process.stdout.readline(), process.stdout.readline()])
+    assert lines[0] == b"STARTED\n"
+    process.send_signal(signal.SIGINT)
+    while b"Ctrl-C again leaves" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    process.communicate(timeout=30)
+
+
 def test_a_bar_at_a_terminal_and_pure_json_in_the_file(project: Path, terminal: Terminal) -> None:
     (project / "in.jsonl").write_text(messages(*[{"message": f"m{number}"} for number in range(20)], {"message": ""}))
     script = '"$0" -c "from turnwise.cli.app import main; main()" run in.jsonl > out.jsonl'

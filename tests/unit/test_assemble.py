@@ -234,6 +234,8 @@ def test_a_check_shows_no_password(project: Project) -> None:
     report = checked(project, "app: shop\nroot: M:desk\nstore: postgresql://ann:geheim@db/x\n")
     assert report.errors == ()
     assert report.store == "postgresql://ann:***@db/x"
+    report = checked(project, "app: shop\nroot: M:desk\nstore: postgresql://db/x?user=ann&password=geheim&sslmode=on\n")
+    assert report.store == "postgresql://db/x?user=ann&password=***&sslmode=on"
 
 
 def test_every_refused_pattern_is_told_in_its_line(project: Project) -> None:

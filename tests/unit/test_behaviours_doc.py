@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "behaviours.md"
 LAST = {"A": 44, "B": 7, "C": 20, "D": 13, "E": 9}
+DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 MARKS = frozenset({"holds", "in part", "not yet"})
 
 _ITEM = re.compile(r"^- \*\*([A-E]\d+)\*\* \[([^\]]*)\] (.+?)(?=^- |^#|^$|\Z)", re.MULTILINE | re.DOTALL)
@@ -31,11 +32,11 @@ def ids_in(text: str) -> set[str]:
 
 
 def cited(root: Path) -> dict[str, list[str]]:
-    """Where the docstrings of tests and of cases name ids: id to `file::test`."""
+    """Where the docstrings of tests, of classes of tests, and of cases name ids: id to `file::test`."""
     found: dict[str, list[str]] = {}
     tests = (path for path in (root / "tests").rglob("test_*.py") if "examples" not in path.parts)
     cases = (root / "src" / "turnwise" / "testing").rglob("*.py")
-    for path, begins in [*((path, "test_") for path in sorted(tests)), *((path, "") for path in sorted(cases))]:
+    for path, begins in [*((path, "test") for path in sorted(tests)), *((path, "") for path in sorted(cases))]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if (
                 isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

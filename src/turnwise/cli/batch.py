@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    file: Annotated[str, typer.Argument(help="A file of JSON lines; - is standard input.", metavar="[FILE]")] = "-",
+    file: Annotated[str, typer.Argument(help="A file of JSON lines; - is standard input.", metavar="FILE")] = "-",
     config: ConfigOption = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=1000, help="How many sessions are answered at once.")] = 8,
 ) -> None:

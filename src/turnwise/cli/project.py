@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where; made if it does not exist.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where; made if it does not exist.")] = Path(),
 ) -> None:
     """Write a small working project: turnwise.yaml, agents.py and a README. Nothing is overwritten."""
     from turnwise.cli import terminal

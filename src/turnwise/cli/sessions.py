@@ -54,7 +54,7 @@ async def _list(config: "Path | None", user: str | None, limit: int, after: str 
         terminal.note(f"There are more: --after {page.next}")
 
 
-@app.command()
+@app.command(short_help="Show what was said.")
 def show(
     session: SessionArgument,
     config: ConfigOption = None,
@@ -85,7 +85,7 @@ async def _show(config: "Path | None", user: str, session: str, last: int | None
                 terminal.say_all(records.transcript(event, is_hidden))
 
 
-@app.command()
+@app.command(short_help="Show every decision, and why.")
 def explain(
     session: SessionArgument, config: ConfigOption = None, user: UserOption = DEFAULT_USER, as_json: JsonOption = False
 ) -> None:
@@ -114,7 +114,7 @@ async def _explain(config: "Path | None", user: str, session: str, as_json: bool
 @app.command()
 def rewind(
     session: SessionArgument,
-    turn: Annotated[str | None, typer.Argument(metavar="[TURN]", help=TURN_HELP + " By default the last.")] = None,
+    turn: Annotated[str | None, typer.Argument(metavar="TURN", help=TURN_HELP + " By default the last.")] = None,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
 ) -> None:

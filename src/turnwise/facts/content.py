@@ -54,7 +54,7 @@ class DataPart(Fact):
     """Structured data for programs, such as the choices a clarifying question offers."""
 
     kind: Literal["data"] = "data"
-    data: JsonValue
+    data: JsonValue = None
     name: str | None = None
 
 

@@ -62,7 +62,7 @@ async def test_a_yielded_transfer_counts_too(make_runner: MakeRunner) -> None:
 
 
 async def test_a_forbidden_or_unknown_target_is_told_the_allowed_ones(make_runner: MakeRunner) -> None:
-    """A37: an agent can react; the turn goes on."""
+    """A37, A40: an agent can react; the turn goes on."""
     refused: list[TransferRefused] = []
 
     @agent

@@ -120,7 +120,7 @@ async def the_same_message_at_once_is_accepted_once(store: SessionStore) -> None
 
 
 async def decisions_are_found_across_sessions(store: SessionStore) -> None:
-    """E1"""
+    """C15, E1"""
     key = fresh_key()
     other = key._replace(user="user-2", id="session-2")
     for each, invocation, agent in ((key, "i-1", "help"), (other, "i-2", "sales"), (key, "i-3", "sales")):
@@ -172,7 +172,7 @@ async def a_decision_keeps_the_beginning_of_the_text(store: SessionStore) -> Non
 
 
 async def labels_stand_beside_the_log(store: SessionStore) -> None:
-    """E4"""
+    """C15, E4"""
     key = fresh_key()
     await told(store, key, "i-1", "i-2")
     before = await opened(store, key), await store.events(key)

@@ -1,0 +1,21 @@
+"""Ctrl-C: the first asks for an end. (That a second one leaves is shown with a real process.)"""
+
+import asyncio
+import os
+import signal
+
+from turnwise.cli.interrupts import Interrupts
+
+
+async def test_the_first_calls_what_it_was_given() -> None:
+    asked = asyncio.Event()
+    with Interrupts(asked.set):
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.wait_for(asked.wait(), 10)
+
+
+async def test_what_was_there_before_comes_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Interrupts(lambda: None):
+        assert signal.getsignal(signal.SIGINT) != before
+    assert signal.getsignal(signal.SIGINT) == before
