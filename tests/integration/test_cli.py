@@ -315,7 +315,8 @@ def test_run_on_a_store_that_cannot_be_used(project: Path) -> None:
     (project / "broken.db").write_bytes(b"this is no database at all, and never was one " * 50)
     said = turnwise("run", cwd=project, stdin=messages({"message": "one"}, {"message": "two"}))
     assert (said.returncode, said.stdout) == (3, "")
-    assert said.stderr.startswith("error[store.corrupt]: ")
+    assert "error[store.corrupt]: " in said.stderr
+    assert "0 lines were answered" in said.stderr
     assert turnwise("sessions", "list", cwd=project).returncode == 3
     assert turnwise("chat", cwd=project, stdin="hello\n").returncode == 3
 

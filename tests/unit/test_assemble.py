@@ -101,6 +101,17 @@ async def test_an_app_answers(project: Project) -> None:
     await app.runner.close()
 
 
+async def test_composites_run_as_they_are_written(project: Project) -> None:
+    """A41."""
+    text = (
+        "app: shop\nstore: 'sqlite://'\nagents:\n  - name: flow\n    kind: sequential\n    children:\n      - M:desk\n"
+        "      - {name: us, kind: team, selector: {selector: iterative, options: {order: [orders]}}, children: ['M:orders']}\n"
+    )
+    app = load_app(project(text))
+    assert await _answer(app, "hi") == "desk: hi\norders: hi"
+    await app.runner.close()
+
+
 async def test_the_file_is_found_from_a_folder_below(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project(LEAST)
     (tmp_path / "below").mkdir()

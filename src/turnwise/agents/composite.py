@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from turnwise.agents.function import make_card
 from turnwise.facts.cards import AgentCard, Kind
 from turnwise.facts.errors import AgentDefinitionError
-from turnwise.facts.events import Event
+from turnwise.facts.events import Event, segment_of
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext, Suspend
 
@@ -38,7 +38,7 @@ class Sequential(Composite):
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         for child in self.children:
-            outcome = await context.delegate(child.card.name, segment=child.card.name)
+            outcome = await context.delegate(child.card.name, segment=segment_of(child.card.name))
             if outcome.moved:
                 return
         return
@@ -59,7 +59,7 @@ class Loop(Composite):
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         for iteration in range(self.max_iterations):
             for child in self.children:
-                outcome = await context.delegate(child.card.name, segment=f"{child.card.name}#{iteration}")
+                outcome = await context.delegate(child.card.name, segment=f"{segment_of(child.card.name)}#{iteration}")
                 if outcome.escalated or outcome.moved:
                     return
         return
@@ -81,7 +81,7 @@ class Parallel(Composite):
         async def branch(name: str) -> None:
             nonlocal waiting
             try:
-                await context.delegate(name, segment=f"~{name}")
+                await context.delegate(name, segment=f"~{segment_of(name)}")
             except Suspend:
                 waiting = True
 

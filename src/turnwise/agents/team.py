@@ -6,7 +6,7 @@ from typing import Any, Literal
 from turnwise.agents.function import make_card
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, LimitReached
-from turnwise.facts.events import Event
+from turnwise.facts.events import Event, segment_of
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.selector import Selector
@@ -51,7 +51,7 @@ class Team:
         for turn in range(context.config.limits.turns):
             verdict = await context.select(self._selector, among=self._names, answer=answer)
             speaker = verdict.agent or self._lead
-            outcome = await context.delegate(speaker, segment=f"{speaker}#{turn}")
+            outcome = await context.delegate(speaker, segment=f"{segment_of(speaker)}#{turn}")
             answer = outcome.event
             if outcome.moved or outcome.escalated or answer is None:
                 return

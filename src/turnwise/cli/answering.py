@@ -68,6 +68,9 @@ class Answering:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
             if self._broken.done():
                 self._broken.result()
+        except StoreError:
+            terminal.note(f"Stopped: {self.answered} lines were answered, {self.failed} failed, the rest was not tried.")
+            raise
         finally:
             await self._stop(reading)
 

@@ -67,11 +67,16 @@ def _read(interactive: bool) -> str | None:
     if not interactive:
         line = sys.stdin.readline() if sys.stdin else ""
         return whole(line.rstrip("\n")) if line else None
-    import readline  # noqa: F401  editing and recall of lines, by being imported
+    prompt = "you> "
+    try:
+        import readline  # noqa: F401  editing and recall of lines, by being imported
 
+        prompt = terminal.prompt(prompt)
+    except ImportError:  # Python may be built without it
+        pass
     while True:
         try:
-            return whole(input(terminal.prompt("you> ")))
+            return whole(input(prompt))
         except EOFError:
             print()
             return None

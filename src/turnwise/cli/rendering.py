@@ -45,6 +45,8 @@ def decision_line(selection: Selection) -> Text:
     """Who answers and why, in one line."""
     line = styled("→ ", "dim")
     line.append(one_line(selection.agent), style="bold cyan")
+    if selection.outcome == "clarify":
+        line.append(" asks which it is", style="yellow")
     line.append(f" · {one_line(selection.method)} {selection.confidence:.2f}", style="dim")
     if selection.reason:
         line.append(f" · {one_line(selection.reason)}", style="dim")

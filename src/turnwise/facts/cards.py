@@ -32,12 +32,14 @@ AgentName = Annotated[str, AfterValidator(check_name)]
 class Pattern(Fact):
     """An RE2 expression that marks a message as this agent's, with the confidence of a match, 0 to 1.
 
-    It is searched anywhere in the message, without regard to case. An inactive one is kept and never matches.
+    It is searched anywhere in the message, without regard to case. An inactive one is kept and never matches. `label` says
+    in words what a match means, for the reason of a decision; empty = the expression itself is shown.
     """
 
     regex: str
     confidence: float = Field(default=0.8, ge=0.0, le=1.0)
     active: bool = True
+    label: str = ""
 
 
 class Skill(Fact):

@@ -148,6 +148,11 @@ def sees(viewer_branch: str, event_branch: str) -> bool:
     return not any(part.startswith(">") for part in event[shared:])
 
 
+def segment_of(name: str) -> str:
+    """An agent's name as part of a branch: the characters that branches are made of are escaped, so that names cannot forge."""
+    return "".join(f"%{ord(c):02X}" if c in "%/~>#" else c for c in name)
+
+
 def _common(left: list[str], right: list[str]) -> list[str]:
     common = []
     for mine, theirs in zip(left, right, strict=False):

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from turnwise.facts.content import Content, ToolCallPart, text_content
 from turnwise.facts.errors import AgentFailed, AgentTimeout, LimitReached, TransferRefused, TurnwiseError
-from turnwise.facts.events import Actions, Await, ErrorInfo, Event, StepRecord
+from turnwise.facts.events import Actions, Await, ErrorInfo, Event, StepRecord, segment_of
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.ports.context import Outcome, Stream, Suspend
 from turnwise.ports.selector import SelectionRequest, Selector
@@ -122,7 +122,7 @@ class Frame:
             raise AgentFailed(f"{self.card.name!r} called {agent!r}, which does not exist or is not allowed here.")
         self._calls += 1
         content = text_content(message, "user") if isinstance(message, str) else message
-        outcome = await self._run_below(agent, f"{self.branch}/>{agent}#{self._calls}", content)
+        outcome = await self._run_below(agent, f"{self.branch}/>{segment_of(agent)}#{self._calls}", content)
         return outcome.event.content if outcome.event and outcome.event.content else Content()
 
     async def delegate(self, child: str, *, segment: str, message: Content | None = None) -> Outcome:

@@ -1,5 +1,7 @@
 """Whose patterns the message matches (behaviours C3, C4)."""
 
+from collections.abc import Mapping
+
 from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import MATCHED_CHARACTERS, Hit, PatternIndex
@@ -17,6 +19,11 @@ def pattern_index(tree: AgentTree) -> PatternIndex:
     )
 
 
+def pattern_labels(tree: AgentTree) -> dict[tuple[str, str], str]:
+    """What patterns mean, in words, by agent and expression, where their cards say so."""
+    return {(card.name, pattern.regex): pattern.label for card in tree for pattern in card.patterns if pattern.label}
+
+
 class Patterns:
     """Chooses the one agent whose patterns match the message with a confidence above `threshold`, if no other's match.
 
@@ -25,12 +32,19 @@ class Patterns:
     """
 
     def __init__(
-        self, index: PatternIndex, *, threshold: float = THRESHOLD, margin: float | None = None, name: str = "patterns"
+        self,
+        index: PatternIndex,
+        *,
+        threshold: float = THRESHOLD,
+        margin: float | None = None,
+        labels: Mapping[tuple[str, str], str] | None = None,
+        name: str = "patterns",
     ) -> None:
         self.name = name
         self._index = index
         self._threshold = threshold
         self._margin = margin
+        self._labels = labels or {}
 
     async def select(self, request: SelectionRequest) -> Verdict:
         if request.occasion == "answer":
@@ -39,7 +53,7 @@ class Patterns:
         if not hits:
             return abstained(self.name, "No agent's pattern matches.", ignored=_unread(request.text))
         found = {
-            "candidates": tuple(_candidate(hit) for hit in hits[:RECORDED]),
+            "candidates": tuple(self._candidate(hit) for hit in hits[:RECORDED]),
             "ignored": _unread(request.text),
         }
         best = hits[0]
@@ -51,7 +65,7 @@ class Patterns:
             best.label,
             method="strong_intent_match",
             confidence=best.confidence,
-            reason=f"The message matches a pattern of {best.label} ({shown(best.regex)}){_lead(hits)}.",
+            reason=f"The message matches a pattern of {best.label} ({self._shown(best)}){_lead(hits)}.",
             **found,
         )
 
@@ -69,9 +83,12 @@ class Patterns:
             return f"{best.label} ({best.confidence:g}) and {second.label} ({second.confidence:g}) are too close to tell."
         return ""
 
+    def _candidate(self, hit: Hit) -> Candidate:
+        return Candidate(agent=hit.label, score=hit.confidence, evidence=f"pattern {self._shown(hit)}")
 
-def _candidate(hit: Hit) -> Candidate:
-    return Candidate(agent=hit.label, score=hit.confidence, evidence=f"pattern {shown(hit.regex)}")
+    def _shown(self, hit: Hit) -> str:
+        """What the pattern means, if its card says so; else the expression."""
+        return shown(self._labels.get((hit.label, hit.regex)) or hit.regex)
 
 
 def _lead(hits: list[Hit]) -> str:

@@ -16,7 +16,7 @@ from turnwise.selection.default import CONFIDENCE, Default
 from turnwise.selection.direct import Direct
 from turnwise.selection.identity import Identity
 from turnwise.selection.iterative import Iterative
-from turnwise.selection.patterns import THRESHOLD, Patterns, pattern_index
+from turnwise.selection.patterns import THRESHOLD, Patterns, pattern_index, pattern_labels
 from turnwise.selection.policy import PolicySpec, StageSpec, options_of
 from turnwise.selection.resume import Resume, Rule
 
@@ -77,7 +77,7 @@ _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
     "direct": (_None, lambda _site, name, _given: Direct(name=name)),
     "patterns": (
         _Patterns,
-        lambda site, name, given: Patterns(site.patterns(), threshold=given.threshold, margin=given.margin, name=name),
+        lambda site, name, given: Patterns(site.patterns(), labels=pattern_labels(site.tree), name=name, **given.model_dump()),
     ),
     "resume": (_Resume, lambda _site, name, given: Resume(rule=given.rule, only=given.only, name=name)),
     "identity": (_Lead, lambda site, name, given: Identity(given.lead or site.default, name=name)),

@@ -159,10 +159,11 @@ class FailingStore(SqlSessionStore):
         return await super().begin(session, lease, message, events, queue_limit=queue_limit)
 
 
-async def test_a_store_that_fails_ends_the_run() -> None:
+async def test_a_store_that_fails_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Listed(*[line("s", f"m{number}") for number in range(5)], endless=True)
     with pytest.raises(StoreUnavailable):
         await answered(Floor().app(FailingStore()), lines, jobs=1)
+    assert "Stopped: 2 lines were answered, 0 failed" in capsys.readouterr().err
 
 
 class Gone(io.StringIO):

@@ -64,6 +64,13 @@ def test_the_decision_in_one_line() -> None:
     assert rendering.decision_line(selection(PATTERNS)).plain == "→ orders · strong_intent_match 0.80 · A pattern."
 
 
+def test_a_question_is_told_from_an_answer() -> None:
+    """E5."""
+    assert rendering.decision_line(selection(outcome="clarify", method="clarify")).plain.startswith(
+        "→ orders asks which it is · cl"
+    )
+
+
 def test_the_ranking_begins_with_the_chosen_and_its_selector() -> None:
     assert plain(rendering.ranking(selection(RESUME, PATTERNS))) == [
         "   agent    score  selector  because",
