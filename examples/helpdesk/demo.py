@@ -124,19 +124,18 @@ class Demo:
         for name, version in actions.artifact_versions.items():
             self._show("", f"saved {name}, version {version}", "magenta")
 
-    def _show(self, who: str, text: str, style: str) -> None:
+    def _show(self, who: str, text: str, style: str, said: str = "default") -> None:
         """What somebody said, wrapped beside their name."""
         head, width = f"{who:>15}  ", max(self._console.width - 17, 40)
         for line in text.splitlines():
             indent = line[: len(line) - len(line.lstrip())]
             for piece in textwrap.wrap(line, width, subsequent_indent=indent) or [""]:
-                self._console.print(Text(head, style=style).append(piece, style="default"), soft_wrap=True)
+                self._console.print(Text(head, style=style).append(piece, style=said), soft_wrap=True)
                 head = " " * len(head)
 
     def _decision(self, text: str) -> None:
-        """One line: who, by what method, how sure, and the reason, as far as it fits."""
-        line = Text(f"{'→':>15}  ", style="yellow").append(text, style="yellow")
-        self._console.print(line, no_wrap=True, overflow="ellipsis")
+        """Who, by what method, how sure, and the reason."""
+        self._show("→", text, "yellow", said="yellow")
 
     async def _summary(self) -> Table:
         runner = self._app.runner

@@ -5,11 +5,11 @@ from turnwise import Pattern
 PLAIN, LIKELY = 0.95, 0.8
 
 
-def plain(*expressions: str) -> list[Pattern]:
+def plain(*expressions: str, means: str) -> list[Pattern]:
     """Plainly a new request: it leaves the agent that is busy, even one that waits for a reply."""
-    return [Pattern(regex=expression, confidence=PLAIN) for expression in expressions]
+    return [Pattern(regex=expression, confidence=PLAIN, label=means) for expression in expressions]
 
 
-def likely(*expressions: str) -> list[Pattern]:
+def likely(*expressions: str, means: str) -> list[Pattern]:
     """Enough to be chosen, not enough to interrupt an agent that waits for a reply."""
-    return [Pattern(regex=expression, confidence=LIKELY) for expression in expressions]
+    return [Pattern(regex=expression, confidence=LIKELY, label=means) for expression in expressions]

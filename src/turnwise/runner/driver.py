@@ -16,6 +16,7 @@ from typing import NamedTuple
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart, ToolResultPart
 from turnwise.facts.errors import LimitReached, MessageBlocked, SessionMissing, StaleWriter, TurnwiseError
 from turnwise.facts.events import USER, Actions, End, Event
+from turnwise.facts.limits import RunConfig
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, fold
 from turnwise.ports.context import Suspend
@@ -188,16 +189,32 @@ class Driver:
             await self._conclude(floor, plan.holder, End(reason="clarify"))
             return
         work = asyncio.create_task(self._turns(floor, plan.holder, turn))
-        job.invocation.runs(plan.invocation_id, work.cancel)
+        stopped = asyncio.Event()
+
+        def stop() -> None:
+            stopped.set()
+            work.cancel()
+
+        job.invocation.runs(plan.invocation_id, stop)
         if job.invocation.is_cancelled:
-            work.cancel()
-        seconds = job.config.deadline_seconds or job.config.limits.invocation_seconds
-        await asyncio.wait({work}, timeout=seconds)
-        late = not work.done()
-        if late:
-            work.cancel()
-            await asyncio.wait({work}, timeout=GRACE_SECONDS)
-        await self._settle(floor, plan.holder, work, f"It took longer than {seconds:g} s." if late else "")
+            stop()
+        late = await self._watch(work, stopped, job.config)
+        await self._settle(floor, plan.holder, work, late)
+
+    async def _watch(self, work: "asyncio.Task[End | None]", stopped: asyncio.Event, config: RunConfig) -> str:
+        """Waits until the turns are over; an agent that is late, or told to stop, gets a while to do so.
+
+        Gives why it is late, or "".
+        """
+        seconds = config.deadline_seconds or config.limits.invocation_seconds
+        told = asyncio.create_task(stopped.wait())
+        await asyncio.wait({work, told}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        if work.done():
+            return ""
+        work.cancel()
+        await asyncio.wait({work}, timeout=GRACE_SECONDS)
+        return "" if stopped.is_set() else f"It took longer than {seconds:g} s."
 
     async def _settle(self, floor: Floor, holder: str, work: "asyncio.Task[End | None]", late: str) -> None:
         """Records how the turns ended."""
@@ -206,7 +223,7 @@ class Driver:
             raise floor.recorder.problem
         if late:
             end: End | None = End(reason="limit:invocation_seconds", detail=late)
-        elif work.cancelled():
+        elif not work.done() or work.cancelled():
             end = End(reason="cancelled")
         elif error := work.exception():
             end = _failed_end(error)

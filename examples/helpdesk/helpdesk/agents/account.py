@@ -25,10 +25,12 @@ _ADDRESS = re.compile(
             r"\b(?:loyalty|reward|bonus|my) points\b|\bhow many points\b",
             r"\b(?:change|update|correct|new)\b.*\b(?:my|our|delivery|shipping|home) address\b",
             r"\bi(?:'ve| have)? (?:just )?moved\b|\bmy new address\b",
+            means="a question about points or the address",
         ),
         *likely(
             r"\bmy (?:account|profile) (?:details|data|info(?:rmation)?)\b",
             r"\b(?:show|see|check) (?:me )?my (?:account|profile)\b",
+            means="a look at the account",
         ),
     ],
     examples=["How many points do I have?", "I have moved, change my address.", "Show my account details."],

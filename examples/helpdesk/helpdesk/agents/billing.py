@@ -33,6 +33,7 @@ _ABOUT = re.compile(
             r"\b(?:send|need|want|have|get|email|print|copy of)\b.*\b(?:a|the|my) (?:receipt|bill)\b",
             r"\b(?:charged|billed|paid)(?: me)?(?: for it)? (?:twice|double|two times|again)\b|\bdouble charge\b",
             r"\b(?:why|what|how much) (?:was|were|did|have|am) (?:i|you)\b.*\b(?:charged?|billed|paid|pay)\b",
+            means="a question about a refund, an invoice or a charge",
         )
     ],
     examples=[

@@ -33,6 +33,7 @@ _ABILITIES = (
             r"\b(?:returns?|privacy) policy\b|\bpayment methods?\b|\bprice match\b|\bgift wrap",
             r"\b(?:student|teacher) discount\b|\bnewsletter\b|\bare you hiring\b|\bjobs? (?:at|with|in)\b",
             r"\bdo you (?:take|accept) (?:paypal|visa|mastercard|amex|credit cards?|cash)\b",
+            means="a question about the shop itself",
         ),
         # Greetings, thanks and farewells only when they are all of the message.
         *likely(
@@ -41,6 +42,7 @@ _ABILITIES = (
             r"(?:\W+(?:you|a lot|so much|very much|again|for (?:your|the) help))*\W*$",
             r"^\W*(?:please )?help(?: me)?(?: please)?\W*$",
             rf"^\W*(?:ok\W+)?{_FAREWELL}(?:\W+(?:then|now))?\W*$",
+            means="a greeting, thanks or farewell",
         ),
     ],
     examples=["Hello!", "Thank you very much.", "How much is shipping?", "What is your return policy?", "What can you do?"],

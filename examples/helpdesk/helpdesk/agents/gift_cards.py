@@ -9,7 +9,7 @@ from turnwise import AgentContext, agent
 
 @agent(
     description="Tells what is left on a gift card and until when it is good.",
-    patterns=plain(r"\bgift ?(?:card|voucher|certificate)s?\b", r"\bGC[- ]?\d{4}[- ]?\d{4}\b"),
+    patterns=plain(r"\bgift ?(?:card|voucher|certificate)s?\b", r"\bGC[- ]?\d{4}[- ]?\d{4}\b", means="a gift card"),
     examples=["What is left on my gift card GC-1001-4471?", "Is my gift card still good?"],
     tags=["money"],
 )

@@ -39,8 +39,9 @@ _ABOUT = re.compile(
             rf"\b(?:my|the|our) {_THING} never (?:came|arrived)\b|\bwaiting for (?:my|the|our) {_THING}\b",
             r"\b(?:list|show|see|what are|check)(?: me)?(?: all)?(?: of)? my (?:\w+ )?orders\b",
             r"\b(?:has|did|will|is) (?:my )?(?:order )?A-?\d{5}\b.*\b(?:ship|arrive|come|deliver|late|way)",
+            means="a question about an order, or cancelling one",
         ),
-        *likely(r"^\W*(?:it'?s |my )?(?:order )?(?:number |no\.? )?(?:is )?#?A[- ]?\d{5}\W*$"),
+        *likely(r"^\W*(?:it'?s |my )?(?:order )?(?:number |no\.? )?(?:is )?#?A[- ]?\d{5}\W*$", means="an order number"),
     ],
     examples=[
         "Where is my order A-10412?",

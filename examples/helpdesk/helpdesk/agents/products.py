@@ -29,8 +29,9 @@ _DETAILS = re.compile(
             rf"|do you (?:have|sell|carry))\b[^.?!]*\b{KINDS}\b",
             rf"\b(?:how much (?:is|are|does|do)|price of)\b[^.?!]*\b{KINDS}\b",
             rf"\b(?:which|what|best|cheapest|any) (?:\w+ )?{KINDS}\b",
+            means="a search for a product",
         ),
-        *likely(r"\b(?:looking for|do you sell|want to buy|search for|recommend)\b"),
+        *likely(r"\b(?:looking for|do you sell|want to buy|search for|recommend)\b", means="a search"),
     ],
     examples=[
         "I'm looking for a desk lamp under $50.",

@@ -30,10 +30,12 @@ _REASONS = "broken, wrong item, not as described, or you changed your mind"
             r"\b(?:start|make|begin|open|file) (?:a|the|my|another) return\b|\breturn label\b",
             r"^\W*return (?:my|the|a|an|this|order|item|A-)",
             r"\b(?:status of|what about|news (?:of|about)) (?:my|the|that) returns?\b",
+            means="sending something back",
         ),
         *likely(
             r"\b(?:i want|i need|i'd like|i would like|give me) (?:a|my) (?:full )?(?:refund|money back)\b",
             r"\b(?:arrived|came|delivered|got it) (?:broken|damaged|cracked|defective)\b",
+            means="something that arrived broken, or money back",
         ),
     ],
     examples=[

@@ -28,6 +28,7 @@ _HIGHEST = 10_000
         rf"\b(?:which|what|any) (?:of your )?{_STORE}\b[^.?!]*\b(?:has|have|sells?|carr(?:y|ies))\b",
         r"\bwhere can i (?:buy|get|find|pick up)\b",
         r"\b(?:gift|present) (?:ideas?|for)\b|\b(?:a|some) (?:gift|present)s?\W*$|\b(?:birthday|christmas) (?:gift|present)",
+        means="what is in stock, or a gift idea",
     ),
     examples=[
         "Is the Luma desk lamp in stock in Boston?",

@@ -28,6 +28,7 @@ _ABOUT = re.compile(
         r"\b(?:when|what time|how late|until when|how long) (?:do|does|are|is|will) (?:you|your|the|it|that|this)\b[^.?!]*"
         r"\b(?:open|close[sd]?)\b",
         rf"\b(?:are|is) (?:your|the|any)\b[^.?!]*\b{_STORE}\b[^.?!]*\b(?:open|closed)\b|\bare you (?:still )?(?:open|closed)\b",
+        means="stores and their hours",
     ),
     examples=[
         "Do you have a store in Portland?",

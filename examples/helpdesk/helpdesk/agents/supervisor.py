@@ -28,6 +28,7 @@ _MINUTES_A_CASE = 10
         r"\b(?:make|file|have|open) (?:a|an) (?:complaint|case)\b|\bi want to complain\b|\b(?:please )?call me\b",
         r"^\W*(?:a )?(?:real |live )?(?:person|human|agent|representative|operator)(?: please)?\W*$",
         r"\bmy case\b",
+        means="asking for a person",
     ),
     examples=["I want to talk to a person.", "Give me your manager.", "I want to make a complaint."],
     children=[orders, billing, account, shopping, general],

@@ -16,8 +16,11 @@ _ABOUT = re.compile(r"(?i)\b(?:warrant\w*|guarantee|repair\w*|claim\w*|covered)\
 @agent(
     description="Checks whether an item is under warranty, and opens a claim for what broke.",
     patterns=[
-        *plain(r"\bwarrant(?:y|ies)\b|\bguarantee\b"),
-        *likely(r"\b(?:stopped working|broke (?:down )?after|does ?n[o']t work any ?more|needs? (?:a )?repair)\b"),
+        *plain(r"\bwarrant(?:y|ies)\b|\bguarantee\b", means="the warranty"),
+        *likely(
+            r"\b(?:stopped working|broke (?:down )?after|does ?n[o']t work any ?more|needs? (?:a )?repair)\b",
+            means="something that stopped working",
+        ),
     ],
     examples=["Is my blender still under warranty?", "My heater stopped working.", "I want to claim the warranty."],
     tags=["orders"],
