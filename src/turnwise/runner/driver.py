@@ -34,7 +34,6 @@ from turnwise.selection.cascade import Cascade, positions_of
 from turnwise.selection.owner import tool_result_owner
 
 LEASE_SECONDS = 30.0
-GRACE_SECONDS = 5.0
 BEGIN_ATTEMPTS = 5
 
 log = logging.getLogger("turnwise.runner")
@@ -213,7 +212,7 @@ class Driver:
         if work.done():
             return ""
         work.cancel()
-        await asyncio.wait({work}, timeout=GRACE_SECONDS)
+        await asyncio.wait({work}, timeout=config.limits.grace_seconds)
         return "" if stopped.is_set() else f"It took longer than {seconds:g} s."
 
     async def _settle(self, floor: Floor, holder: str, work: "asyncio.Task[End | None]", late: str) -> None:

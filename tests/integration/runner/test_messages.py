@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from runner_play import ask, key, log
@@ -16,6 +17,7 @@ from turnwise.facts.errors import (
     MessageTooLarge,
     SessionMissing,
     StoreFull,
+    TurnwiseError,
 )
 from turnwise.facts.sessions import SessionKey
 from turnwise.testing.fakes import RecordingHooks
@@ -522,3 +524,33 @@ async def test_an_agent_cannot_forge_what_only_the_runner_decides(make_runner: M
     assert (actions.selection, actions.rewind, actions.answers, actions.blocked_by) == (None, None, None, None)
     assert (actions.finished, actions.positions) == ((), {})
     assert len(await runner.store.events(key())) == 3
+
+
+async def test_an_agent_that_will_not_stop_is_left_behind(make_runner: MakeRunner) -> None:
+    """A23: the end is recorded after a while, and what the agent says later is refused."""
+    refused: list[str] = []
+    begun, done = asyncio.Event(), asyncio.Event()
+
+    @agent
+    async def stubborn(context: AgentContext) -> None:
+        begun.set()
+        for seconds in (60.0, *[0.02] * 10):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(seconds)
+        try:
+            await context.say("too late")
+        except TurnwiseError as error:
+            refused.append(error.code)
+        done.set()
+
+    runner = make_runner(stubborn)
+    config = RunConfig(limits=Limits(grace_seconds=0.01))
+    invocation = await runner.start("x", user="ada", session="s", config=config)
+    await begun.wait()
+    await invocation.cancel()
+    end = (await invocation.result()).end
+    assert end is not None
+    assert end.reason == "cancelled"
+    await done.wait()
+    assert refused == ["session.stale_writer"]
+    assert "too late" not in [e.text for e in await runner.store.events(key())]

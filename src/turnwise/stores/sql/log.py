@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, select, update
 
 from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
@@ -130,14 +130,14 @@ def stored_ids(connection: Connection, key: SessionKey, ids: Sequence[str]) -> f
 
 
 @cache
-def _events(*, newest: bool, invocation: bool, hidden: bool) -> Select[Any]:
+def _events(*, newest: bool, invocation: bool, hidden: bool) -> Hot:
     found = select(_e.sequence, _e.body).where(_e.session == session_row_id, _e.sequence > bindparam("after"))
     if invocation:
         found = found.where(_e.invocation_id == bindparam("invocation"))
     if not hidden:
         found = found.where(_e.hidden.is_(False))
     order = _e.sequence.desc() if newest else _e.sequence
-    return found.order_by(order).limit(bindparam("at_most"))
+    return Hot(found.order_by(order).limit(bindparam("at_most")))
 
 
 class Window(NamedTuple):
@@ -156,7 +156,7 @@ def read_events(connection: Connection, key: SessionKey, window: Window) -> list
     values = at(key) | {"after": window.after, "at_most": 2**62 if at_most is None else at_most}
     if invocation:
         values["invocation"] = window.invocation_id
-    rows = connection.execute(_events(newest=newest, invocation=invocation, hidden=window.hidden), values).all()
+    rows = _events(newest=newest, invocation=invocation, hidden=window.hidden).rows(connection, values)
     if newest:
         rows = rows[::-1][: window.limit]
     return [event_of(sequence, body) for sequence, body in rows]

@@ -98,11 +98,10 @@ class SqlSessionStore:
     async def append(self, session: Session, events: Sequence[Event], *, release: bool = False) -> Session:
         try:
             return await self._append(session, events, release)
-        except (Duplicate, StaleWriter) as refusal:
+        except (Duplicate, StaleWriter):
+            # A token that was stale stays so: the second try is for those that hold stored events among new ones.
             new = await self._not_stored(session.key, events)
             if new or not events:
-                if isinstance(refusal, StaleWriter):
-                    raise
                 return await self._append(session, new, release)
         if release:
             await self.release(session)

@@ -193,7 +193,12 @@ async def a_message_is_begun_once(store: SessionStore) -> None:
     await refused(store.begin(begun, LEASE, sent, [asked(invocation="i-2")], queue_limit=9), StaleWriter)
     over = await store.append(begun, [ended()], release=True)
     await refused(store.begin(over, LEASE, sent, [asked(invocation="i-2")], queue_limit=9), StaleWriter)
+    await store.inbox.accept(key, message("other", "m-2"), create=False, limit=9)
+    await refused(store.begin(over, LEASE, sent, [asked(invocation="i-2")], queue_limit=9), StaleWriter)
+    await store.inbox.refuse(key, "m-2", "blocked")
+    await refused(store.begin(over, LEASE, message("other", "m-2"), [asked()], queue_limit=9), StaleWriter)
     assert await store.open(key) == over
+    assert await store.inbox.queued(key) is None
 
 
 async def an_event_is_begun_once(store: SessionStore) -> None:
@@ -221,6 +226,22 @@ async def older_messages_go_first(store: SessionStore) -> None:
         await store.append(begun, [ended()], release=True)
     assert [text for text in await texts(store, key) if text] == ["old", "new"]
     assert await store.inbox.queued(key) is None
+
+
+async def the_inbox_of_a_dead_holder_is_served(store: SessionStore) -> None:
+    """A32: what waited while the holder lived is begun once its lease is over."""
+    key = fresh_key()
+    await _begun(store, await store.create(key), SHORT)
+    waiting = message("waiting")
+    await store.inbox.accept(key, waiting, create=False, limit=9)
+    await asyncio.sleep(SHORT_IS_OVER)
+    late = message("late")
+    seen = await opened(store, key)
+    await refused(store.begin(seen, OTHER_LEASE, late, [asked("late")], queue_limit=9), SessionBusy)
+    begun = await store.begin(seen, OTHER_LEASE, waiting, [asked("waiting", invocation="i-2")], queue_limit=9)
+    assert begun.epoch == seen.epoch + 1
+    await refused(store.begin(begun, LEASE, late, [asked("late")], queue_limit=9), SessionBusy)
+    assert await store.inbox.queued(key) == late
 
 
 async def twenty_at_once_on_one_session(store: SessionStore) -> None:
@@ -274,5 +295,6 @@ CASES: tuple[Case, ...] = (
     a_message_is_begun_once,
     an_event_is_begun_once,
     older_messages_go_first,
+    the_inbox_of_a_dead_holder_is_served,
     twenty_at_once_on_one_session,
 )
