@@ -39,6 +39,8 @@ class Sequential(Composite):
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         for child in self.children:
             outcome = await context.delegate(child.card.name, segment=segment_of(child.card.name))
+            if outcome.escalated:
+                await context.escalate()
             if outcome.moved:
                 return
         return
@@ -76,12 +78,13 @@ class Parallel(Composite):
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         names = [child.card.name for child in self.children]
-        waiting = False
+        waiting = escalated = False
 
         async def branch(name: str) -> None:
-            nonlocal waiting
+            nonlocal waiting, escalated
             try:
-                await context.delegate(name, segment=f"~{segment_of(name)}")
+                outcome = await context.delegate(name, segment=f"~{segment_of(name)}")
+                escalated = escalated or outcome.escalated
             except Suspend:
                 waiting = True
 
@@ -94,5 +97,7 @@ class Parallel(Composite):
             await asyncio.gather(*tasks, return_exceptions=True)
         if waiting:
             raise Suspend
+        if escalated:
+            await context.escalate()
         return
         yield

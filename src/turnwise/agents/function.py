@@ -45,17 +45,28 @@ class FunctionAgent:
                     yield event
         elif self._style == "yields":
             produced = iter(self._function(**arguments))
-            while (value := await asyncio.to_thread(next, produced, _EXHAUSTED)) is not _EXHAUSTED:
+            while (value := await _in_thread(next, produced, _EXHAUSTED)) is not _EXHAUSTED:
                 if (event := _event(value, context)) is not None:
                     yield event
         else:
             if self._style == "awaits":
                 value = await self._function(**arguments)
             else:
-                value = await asyncio.to_thread(self._function, **arguments)
+                value = await _in_thread(self._function, **arguments)
             if (event := _event(value, context)) is not None:
                 # A returned value is the last word, which lets the runner store it and the end in one commit.
                 yield event.model_copy(update={"actions": event.actions.model_copy(update={"end": _COMPLETED})})
+
+
+async def _in_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def call() -> Any:
+        try:
+            return function(*arguments, **named)
+        except StopIteration as stop:
+            # A future cannot carry it: whoever waits would wait forever.
+            raise RuntimeError("The function raised StopIteration.") from stop
+
+    return await asyncio.to_thread(call)
 
 
 @overload

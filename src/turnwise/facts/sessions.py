@@ -43,12 +43,13 @@ class OpenCall(Fact):
 
 
 class OpenInvocation(Fact):
-    """An invocation that has not ended. `agent` holds the floor, in turn number `turn`; `began` is its first sequence."""
+    """An invocation that has not ended. `agent` holds the floor, in turn number `turn`; `began` and `last` are sequences."""
 
     state: Literal["running", "waiting"] = "running"
     agent: str
     turn: int = 1
     began: int = 0
+    last: int = 0
     waits: tuple[tuple[str, Await], ...] = ()
     """Who waits for what, oldest first."""
 
@@ -80,7 +81,7 @@ class Session(Fact):
 
     epoch: counts the holders of the lease; an append with an older one is refused. revision: counts appends.
     last_sequence: the newest event's number, 0 for an empty log. state: this session's keys; `app_state` and `user_state`
-    hold the shared ones, without their prefix.
+    hold the shared ones, without their prefix. held: whether somebody had the lease when it was read.
     """
 
     app: str
@@ -93,6 +94,7 @@ class Session(Fact):
     app_state: dict[str, JsonValue] = {}
     user_state: dict[str, JsonValue] = {}
     head: Head = Head()
+    held: bool = False
     created_at: datetime
     updated_at: datetime
 
@@ -244,10 +246,10 @@ def _fold_invocations(invocations: Mapping[str, OpenInvocation], event: Event, s
     if open_ is None:
         if event.author != USER or actions.selection is None:
             return others
-        return others | {id_: OpenInvocation(agent=actions.selection.agent, began=sequence)}
-    changed: dict[str, object] = {}
+        return others | {id_: OpenInvocation(agent=actions.selection.agent, began=sequence, last=sequence)}
+    changed: dict[str, object] = {"last": sequence}
     if actions.transfer_to and not event.is_private:
-        changed = {"agent": actions.transfer_to, "turn": open_.turn + 1}
+        changed |= {"agent": actions.transfer_to, "turn": open_.turn + 1}
     if actions.awaits:
         others_waits = tuple(wait for wait in open_.waits if wait[1].id != actions.awaits.id)
         changed |= {"state": "waiting", "waits": (*others_waits, (event.author, actions.awaits))}

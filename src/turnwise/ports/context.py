@@ -41,8 +41,8 @@ class History(Protocol):
 class State(Protocol):
     """The merged state. What is written is seen at once and stored with the agent's next event, or at the turn's end.
 
-    Keys begin with `app:`, `user:` or `temp:`, or belong to the session. Values are JSON values, copied; AgentFailed for
-    others, LimitReached (state_bytes).
+    What is read is a copy: set it again to store a change of it. Keys begin with `app:`, `user:` or `temp:`, or belong to
+    the session. Values are JSON values, copied; AgentFailed for others, LimitReached (state_bytes).
     """
 
     def __getitem__(self, key: str) -> Any: ...

@@ -19,7 +19,7 @@ class Continuation(NamedTuple):
 
 
 class Lapse(NamedTuple):
-    """A waiting invocation that will never go on, by whom it was held, and its end."""
+    """An open invocation that will never go on, by whom it was held, and its end."""
 
     invocation_id: str
     agent: str
@@ -36,7 +36,7 @@ def continuation_of(head: Head, message: Content, selected: str, tree: AgentTree
     for result in message.tool_results:
         call = head.calls.get(result.call_id)
         open_ = head.invocations.get(call.invocation_id) if call else None
-        if call and open_ and call.agent in tree and open_.agent in tree:
+        if call and open_ and call.agent in tree and selected in (call.agent, open_.agent):
             return Continuation(call.invocation_id, open_.agent, open_.turn, None)
     if message.tool_results:
         return None
@@ -48,8 +48,14 @@ def continuation_of(head: Head, message: Content, selected: str, tree: AgentTree
 
 
 def lapses(head: Head, tree: AgentTree, now: datetime, *, waits: int) -> Sequence[Lapse]:
-    """The waiting invocations that are over: expired, of an agent that is gone, or beyond the newest `waits`."""
-    over = []
+    """The open invocations that are over: waits that expired, of an agent that is gone, or beyond the newest `waits`; and
+    whatever still runs, for it is asked by who is about to write: its writer has stopped.
+    """
+    over = [
+        Lapse(id_, open_.agent, "cancelled", "Its process stopped before the end.")
+        for id_, open_ in head.invocations.items()
+        if open_.state == "running"
+    ]
     waiting = [(id_, open_) for id_, open_ in head.invocations.items() if open_.state == "waiting"]
     for rank, (id_, open_) in enumerate(sorted(waiting, key=lambda item: -item[1].began)):
         if open_.waits and all(wait.expires_at and wait.expires_at <= now for _, wait in open_.waits):

@@ -3,22 +3,18 @@
 import asyncio
 
 from turnwise.facts.errors import SessionBusy, SessionError
-from turnwise.facts.events import USER, Event
+from turnwise.facts.events import USER
 from turnwise.ports.stores import Receipt, SessionStore
 from turnwise.runner.job import Job
 
 POLL_SECONDS = 0.05
 
 
-def message_event_id(message_id: str) -> str:
-    """The id of the user event that holds the message, so that it is found by it, and cannot be stored twice."""
-    return f"message:{message_id}"
-
-
 async def follow(store: SessionStore, job: Job, receipt: Receipt) -> None:
     """Gives the job's readers the stored events of a message that was started elsewhere, until it ends or waits.
 
-    Raises SessionError when it was refused, SessionBusy when nothing ends it within the job's time limit.
+    Raises SessionError when it was refused, SessionBusy when nobody is answering it any more, or nobody ends it within the
+    job's time limit.
     """
     if receipt.invocation_id is None:
         raise SessionError(f"Message {job.message.id!r} was refused before: {receipt.problem}.", fix="Send it under a new id.")
@@ -26,29 +22,33 @@ async def follow(store: SessionStore, job: Job, receipt: Receipt) -> None:
     seconds = job.config.deadline_seconds or job.config.limits.invocation_seconds
     try:
         async with asyncio.timeout(seconds):
-            await _pass_on(store, job, receipt.invocation_id)
+            answered = await _pass_on(store, job, receipt.invocation_id)
     except TimeoutError:
+        answered = False
+    if not answered:
         raise SessionBusy(
-            f"Message {job.message.id!r} is answered by another process, which did not end it within {seconds:g} s."
-        ) from None
+            f"Message {job.message.id!r} was started by a process that has not ended it.", fix="Send it under a new id."
+        )
 
 
-async def _pass_on(store: SessionStore, job: Job, invocation_id: str) -> None:
+async def _pass_on(store: SessionStore, job: Job, invocation_id: str) -> bool:
+    """Publishes the message's events as they are stored; False when their writer is gone before the end."""
     feed, seen, begun = job.invocation.feed, 0, False
     while True:
-        for event in await store.events(job.key, after=seen, invocation_id=invocation_id):
+        session = await store.open(job.key)
+        # The session is read first: what it says is over has all its events in the log by now.
+        for event in await store.events(job.key, after=seen, invocation_id=invocation_id, hidden=True):
             seen = event.sequence or seen
             if begun and event.author == USER:
                 feed.close()
-                return
-            begun = begun or event.id == message_event_id(job.message.id)
+                return True
+            begun = begun or event.id == job.event_id
             if begun:
                 feed.publish(event)
-                if _is_last(event):
-                    feed.close()
-                    return
+        open_ = session.head.invocations.get(invocation_id) if session else None
+        if open_ is None or open_.state == "waiting":
+            feed.close()
+            return True
+        if session is not None and not session.held:
+            return False
         await asyncio.sleep(POLL_SECONDS)
-
-
-def _is_last(event: Event) -> bool:
-    return event.actions.end is not None or event.actions.awaits is not None

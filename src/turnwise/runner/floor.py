@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.facts.content import Content, TextPart
-from turnwise.facts.errors import LimitReached, TurnwiseError
-from turnwise.facts.events import Event, StepRecord
+from turnwise.facts.errors import AgentFailed, LimitReached, TurnwiseError
+from turnwise.facts.events import Actions, End, Event, StepRecord
 from turnwise.facts.ids import Issuer
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
@@ -68,13 +68,17 @@ class Floor:
         self.replay = Replay(journal, turn)
         self.temp: dict[str, JsonValue] = {}
         self.handover: Handover | None = None
+        self.steps: dict[str, JsonValue] = dict(journal.steps)
+        self.stopped: End | None = None
         self.failure: TurnwiseError | None = None
-        self.transfers_allowed = True
         self.notice = ""
         self._held: list[Event] = []
         self._before: dict[str, JsonValue] = dict(journal.state_before)
         self._pending: dict[str, Any] = {}
         self._emitted = 0
+        self._ids: set[str] = set()
+        if journal.stopped is not None:
+            self.stop(journal.stopped)
 
     @property
     def head_positions(self) -> Mapping[str, int]:
@@ -93,6 +97,13 @@ class Floor:
         for event in self._held:
             merged |= event.actions.state_delta
         return merged
+
+    def fresh_id(self, id_: str) -> str:
+        """The id, or another when it was used before or is not an agent's to use: the store leaves known ids out."""
+        if id_ in self._ids or id_.startswith("message:"):
+            id_ = self.cast.issuer.new_id("event")
+        self._ids.add(id_)
+        return id_
 
     def finish_branch(self, branch: str) -> None:
         """Records with the next event that the run on that branch is over."""
@@ -134,6 +145,10 @@ class Floor:
     def hold(self, event: Event) -> Event:
         """Puts an event behind the held ones, with what is to be recorded beside it."""
         event = self._with_pending(event)
+        try:
+            event.model_dump_json()
+        except ValueError as error:
+            raise AgentFailed(f"{event.author!r} said something that cannot be stored: {error}") from None
         delta = event.actions.state_delta
         if delta:
             self.keep_temporary(delta)
@@ -156,6 +171,16 @@ class Floor:
         pending["steps"] = (*pending.get("steps", ()), *event.actions.steps)
         return event.model_copy(update={"actions": event.actions.model_copy(update=pending)})
 
+    def hold_pending(self, bare: Event) -> None:
+        """Holds the bare event if there is something to be recorded beside it."""
+        if self._pending:
+            self.hold(bare)
+
+    def stop(self, end: End) -> None:
+        """Nobody hands the floor on any more: whoever gets it is told why, and the invocation ends so."""
+        self.stopped = end
+        self.notice = f"Hand-overs were stopped ({end.reason}): {end.detail} Answer yourself, as well as you can."
+
     def show(self, event: Event) -> None:
         """Passes a partial event on, if the caller wants partials and no guardrail has to see the whole first."""
         if self.config.streaming and not self.cast.guardrails:
@@ -169,9 +194,14 @@ class Floor:
             if verdict.action == "rewrite" and verdict.content is not None:
                 event = event.model_copy(update={"content": verdict.content})
             elif verdict.action == "block":
-                actions = event.actions.model_copy(update={"blocked_by": guardrail.name})
+                # What it would have done besides, such as waiting for a reply, is not done either.
                 content = Content(parts=(TextPart(text=verdict.reason),))
-                event = event.model_copy(update={"content": content, "actions": actions})
+                blocked = Actions(
+                    state_delta=event.actions.state_delta,
+                    artifact_versions=event.actions.artifact_versions,
+                    blocked_by=guardrail.name,
+                )
+                event = event.model_copy(update={"content": content, "actions": blocked})
         return event
 
 
@@ -179,13 +209,14 @@ def _without_tag(event: Event) -> Event:
     """The event with its first `<next>` tag taken out of the text and kept as `actions.next` (behaviour B6)."""
     if event.content is None or "<next>" not in event.text:
         return event
-    parts, name = [], None
+    parts, first = [], None
     for part in event.content.parts:
-        if name is None and isinstance(part, TextPart):
+        if isinstance(part, TextPart):
             text, name = take_next(part.text)
             part = part.model_copy(update={"text": text})  # noqa: PLW2901
+            first = name if first is None else first
         parts.append(part)
-    if name is None:
+    if first is None:
         return event
     content = event.content.model_copy(update={"parts": tuple(parts)})
-    return event.model_copy(update={"content": content, "actions": event.actions.model_copy(update={"next": name})})
+    return event.model_copy(update={"content": content, "actions": event.actions.model_copy(update={"next": first})})

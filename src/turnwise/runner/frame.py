@@ -55,7 +55,7 @@ class Frame:
 
     @property
     def transfer_targets(self) -> tuple[str, ...]:
-        if not self._floor.transfers_allowed or "/>" in self.branch:
+        if self._floor.stopped is not None or "/>" in self.branch:
             return ()
         targets = self._floor.cast.tree.transfer_targets(self.card.name)
         return tuple(t for t in targets if self._reachable(t))
@@ -98,7 +98,9 @@ class Frame:
         if tool is not None:
             call = ToolCallPart(call_id=wait.id, tool=tool, arguments=arguments or {})
             content = content.model_copy(update={"parts": (*content.parts, call)})
-        await self._emit(self.event(content, awaits=wait), hold=True)
+        asked = await self._emit(self.event(content, awaits=wait), hold=True)
+        if asked.actions.awaits is None:
+            raise AgentFailed(f"The question of {self.card.name!r} was blocked by {asked.actions.blocked_by!r}.")
         raise Suspend
 
     async def transfer(self, agent: str, *, message: str | Content | None = None) -> None:
@@ -126,6 +128,8 @@ class Frame:
         return outcome.event.content if outcome.event and outcome.event.content else Content()
 
     async def delegate(self, child: str, *, segment: str, message: Content | None = None) -> Outcome:
+        if not self._reachable(child):
+            return Outcome()
         outcome = await self._run_below(child, f"{self.branch}/{segment}", message or self.message)
         self.last = outcome.event or self.last
         return outcome
@@ -164,11 +168,11 @@ class Frame:
     async def step(self, key: str, work: Callable[[], T]) -> T: ...
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
         place = f"{self.branch}:{key}"
-        if place in self._floor.journal.steps:
-            return self._floor.journal.steps[place]
+        if place in self._floor.steps:
+            return self._floor.steps[place]
         made = work()
         value = await made if isawaitable(made) else made
-        recorded = as_json(f"The result of step {key!r}", value)
+        recorded = self._floor.steps[place] = as_json(f"The result of step {key!r}", value)
         await self._floor.emit(self.event(steps=(StepRecord(key=place, value=recorded),)))
         return recorded
 
@@ -194,7 +198,12 @@ class Frame:
         except TurnwiseError as error:
             self._report(error)
             raise
-        except Exception as error:
+        except (GeneratorExit, KeyboardInterrupt, Suspend):
+            raise
+        except BaseException as error:
+            # SystemExit, a panic of an extension module, a cancellation nobody asked for: the agent's failure, not ours.
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             problem = _failed(self.card.name, error)
             self._report(problem)
             raise problem from error
@@ -246,11 +255,14 @@ class Frame:
         """Stamps and records one event, or finds it recorded."""
         if self._replay.has(self.branch):
             self._forget()
+            if event.content is None and event.actions.awaits is None:
+                return event  # recorded, but the journal keeps only what is said
             self.last = self._replay.take(self.branch)
             return self.last
         stamped = self._with_leftovers(
             event.model_copy(
                 update={
+                    "id": self._floor.fresh_id(event.id),
                     "author": self.card.name,
                     "invocation_id": self.invocation_id,
                     "branch": self.branch,
@@ -260,7 +272,7 @@ class Frame:
             )
         )
         stored = await self._floor.emit(stamped, hold=hold)
-        if stored.content is not None and stored.text:
+        if stored.content is not None and (stored.text or stored.actions.next):
             self.last = stored
         return stored
 
@@ -284,8 +296,8 @@ class Frame:
     async def _show(self, event: Event) -> None:
         visible = self._pieces.feed(event)
         if visible is not None:
-            stamp = {"author": self.card.name, "invocation_id": self.invocation_id, "branch": self.branch}
-            self._floor.show(visible.model_copy(update=stamp))
+            shown = self.event().model_copy(update={"id": event.id, "content": visible.content, "partial": True})
+            self._floor.show(shown)
 
     async def _transfer_or_report(self, target: str, brief: Content | None) -> None:
         try:
@@ -297,10 +309,11 @@ class Frame:
     async def _run_below(self, agent: str, branch: str, message: Content) -> Outcome:
         if branch in self._floor.journal.finished:
             return self._floor.journal.outcome(branch)
-        below = Frame(self._floor, agent, branch, message)
+        below, given = Frame(self._floor, agent, branch, message), self._floor.handover
         await below.perform()
         await self._floor.flush()
-        self._floor.finish_branch(branch)
+        if self._floor.handover is given:
+            self._floor.finish_branch(branch)  # who handed over does so again when the turn is taken up again
         last = below.last
         moved = self._floor.handover is not None
         return Outcome(last.text if last else "", below.escalated, moved, last.actions.next if last else None, last)
@@ -309,7 +322,12 @@ class Frame:
         return self._floor.cast.tree.reachable(agent, self.message_context.roles)
 
 
-def _failed(agent: str, error: Exception) -> AgentFailed:
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _failed(agent: str, error: BaseException) -> AgentFailed:
     return AgentFailed(f"Agent {agent!r} raised {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
 
 

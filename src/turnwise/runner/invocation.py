@@ -84,5 +84,5 @@ def result_of(events: Sequence[Event]) -> Result:
     selection = next((e.actions.selection for e in events if e.author == USER and e.actions.selection), None)
     end = next((e.actions.end for e in reversed(events) if e.actions.end), None)
     error = next((e.error for e in reversed(events) if e.error), None)
-    words = [e.text for e in events if e.author != USER and e.text and not e.is_private]
+    words = [e.text for e in events if e.author != USER and e.text and (not e.is_private or e.actions.awaits)]
     return Result("\n".join(words), end, selection, error, events[0].invocation_id, tuple(events))

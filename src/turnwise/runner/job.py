@@ -1,22 +1,44 @@
 """A message on its way through the runner."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
 
+from turnwise.facts.content import Content
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.runner.invocation import Invocation
 
 
+class Prepared(NamedTuple):
+    """A message after the guardrails, its blobs saved, with the id of the invocation that it may begin."""
+
+    invocation_id: str
+    content: Content
+    artifact_versions: Mapping[str, int]
+
+
 class Job:
-    """One message, how it is to be run, and the handle its caller holds."""
+    """One message, how it is to be run, and the handle its caller holds.
+
+    queued: whether the message is in the inbox. prepared: None until it was looked at.
+    """
 
     def __init__(self, key: SessionKey, message: Message, config: RunConfig) -> None:
         self.key, self.message, self.config = key, message, config
         self.queued = False
-        """Whether the message is in the inbox."""
+        self.prepared: Prepared | None = None
         self.invocation = Invocation(key, message.id)
         self._accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def event_id(self) -> str:
+        """The id of the user event that holds the message, so that it is found by it, and cannot be stored twice.
+
+        The session's id is part of it: a fork's copied messages do not take the ids of its own.
+        """
+        return f"message:{self.key.id}:{self.message.id}"
 
     def accept(self) -> None:
         """The message is stored."""

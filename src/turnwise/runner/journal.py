@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from turnwise.facts.content import Content
-from turnwise.facts.events import USER, Event
+from turnwise.facts.events import USER, End, Event
 from turnwise.ports.context import Outcome
 
 
@@ -16,7 +16,8 @@ class Journal(NamedTuple):
     said: by branch, the events an agent run emitted, in order. steps: recorded results by key. finished: branches that ran
     to their end. replies: what the user answered, by the id of the wait. messages: what the user had said last when a turn
     began, or what the giver of the floor told, by the turn's number: an agent that runs again gets the message it got at
-    first. state_before: what the keys that the invocation changed before its last question held before.
+    first. state_before: what the keys that the invocation changed before its last question held before; silent: what events
+    that say nothing wrote. stopped: hand-overs were stopped, and how the invocation will end for it.
     """
 
     said: Mapping[str, tuple[Event, ...]]
@@ -25,6 +26,8 @@ class Journal(NamedTuple):
     replies: Mapping[str, Content]
     messages: Mapping[int, Content]
     state_before: Mapping[str, JsonValue]
+    silent: Mapping[str, JsonValue]
+    stopped: End | None
 
     def outcome(self, branch: str) -> Outcome:
         """How the finished run on that branch ended, from what it and those below it said."""
@@ -35,10 +38,11 @@ class Journal(NamedTuple):
             if b == branch or (b.startswith(below) and "/>" not in b.removeprefix(branch))
             for e in said
         ]
-        return outcome_of(sorted(events, key=lambda e: e.sequence or 0))
+        own = any(event.actions.escalate for event in self.said.get(branch, ()))
+        return outcome_of(sorted(events, key=lambda e: e.sequence or 0))._replace(escalated=own)
 
 
-EMPTY = Journal({}, {}, frozenset(), {}, {}, {})
+EMPTY = Journal({}, {}, frozenset(), {}, {}, {}, {}, None)
 
 
 def journal_of(events: Iterable[Event]) -> Journal:
@@ -49,6 +53,8 @@ def journal_of(events: Iterable[Event]) -> Journal:
     replies: dict[str, Content] = {}
     messages: dict[int, Content] = {}
     before: dict[str, JsonValue] = {}
+    silent: dict[str, JsonValue] = {}
+    stopped: End | None = None
     waits: set[str] = set()
     turn, latest = 1, Content()
     for event in events:
@@ -59,17 +65,22 @@ def journal_of(events: Iterable[Event]) -> Journal:
         if actions.transfer_to is not None:
             turn += 1
             messages[turn] = actions.brief or latest
+            stopped = stopped or actions.stopped
         steps |= {step.key: step.value for step in actions.steps}
         finished.update(actions.finished)
         if event.author == USER:
             replies |= _replies(event)
         elif event.content is not None or actions.escalate or (actions.awaits and actions.awaits.id not in waits):
             said.setdefault(event.branch, []).append(event)
+        else:
+            silent |= actions.state_delta
         if actions.awaits:
             # A turn that waits again for the same thing states it again, without a content: that is no second question.
             waits.add(actions.awaits.id)
             before = actions.state_before
-    return Journal({b: tuple(es) for b, es in said.items()}, steps, frozenset(finished), replies, messages, before)
+    return Journal(
+        {b: tuple(es) for b, es in said.items()}, steps, frozenset(finished), replies, messages, before, silent, stopped
+    )
 
 
 def _replies(event: Event) -> dict[str, Content]:
@@ -82,11 +93,9 @@ def _replies(event: Event) -> dict[str, Content]:
 
 
 def outcome_of(events: Iterable[Event]) -> Outcome:
-    """What a run's events amount to: its last word, whom it named, and whether it escalated."""
+    """What a run's events amount to: its last word, and whom it named."""
     last: Event | None = None
-    escalated = False
     for event in events:
-        escalated = escalated or event.actions.escalate
-        if event.content is not None and event.text:
+        if event.content is not None and (event.text or event.actions.next):
             last = event
-    return Outcome(last.text if last else "", escalated, False, last.actions.next if last else None, last)
+    return Outcome(last.text if last else "", next=last.actions.next if last else None, event=last)

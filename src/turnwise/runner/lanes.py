@@ -29,10 +29,10 @@ class Lane:
 
 
 class Lanes:
-    """The sessions that are busy in this process."""
+    """The sessions that are busy in this process. `config` is for messages that others left in an inbox."""
 
-    def __init__(self, driver: Driver, store: SessionStore) -> None:
-        self._driver, self._store = driver, store
+    def __init__(self, driver: Driver, store: SessionStore, config: RunConfig) -> None:
+        self._driver, self._store, self._config = driver, store, config
         self._lanes: dict[SessionKey, Lane] = {}
         self._followers: set[asyncio.Task[None]] = set()
 
@@ -50,15 +50,16 @@ class Lanes:
                 if lane.current is None:
                     self._start(lane, job)
                 else:
-                    await self._queue(lane, job)
+                    # Not torn by a caller who gives up: a message that is stored is also in line.
+                    await asyncio.shield(asyncio.create_task(self._queue(lane, job)))
                 await job.accepted()
         finally:
             lane.users -= 1
             self._forget(job.key, lane)
 
-    async def idle(self) -> None:
-        """Returns when nothing runs."""
-        while tasks := [lane.task for lane in self._lanes.values() if lane.task]:
+    async def idle(self, key: SessionKey | None = None) -> None:
+        """Returns when nothing runs, or nothing in that session."""
+        while tasks := [lane.task for k, lane in self._lanes.items() if lane.task and key in (None, k)]:
             await asyncio.wait(tasks)
 
     def running(self) -> list[Job]:
@@ -83,7 +84,7 @@ class Lanes:
 
     def _make_way(self, lane: Lane, job: Job) -> None:
         if job.config.when_busy == "reject":
-            raise SessionBusy(f"Session {job.key.id!r} is answering another message.", fix="Try again, or queue the message.")
+            raise _busy(job)
         if job.config.when_busy == "interrupt" and lane.current is not None:
             lane.current.invocation.interrupt()
 
@@ -109,80 +110,83 @@ class Lanes:
                     break
                 job = lane.current = lane.waiting.popleft()
         finally:
+            while lane.waiting:
+                lane.waiting.popleft().fail(SessionBusy("The runner stopped; the message waits in the inbox."))
             lane.current = lane.task = None
             self._forget(job.key, lane)
 
     async def _serve(self, job: Job) -> None:
-        """Answers the job; its problem goes to its caller, never to the messages behind it."""
+        """Answers the job. Its problem goes to its caller and takes it out of the inbox; those behind it are not touched."""
         try:
-            await self._answer(job)
-        except TurnwiseError as problem:
+            await self._until_answered(job)
+        except Exception as problem:
+            if not isinstance(problem, TurnwiseError):
+                log.exception("The runner failed on message %s of session %s.", job.message.id, job.key.id)
             job.fail(problem)
             await self._refuse(job, problem)
-        except Exception as error:
-            log.exception("The runner failed on message %s of session %s.", job.message.id, job.key.id)
-            job.fail(error)
         except BaseException as stopped:
             job.fail(stopped)
             raise
 
-    async def _answer(self, job: Job) -> None:
-        if await self._withdrawn(job):
-            return
-        try:
-            await self._driver.serve(job)
-        except SessionBusy:
-            if job.config.when_busy == "reject":
-                raise
-            job.queued = True
-            job.accept()
-            await self._take_turns(job)
-        except StaleWriter:
-            receipt = await self._store.inbox.receipt(job.key, job.message.id)
-            if receipt is None or receipt.state == "queued":
-                raise
-            job.accept()
-            await follow(self._store, job, receipt)
-
-    async def _take_turns(self, job: Job) -> None:
-        """The session is held elsewhere, or older messages wait: serves the inbox in order until this one is answered."""
-        while True:
-            oldest = await self._store.inbox.queued(job.key)
+    async def _until_answered(self, job: Job) -> None:
+        """Serves what is older in the inbox, then the job; or follows it when another process took it."""
+        while not await self._withdrawn(job) and not await self._attempt(job):
             receipt = await self._store.inbox.receipt(job.key, job.message.id)
             if receipt is not None and receipt.state != "queued":
+                job.accept()
                 await follow(self._store, job, receipt)
                 return
-            turn = job
-            if oldest is not None and oldest.id != job.message.id:
-                turn = Job(job.key, oldest, RunConfig())
-                turn.queued = True
-            try:
-                await self._driver.serve(turn)
-            except (SessionBusy, StaleWriter):
-                # Somebody else has the session, or took this very message: look again.
-                await asyncio.sleep(POLL_SECONDS)
-            except TurnwiseError as problem:
-                if turn is job:
-                    raise
-                await self._refuse(turn, problem)
-            if turn is job and job.invocation.feed.is_closed:
-                return
+            if receipt is not None:
+                job.queued = True
+                job.accept()
+            await self._wait_in_line(job)
+
+    async def _attempt(self, job: Job) -> bool:
+        """Whether the job could be served now: nobody else has the session, and nothing older waits."""
+        try:
+            await self._driver.serve(job)
+        except (SessionBusy, StaleWriter):
+            return False
+        return True
+
+    async def _wait_in_line(self, job: Job) -> None:
+        session = await self._store.open(job.key)
+        if session is not None and session.held:
+            if job.config.when_busy == "reject":
+                raise _busy(job)
+            await asyncio.sleep(POLL_SECONDS)
+            return
+        oldest = await self._store.inbox.queued(job.key)
+        if oldest is not None and oldest.id != job.message.id:
+            older = Job(job.key, oldest, self._config)
+            older.queued = True
+            await self._serve_older(older)
+
+    async def _serve_older(self, older: Job) -> None:
+        """Serves a message that somebody left in the inbox; its problem is on record there."""
+        try:
+            await self._attempt(older)
+        except Exception as problem:
+            log.warning("Message %s of session %s was refused: %s", older.message.id, older.key.id, problem)
+            await self._refuse(older, problem)
 
     async def _withdrawn(self, job: Job) -> bool:
         """Whether the job was cancelled while it was queued; then it leaves the inbox."""
-        if not job.invocation.is_cancelled:
-            return False
-        await self._store.inbox.refuse(job.key, job.message.id, "cancelled")
+        if not job.invocation.is_cancelled or job.invocation.feed.is_closed:
+            return job.invocation.feed.is_closed
+        if job.queued:
+            await self._store.inbox.refuse(job.key, job.message.id, "cancelled")
         job.accept()
         job.invocation.feed.close()
         return True
 
-    async def _refuse(self, job: Job, problem: TurnwiseError) -> None:
+    async def _refuse(self, job: Job, problem: Exception) -> None:
         """Takes a queued message that cannot be run out of the inbox."""
         if not job.queued:
             return
+        code = problem.code if isinstance(problem, TurnwiseError) else type(problem).__name__
         try:
-            await self._store.inbox.refuse(job.key, job.message.id, problem.code)
+            await self._store.inbox.refuse(job.key, job.message.id, code)
         except TurnwiseError:
             # The store is the problem: the message stays in the inbox, for whoever comes when it is back.
             return
@@ -190,3 +194,7 @@ class Lanes:
     def _forget(self, key: SessionKey, lane: Lane) -> None:
         if lane.users == 0 and lane.current is None and self._lanes.get(key) is lane:
             del self._lanes[key]
+
+
+def _busy(job: Job) -> SessionBusy:
+    return SessionBusy(f"Session {job.key.id!r} is answering another message.", fix="Try again, or queue the message.")

@@ -5,14 +5,17 @@ import logging
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
-from turnwise.facts.errors import TurnwiseError
+from turnwise.facts.errors import StaleWriter, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.messages import Message
-from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, storable
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.runner.feed import Feed
+
+HOOK_SECONDS = 5.0
+WAITING = "waiting"
+"""What hooks are told instead of an end when an invocation waits."""
 
 log = logging.getLogger("turnwise.runner")
 
@@ -55,11 +58,6 @@ class Recorder:
         task.add_done_callback(_retrieve)
         await asyncio.shield(task)
 
-    async def release(self) -> None:
-        """Gives up the session without an append."""
-        self._stop_renewal()
-        await self._store.release(self.session)
-
     def show(self, event: Event) -> None:
         """Passes a partial event on to whoever reads."""
         self._feed.publish(event)
@@ -80,10 +78,11 @@ class Recorder:
                 self.shut(problem)
                 raise
             if release:
-                self._stop_renewal()
-            await self._announce(events, first)
+                # Nothing is said after the end, not by a task that an agent left behind either.
+                self.shut(StaleWriter("The invocation has ended."))
+            await self._announce(events, first, waits=release and not any(e.actions.end for e in events))
 
-    async def _announce(self, events: Sequence[Event], first: int) -> None:
+    async def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
         stored = [storable(e).model_copy(update={"sequence": first + i}) for i, e in enumerate(events)]
         for event in stored:
             # A message may also end older invocations that waited in vain; they are not its answer.
@@ -93,12 +92,11 @@ class Recorder:
             for event in stored:
                 await watch(hook.stored(self.session.key, event))
                 if event.actions.selection:
-                    await self._selected(hook, event.actions.selection)
+                    await watch(hook.selected(self.session.key, event.actions.selection))
                 if event.actions.end:
                     await watch(hook.ended(self.session.key, event.invocation_id, event.actions.end.reason))
-
-    async def _selected(self, hook: Hooks, selection: Selection) -> None:
-        await watch(hook.selected(self.session.key, selection))
+            if waits:
+                await watch(hook.ended(self.session.key, self._invocation_id, WAITING))
 
     def _renew_later(self) -> None:
         # A timer, not a task: most turns are over before it is due.
@@ -122,9 +120,10 @@ class Recorder:
 
 
 async def watch(call: Awaitable[None]) -> None:
-    """Awaits a hook's call; a hook only watches, so what it raises is logged and changes nothing."""
+    """Awaits a hook's call, for a while; a hook only watches, so what it raises is logged and changes nothing."""
     try:
-        await call
+        async with asyncio.timeout(HOOK_SECONDS):
+            await call
     except Exception:
         log.exception("A hook raised.")
 

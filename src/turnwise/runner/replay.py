@@ -18,7 +18,7 @@ class Replay:
 
     def __init__(self, journal: Journal, turn: int) -> None:
         self._left: dict[str, deque[Event]] = {}
-        self._state: dict[str, JsonValue] = dict(journal.state_before)
+        self._state: dict[str, JsonValue] = {**journal.state_before, **journal.silent}
         for branch, said in journal.said.items():
             if _belongs(branch, turn) and not _is_over(branch, journal.finished):
                 self._left[branch] = deque(said)

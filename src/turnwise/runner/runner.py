@@ -24,6 +24,7 @@ from turnwise.runner.invocation import Invocation, Result
 from turnwise.runner.job import Job
 from turnwise.runner.lanes import Lanes
 from turnwise.runner.sessions import Sessions
+from turnwise.runner.sync_door import SyncDoor
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named
 from turnwise.selection.policy import PolicySpec
@@ -66,7 +67,8 @@ class Runner:
         self._issuer = issuer or SystemIssuer()
         cast = Cast(agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
         driver = Driver(cast, self.cascade, tuple(hooks), self._issuer.new_id("runner"))
-        self._lanes = Lanes(driver, store)
+        self._lanes = Lanes(driver, store, self.config)
+        self._sync_door = SyncDoor()
         self.sessions = Sessions(store, artifacts, self._lanes, self._issuer, app)
 
     async def start(
@@ -109,7 +111,7 @@ class Runner:
                 await invocation.cancel()
 
     def run_sync(self, message: str | Content, *, user: str, session: str, **options: Any) -> Result:
-        """`start` and `result` for programs without an event loop: the one sync door.
+        """`start` and `result` for programs without an event loop: the one sync door, for any number of threads.
 
         ConfigError inside a running event loop.
         """
@@ -123,10 +125,10 @@ class Runner:
         async def answered() -> Result:
             invocation = await self.start(message, user=user, session=session, **options)
             result = await invocation.result()
-            await self.idle()
+            await self._lanes.idle(invocation.session)
             return result
 
-        return asyncio.run(answered())
+        return self._sync_door.run(answered())
 
     async def select(
         self, message: str | Content, *, user: str = "user", session: str | None = None, context: MessageContext | None = None
@@ -141,10 +143,13 @@ class Runner:
     async def regenerate(
         self, key: SessionKey, invocation_id: str, *, context: MessageContext | None = None, config: RunConfig | None = None
     ) -> Invocation:
-        """Rewinds to before that invocation and answers its message again. SessionMissing, InvocationMissing, SessionBusy."""
-        content = await self.sessions.message_of(key, invocation_id)
+        """Rewinds to before that invocation and answers its message again, in the same context unless another is given.
+
+        SessionMissing, InvocationMissing, SessionBusy.
+        """
+        asked = await self.sessions.message_of(key, invocation_id)
         await self.sessions.rewind(key, invocation_id)
-        return await self.start(content, user=key.user, session=key.id, context=context, config=config)
+        return await self.start(asked.content, user=key.user, session=key.id, context=context or asked.context, config=config)
 
     async def idle(self) -> None:
         """Returns when no message is being answered in this process."""

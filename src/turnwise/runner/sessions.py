@@ -1,11 +1,12 @@
 """What can be done with a session besides answering its messages (behaviour A44)."""
 
-from turnwise.facts.content import Content
 from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionMissing
-from turnwise.facts.events import USER, Actions, End, Event, Rewind
+from turnwise.facts.events import USER, End, Event, Rewind
 from turnwise.facts.ids import Issuer
+from turnwise.facts.messages import Message, MessageContext
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.stores import ArtifactStore, SessionStore
+from turnwise.runner.closing import acting, bare_event, closing_events
 from turnwise.runner.lanes import Lanes
 
 
@@ -22,11 +23,13 @@ class Sessions:
             raise SessionMissing(f"Session {key.id!r} of user {key.user!r} does not exist.", fix="Check the ids.")
         return session
 
-    async def message_of(self, key: SessionKey, invocation_id: str) -> Content:
-        """The user's message that began that invocation. SessionMissing, InvocationMissing."""
+    async def message_of(self, key: SessionKey, invocation_id: str) -> Message:
+        """The message that began that invocation. SessionMissing, InvocationMissing."""
         for event in await self._events_of(key, invocation_id):
             if event.author == USER and event.content is not None:
-                return event.content
+                receipt = await self._store.inbox.receipt(key, event.id.rpartition(":")[2])
+                context = receipt.message.context if receipt else MessageContext()
+                return Message(id=event.id, content=event.content, context=context)
         raise InvocationMissing(f"Invocation {invocation_id!r} has no message of the user.")
 
     async def rewind(self, key: SessionKey, invocation_id: str) -> Session:
@@ -34,11 +37,11 @@ class Sessions:
 
         `app:` and `user:` state, and artifacts, are not taken back. SessionMissing, InvocationMissing, SessionBusy.
         """
-        self._refuse_busy(key)
-        session = await self.get(key)
+        session = await self._idle(key)
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
-        return await self._store.append(session, [self._event(USER, Actions(rewind=rewind), self._issuer.new_id("rewind"))])
+        event = bare_event(self._issuer, USER, self._issuer.new_id("rewind"))
+        return await self._store.append(session, [acting(event, rewind=rewind)])
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
         """Cancels that invocation, running here or waiting; nothing happens when it has ended.
@@ -53,9 +56,11 @@ class Sessions:
         open_ = session.head.invocations.get(invocation_id)
         if open_ is None:
             return
-        if open_.state == "running":
+        if open_.state == "running" and session.held:
             raise SessionBusy(f"Invocation {invocation_id!r} runs in another process.", fix="Cancel it there.")
-        await self._store.append(session, [self._event(open_.agent, Actions(end=End(reason="cancelled")), invocation_id)])
+        end = End(reason="cancelled")
+        events = closing_events(self._issuer, session.head, invocation_id, open_.agent, end)
+        await self._store.append(session, events)
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
         """A new session of the same user with the visible log, or with what came before that invocation.
@@ -71,7 +76,8 @@ class Sessions:
 
     async def delete(self, key: SessionKey) -> None:
         """Deletes the session, its log, inbox, decisions and artifacts; not the user's. Idempotent. SessionBusy."""
-        self._refuse_busy(key)
+        if await self._store.open(key) is not None:
+            await self._idle(key)
         await self._store.delete(key)
         if self._artifacts is not None:
             await self._artifacts.delete_session(key)
@@ -80,7 +86,7 @@ class Sessions:
         """Deletes everything that is kept of a user in this app. Idempotent. SessionBusy."""
         for job in self._lanes.running():
             if job.key.user == user:
-                self._refuse_busy(job.key)
+                raise _busy(job.key)
         await self._store.delete_user(self._app, user)
         if self._artifacts is not None:
             await self._artifacts.delete_user(self._app, user)
@@ -91,9 +97,12 @@ class Sessions:
             if artifact is not None:
                 await artifacts.save(target, name, artifact.data, mime_type=info.mime_type)
 
-    def _refuse_busy(self, key: SessionKey) -> None:
-        if any(job.key == key for job in self._lanes.running()):
-            raise SessionBusy(f"Session {key.id!r} is answering a message.", fix="Wait for its end, or cancel it first.")
+    async def _idle(self, key: SessionKey) -> Session:
+        """The session, if nobody answers a message of it, here or in another process. SessionMissing, SessionBusy."""
+        session = await self.get(key)
+        if session.held or any(job.key == key for job in self._lanes.running()):
+            raise _busy(key)
+        return session
 
     async def _events_of(self, key: SessionKey, invocation_id: str) -> list[Event]:
         events = await self._store.events(key, invocation_id=invocation_id)
@@ -101,11 +110,6 @@ class Sessions:
             raise InvocationMissing(f"Session {key.id!r} has no visible invocation {invocation_id!r}.", fix="Check its events.")
         return events
 
-    def _event(self, author: str, actions: Actions, invocation_id: str) -> Event:
-        return Event(
-            id=self._issuer.new_id("event"),
-            author=author,
-            invocation_id=invocation_id,
-            created_at=self._issuer.now(),
-            actions=actions,
-        )
+
+def _busy(key: SessionKey) -> SessionBusy:
+    return SessionBusy(f"Session {key.id!r} is answering a message.", fix="Wait for its end, or cancel it first.")

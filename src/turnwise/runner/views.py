@@ -1,5 +1,6 @@
 """What an agent sees of the session: history, state, artifacts."""
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -51,7 +52,7 @@ class StateView:
         return {key: value for key, value in merged.items() if value is not None}
 
     def __getitem__(self, key: str) -> Any:
-        return self._merged()[key]
+        return _own_copy(self._merged()[key])
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._delta[key] = _checked(key, value, self._floor.config.limits)
@@ -68,7 +69,12 @@ class StateView:
         return iter(self._merged())
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self._merged().get(key, default)
+        return _own_copy(self._merged().get(key, default))
+
+
+def _own_copy(value: Any) -> Any:
+    """A value that the reader may change: only what is set again is stored."""
+    return copy.deepcopy(value) if isinstance(value, list | dict) else value
 
 
 def as_json(what: str, value: object) -> JsonValue:

@@ -99,22 +99,17 @@ def _claim(author: str, mark: AuthorMark, *, always: bool) -> _Place:
 
 
 def _open_question(request: SelectionRequest) -> OpenInvocation | None:
-    """The newest invocation that waits for a reply, if nobody else has spoken since it began."""
-    head = request.head
+    """The newest invocation that waits for a reply, if nobody has spoken outside it since it asked."""
     waiting = [
         open_
-        for open_ in head.invocations.values()
+        for open_ in request.head.invocations.values()
         if open_.state == "waiting" and any(wait.kind == "reply" for _, wait in open_.waits)
     ]
     if not waiting:
         return None
     newest = max(waiting, key=lambda open_: open_.began)
-    spoke, speaker = max(((mark.spoke, author) for author, mark in head.authors.items()), default=(0, ""))
-    if spoke <= newest.began or speaker == newest.agent or any(speaker == asker for asker, _ in newest.waits):
-        return newest
-    if speaker in request.tree and newest.agent in request.tree and request.tree.card(newest.agent).is_composite:
-        return newest if newest.agent in request.tree.chain(speaker) else None
-    return None
+    spoke = max((mark.spoke for mark in request.head.authors.values()), default=0)
+    return newest if spoke <= newest.last else None
 
 
 def _obstacle(author: str, rule: Rule, request: SelectionRequest) -> Exclusion | None:

@@ -106,7 +106,9 @@ def sample_requests(tree: AgentTree) -> list[SelectionRequest]:
     )
     asked = spoke.model_copy(
         update={
-            "invocations": {"i": OpenInvocation(agent="report", state="waiting", began=9, waits=(("collect", Await(id="w")),))}
+            "invocations": {
+                "i": OpenInvocation(agent="report", state="waiting", began=9, last=9, waits=(("collect", Await(id="w")),))
+            }
         }
     )
     called = spoke.model_copy(update={"calls": {"c": OpenCall(agent="write", invocation_id="i", tool="t")}})

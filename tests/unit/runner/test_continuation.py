@@ -62,13 +62,14 @@ def test_a_tool_result_goes_on_with_its_call() -> None:
         calls={"call": OpenCall(agent="a", invocation_id="i", tool="t")},
     )
     result = Content(role="user", parts=(ToolResultPart(call_id="call", result=1),))
-    found = continuation_of(head, result, "root", TREE)
+    found = continuation_of(head, result, "a", TREE)
     assert found is not None
     assert (found.invocation_id, found.agent, found.answers) == ("i", "a", None)
+    assert continuation_of(head, result, "root", TREE) is None, "who was not chosen does not get the floor (C20)"
 
 
-def test_waits_end_when_expired_when_their_agent_is_gone_or_when_too_many() -> None:
-    """A42."""
+def test_open_invocations_end_when_expired_when_their_agent_is_gone_when_too_many_or_when_their_process_is() -> None:
+    """A42, A20."""
     head = Head(
         invocations={
             "expired": waiting("a", "w1", 9, expires=NOW - timedelta(seconds=1)),
@@ -79,4 +80,4 @@ def test_waits_end_when_expired_when_their_agent_is_gone_or_when_too_many() -> N
         }
     )
     over = {lapse.invocation_id: lapse.reason for lapse in lapses(head, TREE, NOW, waits=3)}
-    assert over == {"expired": "limit:wait_seconds", "gone": "failed", "old": "limit:waits"}
+    assert over == {"expired": "limit:wait_seconds", "gone": "failed", "old": "limit:waits", "running": "cancelled"}

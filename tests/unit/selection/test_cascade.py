@@ -43,7 +43,9 @@ TREE = AgentTree(
 SPOKE = Head(authors={"returns": AuthorMark(spoke=4), "orders": AuthorMark(spoke=2)}, active_agent="returns")
 ASKED = SPOKE.model_copy(
     update={
-        "invocations": {"i": OpenInvocation(agent="returns", state="waiting", began=3, waits=(("returns", Await(id="w")),))}
+        "invocations": {
+            "i": OpenInvocation(agent="returns", state="waiting", began=3, last=4, waits=(("returns", Await(id="w")),))
+        }
     }
 )
 
@@ -215,7 +217,7 @@ class TestWhoMayBeChosen:
         assert (await decide("and?", head=head)).agent == "expert"
 
     async def test_one_inside_a_composite_that_asked_on_its_own_gets_the_reply(self) -> None:
-        open_ = OpenInvocation(agent="collect", state="waiting", began=1, waits=(("collect", Await(id="w")),))
+        open_ = OpenInvocation(agent="collect", state="waiting", began=1, last=2, waits=(("collect", Await(id="w")),))
         head = Head(authors={"collect": AuthorMark(spoke=2)}, invocations={"i": open_})
         selection = await decide("12", head=head)
         assert (selection.agent, selection.verdicts[-1].selector) == ("collect", "awaited")

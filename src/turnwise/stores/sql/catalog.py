@@ -16,11 +16,12 @@ from turnwise.stores.sql.hot import Hot
 from turnwise.stores.sql.inbox import insert_session
 from turnwise.stores.sql.rows import HeadRow, blank_session, moment, session_of, state_of, state_text
 from turnwise.stores.sql.state import delete_user_state, read_shared, write_shared
-from turnwise.stores.sql.tables import at, is_session, sessions
+from turnwise.stores.sql.tables import at, clock, is_session, sessions
 
 _s = sessions.c
 
-_HEAD = Hot(select(*(_s[name] for name in HeadRow._fields)).where(is_session()))
+_COLUMNS = (_s[name] for name in HeadRow._fields if name != "held")
+_HEAD = Hot(select(*_COLUMNS, (_s.lease_until > clock()).label("held")).where(is_session()))
 _INITIAL_STATE = select(_s.initial_state).where(_s.id == bindparam("at_row"))
 _DELETE = delete(sessions).where(is_session())
 _DELETE_OF_USER = delete(sessions).where(_s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))

@@ -117,25 +117,23 @@ def oldest_id(connection: Connection, row_id: int) -> str | None:
 
 @cache
 def _leave(state: str) -> Update:
-    return (
-        update(messages)
-        .where(_m.session == bindparam("at_row"), _m.message_id == bindparam("at_message"), _IS_QUEUED)
-        .values(state=state, invocation_id=bindparam("invocation"), problem=bindparam("why"))
-    )
+    left = update(messages).where(_m.session == bindparam("at_row"), _m.message_id == bindparam("at_message"), _IS_QUEUED)
+    if state == "refused":
+        return left.values(state=state, problem=bindparam("why"))
+    return left.values(state=state, invocation_id=bindparam("invocation"), body=bindparam("text"))
 
 
-def leave(
-    connection: Connection, row_id: int, message_id: str, *, state: str, invocation_id: str | None = None, why: str = ""
-) -> bool:
-    """Takes a queued message out of a locked inbox; False when it is not queued."""
-    values = {"at_row": row_id, "at_message": message_id, "invocation": invocation_id, "why": why}
-    if connection.execute(_leave(state), values).rowcount == 0:
-        return False
-    count(connection, row_id, -1)
-    return True
+def start_queued(connection: Connection, row_id: int, message: Message, invocation_id: str | None) -> None:
+    """Takes a queued message out of a locked inbox to be answered, as it is now: guardrails may have rewritten it."""
+    values = {"at_row": row_id, "at_message": message.id, "invocation": invocation_id, "text": message.model_dump_json()}
+    if connection.execute(_leave("started"), values).rowcount:
+        count(connection, row_id, -1)
 
 
 def refuse(connection: Connection, key: SessionKey, message_id: str, why: str) -> None:
     session = lock(connection, key)
-    if session is not None:
-        leave(connection, session.id, message_id, state="refused", why=why)
+    if session is None:
+        return
+    values = {"at_row": session.id, "at_message": message_id, "why": why}
+    if connection.execute(_leave("refused"), values).rowcount:
+        count(connection, session.id, -1)

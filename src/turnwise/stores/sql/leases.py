@@ -46,7 +46,7 @@ def invocation_of(events: Sequence[Event]) -> str | None:
 def begin(connection: Connection, draft: Draft, start: Start) -> Session | SessionBusy:
     """Takes the lease and writes the draft. Gives SessionBusy rather than raising it: the inbox is to be committed."""
     epoch = draft.before.epoch + 1
-    draft = draft._replace(after=draft.after.model_copy(update={"epoch": epoch}))
+    draft = draft._replace(after=draft.after.model_copy(update={"epoch": epoch, "held": True}))
     if draft.before.revision == 0:
         row_id, state = _store_blank(connection, draft, start)
     else:
@@ -111,7 +111,7 @@ def _begin_among_others(connection: Connection, draft: Draft, start: Start) -> S
     if row_id is None:
         raise missing_or_stale(connection, draft.before.key)
     if known is not None:
-        inbox.leave(connection, row_id, start.message.id, state="started", invocation_id=start.invocation_id)
+        inbox.start_queued(connection, row_id, start.message, start.invocation_id)
     else:
         _mark_started(connection, row_id, start)
     return write(connection, row_id, draft, state)

@@ -78,6 +78,8 @@ def append(connection: Connection, draft: Draft, *, release: bool) -> Session:
     row = _advance(release=release, with_state=with_state).row(connection, values)
     if row is None:
         raise missing_or_stale(connection, draft.before.key)
+    if release:
+        draft = draft._replace(after=draft.after.model_copy(update={"held": False}))
     return write(connection, row[0], draft, row[1] if with_state else None)
 
 

@@ -54,6 +54,7 @@ class HeadRow(NamedTuple):
     updated_at: str
     head: str
     state: str
+    held: bool | None
 
 
 def session_of(key: SessionKey, row: HeadRow) -> Session:
@@ -72,6 +73,7 @@ def session_of(key: SessionKey, row: HeadRow) -> Session:
         head=Head.model_validate_json(row.head),
         created_at=moment(row.created_at),
         updated_at=moment(row.updated_at),
+        held=bool(row.held),
     )
 
 

@@ -5,7 +5,7 @@ change here needs a new revision there and a new `SCHEMA`. All names begin with 
 shared with other programs.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -26,15 +26,12 @@ from sqlalchemy import (
     false,
     text,
 )
-from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
-
-if TYPE_CHECKING:
-    from sqlalchemy.dialects import postgresql
 
 SCHEMA = "0001"
 VERSION_TABLE = "turnwise_version"
@@ -206,9 +203,5 @@ def named(table: Table, *without: str) -> dict[str, BindParameter[Any]]:
 
 def insert_for(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert":
     """An INSERT of that dialect, which knows ON CONFLICT. It asks for no generated key back."""
-    if dialect == "postgresql":
-        # Imported only where it is used: it costs as much as a dozen turns.
-        from sqlalchemy.dialects import postgresql
-
-        return postgresql.insert(table).inline()
-    return sqlite.insert(table).inline()
+    make = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    return make(table).inline()

@@ -115,7 +115,7 @@ async def a_repeated_last_append_releases_too(store: SessionStore) -> None:
     begun = await _begun(store, await store.create(key), LEASE)
     last = ended()
     after = await store.append(begun, [last])
-    assert await store.append(begun, [last], release=True) == after
+    assert await store.append(begun, [last], release=True) == after.model_copy(update={"held": False})
     await _begun(store, after, OTHER_LEASE)
 
 
@@ -126,6 +126,21 @@ async def the_holder_may_begin_again(store: SessionStore) -> None:
     again = await _begun(store, begun, LEASE)
     assert again.epoch == 2
     await refused(store.append(begun, [said("help")]), StaleWriter)
+
+
+async def a_session_says_whether_it_is_held(store: SessionStore) -> None:
+    """A32: as it was when it was read, by the store's clock."""
+    key = fresh_key()
+    created = await store.create(key)
+    begun = await _begun(store, created, LEASE)
+    later = await store.append(begun, [said("help")])
+    assert (created.held, begun.held, later.held, (await opened(store, key)).held) == (False, True, True, True)
+    over = await store.append(later, [ended()], release=True)
+    assert (over.held, (await opened(store, key)).held) == (False, False)
+    short = await _begun(store, over, SHORT)
+    await asyncio.sleep(SHORT_IS_OVER)
+    assert (short.held, (await opened(store, key)).held) == (True, False)
+    assert not (await store.fork(key, "copy")).held
 
 
 async def an_expired_lease_can_be_taken(store: SessionStore) -> None:
@@ -288,6 +303,7 @@ CASES: tuple[Case, ...] = (
     a_released_session_is_free,
     a_repeated_last_append_releases_too,
     the_holder_may_begin_again,
+    a_session_says_whether_it_is_held,
     an_expired_lease_can_be_taken,
     an_expired_lease_that_nobody_took_still_writes,
     a_renewed_lease_lasts,

@@ -1,0 +1,123 @@
+"""From a message to what will be stored of it: guardrails, blobs, selection. Nothing is stored in a session yet."""
+
+from typing import NamedTuple
+
+from turnwise.facts.content import ArtifactPart, BlobPart, Content, TextPart
+from turnwise.facts.errors import MessageBlocked, SessionMissing
+from turnwise.facts.events import USER, Actions, End, Event
+from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import Session
+from turnwise.runner.closing import after, closing_events
+from turnwise.runner.continuation import Continuation, continuation_of, lapses
+from turnwise.runner.floor import Cast
+from turnwise.runner.job import Job, Prepared
+from turnwise.selection.cascade import Cascade, positions_of
+from turnwise.selection.owner import tool_result_owner
+
+
+class Plan(NamedTuple):
+    """What was decided for a message: the events that begin its invocation, who holds the floor first, and in which turn."""
+
+    session: Session
+    content: Content
+    events: tuple[Event, ...]
+    selection: Selection
+    invocation_id: str
+    continues: Continuation | None
+
+    @property
+    def holder(self) -> str:
+        return self.continues.agent if self.continues else self.selection.agent
+
+    @property
+    def turn(self) -> int:
+        return self.continues.turn if self.continues else 1
+
+
+class Planner:
+    """Decides what becomes of a message (the first half of behaviour A18)."""
+
+    def __init__(self, cast: Cast, cascade: Cascade) -> None:
+        self._cast, self._cascade = cast, cascade
+
+    async def plan(self, job: Job) -> Plan:
+        """The plan on the session as it is now. A job is prepared once, however often it is planned anew.
+
+        SessionMissing, MessageBlocked, UnknownToolCall, NobodyEligible, and what the stores raise.
+        """
+        session = await self._cast.store.open(job.key, blank=job.config.create_session)
+        if session is None:
+            raise SessionMissing(f"Session {job.key.id!r} does not exist.", fix="Create it, or let the run create it.")
+        if job.prepared is None:
+            job.prepared = await self._prepare(job)
+        return await self._decide(job, session, job.prepared)
+
+    async def _prepare(self, job: Job) -> Prepared:
+        content = job.message.content
+        for guardrail in self._cast.guardrails:
+            verdict = await guardrail.check("message", content, None)
+            if verdict.action == "block":
+                raise MessageBlocked(f"The guardrail {guardrail.name!r} blocked the message: {verdict.reason}")
+            if verdict.action == "rewrite" and verdict.content is not None:
+                content = verdict.content.model_copy(update={"role": "user"})
+        id_ = self._cast.issuer.new_id("invocation")
+        if job.config.save_input_blobs_as_artifacts and self._cast.artifacts is not None:
+            return await self._save_blobs(job, id_, content)
+        return Prepared(id_, content, {})
+
+    async def _save_blobs(self, job: Job, id_: str, content: Content) -> Prepared:
+        """Saves each blob as `artifact_<invocation id>_<index of the part>`, with a text in its place (behaviours A26, A27).
+
+        References to what was saved follow all parts, so that agents need not read names out of a text.
+        """
+        assert self._cast.artifacts is not None
+        parts, versions = list(content.parts), {}
+        for index, part in enumerate(content.parts):
+            if isinstance(part, BlobPart):
+                name = f"artifact_{id_}_{index}"
+                info = await self._cast.artifacts.save(job.key, name, part.data, mime_type=part.mime_type)
+                versions[name] = info.version
+                parts[index] = TextPart(text=f"Uploaded file: {name}. It has been saved to the artifacts")
+                parts.append(ArtifactPart(name=name, version=info.version, mime_type=part.mime_type, title=part.name))
+        return Prepared(id_, content.model_copy(update={"parts": tuple(parts)}), versions)
+
+    async def _decide(self, job: Job, session: Session, prepared: Prepared) -> Plan:
+        content = prepared.content
+        tool_result_owner(content, session.head)
+        over = self._lapsed(session, job)
+        # A tool result is looked up before the waits that are over are forgotten, so that the record can say why.
+        head = after(session, over).head if over and not content.tool_results else session.head
+        selection = await self._cascade.decide(head=head, message=content, context=job.message.context)
+        continues = None
+        if selection.outcome == "chosen":
+            continues = continuation_of(head, content, selection.agent, self._cast.tree)
+        invocation_id = continues.invocation_id if continues else prepared.invocation_id
+        user = Event(
+            id=job.event_id,
+            author=USER,
+            invocation_id=invocation_id,
+            created_at=self._cast.issuer.now(),
+            content=content,
+            actions=Actions(
+                artifact_versions=dict(prepared.artifact_versions),
+                selection=selection,
+                positions=positions_of(selection),
+                answers=continues.answers if continues else None,
+            ),
+        )
+        events = (*(event for event in over if event.invocation_id != invocation_id), user)
+        return Plan(session, content, events, selection, invocation_id, continues)
+
+    def _lapsed(self, session: Session, job: Job) -> list[Event]:
+        over = lapses(session.head, self._cast.tree, self._cast.issuer.now(), waits=job.config.limits.waits)
+        return [
+            event
+            for lapse in over
+            for event in closing_events(
+                self._cast.issuer,
+                session.head,
+                lapse.invocation_id,
+                lapse.agent,
+                End(reason=lapse.reason, detail=lapse.detail),
+            )
+        ]
