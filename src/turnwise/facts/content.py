@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, JsonValue, Tag
+from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag
 
 from turnwise.facts.fact import Fact
 
@@ -37,7 +37,7 @@ class ToolCallPart(Fact):
     kind: Literal["tool_call"] = "tool_call"
     call_id: str
     tool: str
-    arguments: dict[str, JsonValue] = {}
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class ToolResultPart(Fact):

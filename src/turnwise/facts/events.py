@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from turnwise.facts.content import Content
 from turnwise.facts.fact import Fact
@@ -69,18 +69,18 @@ class Actions(Fact):
     blocked_by: the guardrail that stopped the author before it spoke.
     """
 
-    state_delta: dict[str, JsonValue] = {}
-    artifact_versions: dict[str, int] = {}
+    state_delta: dict[str, JsonValue] = Field(default_factory=dict)
+    artifact_versions: dict[str, int] = Field(default_factory=dict)
     transfer_to: str | None = None
     brief: Content | None = None
     stopped: End | None = None
     next: str | None = None
     escalate: bool = False
     awaits: Await | None = None
-    state_before: dict[str, JsonValue] = {}
+    state_before: dict[str, JsonValue] = Field(default_factory=dict)
     answers: str | None = None
     selection: Selection | None = None
-    positions: dict[str, int] = {}
+    positions: dict[str, int] = Field(default_factory=dict)
     steps: tuple[StepRecord, ...] = ()
     finished: tuple[str, ...] = ()
     blocked_by: str | None = None

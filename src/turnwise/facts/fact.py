@@ -13,7 +13,14 @@ class Fact(BaseModel):
     newer version wrote are kept and written back, so an older process neither fails on them nor loses them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow", strict=True, ser_json_bytes="base64", val_json_bytes="base64")
+    model_config = ConfigDict(
+        frozen=True,
+        extra="allow",
+        strict=True,
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+        ser_json_inf_nan="constants",
+    )
 
     def __init__(self, /, **data: Any) -> None:
         self.__pydantic_validator__.validate_python(data, self_instance=self, extra="forbid")

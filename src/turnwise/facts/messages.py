@@ -1,6 +1,6 @@
 """What a caller hands in: the message and what is known of who sends it."""
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from turnwise.facts.content import Content
 from turnwise.facts.fact import Fact
@@ -19,7 +19,7 @@ class MessageContext(Fact):
     channel: str | None = None
     user_kind: str | None = None
     roles: tuple[str, ...] = ()
-    attributes: dict[str, JsonValue] = {}
+    attributes: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class Message(Fact):

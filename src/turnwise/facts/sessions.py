@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from turnwise.facts.events import USER, Await, End, Event
 from turnwise.facts.fact import Fact
@@ -62,12 +62,12 @@ class Head(Fact):
     turns: how many messages of the user the log holds.
     """
 
-    authors: dict[str, AuthorMark] = {}
+    authors: dict[str, AuthorMark] = Field(default_factory=dict)
     active_agent: str | None = None
     last_reply: str = ""
-    invocations: dict[str, OpenInvocation] = {}
-    calls: dict[str, OpenCall] = {}
-    positions: dict[str, int] = {}
+    invocations: dict[str, OpenInvocation] = Field(default_factory=dict)
+    calls: dict[str, OpenCall] = Field(default_factory=dict)
+    positions: dict[str, int] = Field(default_factory=dict)
     turns: int = 0
 
     def waiting(self) -> tuple[tuple[str, str, Await], ...]:
@@ -79,9 +79,10 @@ class Head(Fact):
 class Session(Fact):
     """A session as of `revision`: a value; a store gives a new one with every append.
 
-    epoch: counts the holders of the lease; an append with an older one is refused. revision: counts appends.
-    last_sequence: the newest event's number, 0 for an empty log. state: this session's keys; `app_state` and `user_state`
-    hold the shared ones, without their prefix. held: whether somebody had the lease when it was read.
+    epoch: counts the holders of the lease; an append with an older one is refused. revision: goes up with every append,
+    0 = not stored yet. last_sequence: the newest event's number, 0 for an empty log. state: this session's keys;
+    `app_state` and `user_state` hold the shared ones, without their prefix. held: whether somebody had the lease when it was
+    read.
     """
 
     app: str
@@ -90,9 +91,9 @@ class Session(Fact):
     epoch: int = 0
     revision: int = 0
     last_sequence: int = 0
-    state: dict[str, JsonValue] = {}
-    app_state: dict[str, JsonValue] = {}
-    user_state: dict[str, JsonValue] = {}
+    state: dict[str, JsonValue] = Field(default_factory=dict)
+    app_state: dict[str, JsonValue] = Field(default_factory=dict)
+    user_state: dict[str, JsonValue] = Field(default_factory=dict)
     head: Head = Head()
     held: bool = False
     created_at: datetime

@@ -25,7 +25,8 @@ class Receipt(NamedTuple):
     """What became of a message: where it stands, and whether it had been accepted before.
 
     state: `queued` (in the inbox), `started` (its invocation began) or `refused` (it could not be run; `problem` says why).
-    invocation_id is None while queued. content and context are those first accepted under this id.
+    invocation_id is None while queued. The message is the one first accepted under this id, once started as it was answered:
+    guardrails may have rewritten it.
     """
 
     message: Message
