@@ -201,8 +201,8 @@ def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
     if event.speaks:
         authors[event.author] = mark.model_copy(update={"spoke": sequence})
         changed["active_agent"] = event.author
-        if event.text:
-            changed["last_reply"] = event.text[:LAST_REPLY_CHARACTERS]
+        if text := event.text:
+            changed["last_reply"] = text[:LAST_REPLY_CHARACTERS]
     elif event.error:
         authors[event.author] = mark.model_copy(update={"failed": sequence})
     elif event.actions.blocked_by:

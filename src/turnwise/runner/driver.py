@@ -192,11 +192,13 @@ class Driver:
     async def _conclude(self, floor: Floor, holder: str, end: End) -> None:
         """Stores the end with what is held, and gives up the session."""
         held = floor.take_held()
-        head = after(floor.recorder.session, held).head
-        if end.reason != "completed" and any(c.invocation_id == floor.invocation_id for c in head.calls.values()):
-            held += closing_events(self._cast.issuer, head, floor.invocation_id, holder, end)
+        if end.reason != "completed":
+            head = after(floor.recorder.session, held).head
+            if any(call.invocation_id == floor.invocation_id for call in head.calls.values()):
+                held += closing_events(self._cast.issuer, head, floor.invocation_id, holder, end)
         if not held:
-            held = [bare_event(self._cast.issuer, head.active_agent or holder, floor.invocation_id)]
+            author = floor.recorder.session.head.active_agent or holder
+            held = [bare_event(self._cast.issuer, author, floor.invocation_id)]
         held[-1] = acting(held[-1], end=end)
         await floor.recorder.append(held, release=True)
 
