@@ -3,6 +3,9 @@
 from turnwise.facts.content import BlobPart, Content, Part, TextPart, text_content
 from turnwise.facts.errors import EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
 from turnwise.facts.limits import Limits
+from turnwise.facts.messages import MessageContext
+
+ID_CHARACTERS = 200
 
 
 def incoming(message: str | Content, limits: Limits) -> Content:
@@ -34,14 +37,48 @@ def incoming(message: str | Content, limits: Limits) -> Content:
             )
     try:
         size = sum(_size(part) for part in content.parts)
+        if content.model_extra:
+            size += len(content.model_copy(update={"parts": ()}).model_dump_json())
     except ValueError as error:
-        raise MessageError(f"The message cannot be stored: {error}.", fix="Send text that UTF-8 can write.") from None
+        raise _unwritable("message", error) from None
+    _check_size("message", "text and data", size, limits)
+    return content.model_copy(update={"role": "user"})
+
+
+def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
+    """The context, which is stored with its message. MessageTooLarge, MessageError for what UTF-8 cannot write."""
+    try:
+        size = len(context.model_dump_json())
+    except ValueError as error:
+        raise _unwritable("message's context", error) from None
+    _check_size("message's context", "JSON", size, limits)
+    return context
+
+
+def checked_id(what: str, value: str) -> str:
+    """The id of a user, session or message. MessageError for one that is empty, overlong, or cannot be stored."""
+    if not 1 <= len(value) <= ID_CHARACTERS or "\x00" in value or _has_surrogates(value):
+        raise MessageError(
+            f"The {what} id has {len(value)} characters, or one that cannot be stored.",
+            fix=f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates.",
+        )
+    return value
+
+
+def _has_surrogates(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _check_size(what: str, of: str, size: int, limits: Limits) -> None:
     if size > limits.message_bytes:
         raise MessageTooLarge(
-            f"The message has {size:,} bytes of text and data, {limits.message_bytes:,} are allowed.",
+            f"The {what} has {size:,} bytes of {of}, {limits.message_bytes:,} are allowed.",
             fix="Raise limits.message_bytes, or send it as a file.",
         )
-    return content.model_copy(update={"role": "user"})
+
+
+def _unwritable(what: str, error: ValueError) -> MessageError:
+    return MessageError(f"The {what} cannot be stored: {error}.", fix="Send text that UTF-8 can write.")
 
 
 def _says_something(part: object) -> bool:
@@ -49,6 +86,8 @@ def _says_something(part: object) -> bool:
 
 
 def _size(part: Part) -> int:
+    if isinstance(part, TextPart) and not part.model_extra:
+        return len(part.text.encode())
     if isinstance(part, BlobPart):
-        return 0
-    return len(part.text.encode()) if isinstance(part, TextPart) else len(part.model_dump_json())
+        part = part.model_copy(update={"data": b""})
+    return len(part.model_dump_json())

@@ -33,6 +33,14 @@ def closing_events(issuer: Issuer, head: Head, invocation_id: str, author: str, 
     return events
 
 
+def told(error: BaseException) -> str:
+    """What an error says, in characters that can be stored; "" when it cannot even say it."""
+    try:
+        return str(error).encode(errors="backslashreplace").decode()
+    except Exception:
+        return ""
+
+
 def after(session: Session, events: Sequence[Event]) -> Session:
     """The session as it will be when these events are stored."""
     first = session.last_sequence + 1

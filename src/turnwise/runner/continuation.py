@@ -1,11 +1,11 @@
 """Which waiting invocation a message goes on with, and which waits are over. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from turnwise.facts.content import Content
-from turnwise.facts.sessions import Head
+from turnwise.facts.sessions import Head, OpenInvocation, Session
 from turnwise.facts.tree import AgentTree
 
 
@@ -27,24 +27,47 @@ class Lapse(NamedTuple):
     detail: str
 
 
-def continuation_of(head: Head, message: Content, selected: str, tree: AgentTree) -> Continuation | None:
+def continuation_of(
+    head: Head, message: Content, selected: str, tree: AgentTree, roles: Collection[str] = ()
+) -> Continuation | None:
     """The invocation this message continues, if the selected agent waits for it; None when it begins a new one.
 
     A tool result continues the invocation of its call (behaviour A6). A plain message continues the newest invocation in
-    which the selected agent asked, or holds the floor, and a reply is awaited (A42).
+    which the selected agent asked, or holds the floor, and a reply is awaited (A42). Whoever holds the floor runs again, so
+    that agent too must be open to the caller, by its `roles` (C20).
     """
     for result in message.tool_results:
         call = head.calls.get(result.call_id)
         open_ = head.invocations.get(call.invocation_id) if call else None
-        if call and open_ and call.agent in tree and selected in (call.agent, open_.agent):
+        if (
+            call
+            and open_
+            and call.agent in tree
+            and selected in (call.agent, open_.agent)
+            and _may_hold(open_.agent, tree, roles)
+        ):
             return Continuation(call.invocation_id, open_.agent, open_.turn, None)
     if message.tool_results:
         return None
     for invocation_id, agent, wait in head.waiting():
         open_ = head.invocations[invocation_id]
-        if wait.kind == "reply" and open_.state == "waiting" and selected in (agent, open_.agent) and open_.agent in tree:
+        if wait.kind != "reply" or open_.state != "waiting" or selected not in (agent, open_.agent):
+            continue
+        if _may_hold(open_.agent, tree, roles):
             return Continuation(invocation_id, open_.agent, open_.turn, wait.id)
     return None
+
+
+def _may_hold(agent: str, tree: AgentTree, roles: Collection[str]) -> bool:
+    return agent in tree and tree.reachable(agent, roles)
+
+
+def is_being_answered(session: Session, open_: OpenInvocation) -> bool:
+    """Whether a process still writes to that open invocation of the session.
+
+    One that waits already may have parallel agents at work; then what was written last is its own.
+    """
+    return session.held and (open_.state == "running" or open_.last == session.last_sequence)
 
 
 def lapses(head: Head, tree: AgentTree, now: datetime, *, waits: int) -> Sequence[Lapse]:

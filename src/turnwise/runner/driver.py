@@ -20,7 +20,7 @@ from turnwise.facts.selections import Selection
 from turnwise.ports.context import Suspend
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
-from turnwise.runner.closing import acting, after, bare_event, closing_events
+from turnwise.runner.closing import acting, after, bare_event, closing_events, told
 from turnwise.runner.floor import Cast, Floor, Handover
 from turnwise.runner.frame import Frame
 from turnwise.runner.hops import stop_reason
@@ -43,6 +43,10 @@ class Driver:
         self._cast, self._hooks = cast, hooks
         self._planner = Planner(cast, cascade)
         self._lease = Lease(holder, LEASE_SECONDS)
+
+    async def prepare(self, job: Job) -> None:
+        """Lets the guardrails look at the message before anything else is done for it. MessageBlocked."""
+        await self._planner.prepare(job)
 
     async def serve(self, job: Job) -> None:
         """Answers the message to its end or wait, on record and on the job's feed.
@@ -205,9 +209,13 @@ class Driver:
 
 def _failed_end(error: BaseException) -> End:
     if isinstance(error, LimitReached):
-        return End(reason=f"limit:{error.which}", detail=str(error))
+        return End(reason=f"limit:{error.which}", detail=told(error))
     if isinstance(error, TurnwiseError):
-        return End(reason="failed", detail=str(error))
+        return End(reason="failed", detail=told(error))
+    if isinstance(error, Exception):
+        # Ours, not the agent's. The session must not stay claimed for it.
+        log.error("The runner failed.", exc_info=error)
+        return End(reason="failed", detail=f"The runner failed: {type(error).__name__}.")
     raise error
 
 

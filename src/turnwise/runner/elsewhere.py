@@ -5,6 +5,7 @@ import asyncio
 from turnwise.facts.errors import SessionBusy, SessionError
 from turnwise.facts.events import USER
 from turnwise.ports.stores import Receipt, SessionStore
+from turnwise.runner.continuation import is_being_answered
 from turnwise.runner.job import Job
 
 POLL_SECONDS = 0.05
@@ -46,9 +47,11 @@ async def _pass_on(store: SessionStore, job: Job, invocation_id: str) -> bool:
             if begun:
                 feed.publish(event)
         open_ = session.head.invocations.get(invocation_id) if session else None
-        if open_ is None or open_.state == "waiting":
+        if session is None or open_ is None:
             feed.close()
             return True
-        if session is not None and not session.held:
-            return False
+        if not is_being_answered(session, open_):
+            if open_.state == "waiting":
+                feed.close()
+            return open_.state == "waiting"
         await asyncio.sleep(POLL_SECONDS)

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import AgentFailed, LimitReached, TurnwiseError
 from turnwise.facts.events import Actions, End, Event, StepRecord
+from turnwise.facts.fact import Fact
 from turnwise.facts.ids import Issuer
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
@@ -17,6 +18,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
+from turnwise.runner.event_ids import EventIds
 from turnwise.runner.journal import Journal
 from turnwise.runner.recorder import Recorder
 from turnwise.runner.replay import Replay
@@ -65,6 +67,7 @@ class Floor:
         self.invocation_id, self.message, self.context, self.config = invocation_id, message, context, config
         self.key: SessionKey = recorder.session.key
         self.store = cast.store
+        self.ids = EventIds(cast.issuer)
         self.replay = Replay(journal, turn)
         self.temp: dict[str, JsonValue] = {}
         self.handover: Handover | None = None
@@ -76,7 +79,6 @@ class Floor:
         self._before: dict[str, JsonValue] = dict(journal.state_before)
         self._pending: dict[str, Any] = {}
         self._emitted = 0
-        self._ids: set[str] = set()
         if journal.stopped is not None:
             self.stop(journal.stopped)
 
@@ -97,13 +99,6 @@ class Floor:
         for event in self._held:
             merged |= event.actions.state_delta
         return merged
-
-    def fresh_id(self, id_: str) -> str:
-        """The id, or another when it was used before or is not an agent's to use: the store leaves known ids out."""
-        if id_ in self._ids or id_.startswith("message:"):
-            id_ = self.cast.issuer.new_id("event")
-        self._ids.add(id_)
-        return id_
 
     def finish_branch(self, branch: str) -> None:
         """Records with the next event that the run on that branch is over."""
@@ -145,10 +140,7 @@ class Floor:
     def hold(self, event: Event) -> Event:
         """Puts an event behind the held ones, with what is to be recorded beside it."""
         event = self._with_pending(event)
-        try:
-            event.model_dump_json()
-        except ValueError as error:
-            raise AgentFailed(f"{event.author!r} said something that cannot be stored: {error}") from None
+        check_storable(event, event.author)
         delta = event.actions.state_delta
         if delta:
             self.keep_temporary(delta)
@@ -203,6 +195,14 @@ class Floor:
                 )
                 event = event.model_copy(update={"content": content, "actions": blocked})
         return event
+
+
+def check_storable(fact: Fact, author: str) -> None:
+    """AgentFailed when what the author said cannot be written as JSON."""
+    try:
+        fact.model_dump_json()
+    except ValueError as error:
+        raise AgentFailed(f"{author!r} said something that cannot be stored: {error}") from None
 
 
 def _without_tag(event: Event) -> Event:

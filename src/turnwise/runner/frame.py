@@ -15,7 +15,8 @@ from turnwise.facts.events import Actions, Await, ErrorInfo, Event, StepRecord, 
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.ports.context import Outcome, Stream, Suspend
 from turnwise.ports.selector import SelectionRequest, Selector
-from turnwise.runner.floor import Floor, Handover
+from turnwise.runner.closing import bare_event, told
+from turnwise.runner.floor import Floor, Handover, check_storable
 from turnwise.runner.streaming import PieceFilter, open_stream
 from turnwise.runner.views import ArtifactsView, HistoryView, StateView, as_json
 
@@ -62,7 +63,7 @@ class Frame:
 
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
         return Event(
-            id=self._floor.cast.issuer.new_id("event"),
+            id=self._floor.ids.issue(),
             author=self.card.name,
             invocation_id=self.invocation_id,
             created_at=self._floor.cast.issuer.now(),
@@ -115,6 +116,8 @@ class Frame:
             problem = "the tree does not permit it" if known else "no agent has that name"
             raise TransferRefused(f"{self.card.name!r} cannot hand over to {agent!r}: {problem}.", allowed=targets)
         brief = text_content(message, "user") if isinstance(message, str) else message
+        if brief is not None:
+            check_storable(brief, self.card.name)
         self._floor.handover = Handover(agent, self.card.name, brief)
 
     async def call(self, agent: str, message: str | Content) -> Content:
@@ -248,7 +251,7 @@ class Frame:
         """Puts an error event of this agent on record, once for each error, however far it travels."""
         if self._floor.failure is not error and self._floor.recorder.problem is None:
             self._floor.failure = error
-            info = ErrorInfo(code=error.code, message=str(error))
+            info = ErrorInfo(code=error.code, message=told(error))
             self._floor.hold(self.event().model_copy(update={"error": info}))
 
     async def _emit(self, event: Event, *, hold: bool = False) -> Event:
@@ -262,7 +265,7 @@ class Frame:
         stamped = self._with_leftovers(
             event.model_copy(
                 update={
-                    "id": self._floor.fresh_id(event.id),
+                    "id": self._floor.ids.own(event.id, partial=False),
                     "author": self.card.name,
                     "invocation_id": self.invocation_id,
                     "branch": self.branch,
@@ -296,8 +299,9 @@ class Frame:
     async def _show(self, event: Event) -> None:
         visible = self._pieces.feed(event)
         if visible is not None:
-            shown = self.event().model_copy(update={"id": event.id, "content": visible.content, "partial": True})
-            self._floor.show(shown)
+            id_ = self._floor.ids.own(event.id, partial=True)
+            blank = bare_event(self._floor.cast.issuer, self.card.name, self.invocation_id, self.branch)
+            self._floor.show(blank.model_copy(update={"id": id_, "content": visible.content, "partial": True}))
 
     async def _transfer_or_report(self, target: str, brief: Content | None) -> None:
         try:
@@ -328,7 +332,7 @@ def _is_cancelled() -> bool:
 
 
 def _failed(agent: str, error: BaseException) -> AgentFailed:
-    return AgentFailed(f"Agent {agent!r} raised {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
+    return AgentFailed(f"Agent {agent!r} raised {type(error).__name__}: {told(error)[:ERROR_CHARACTERS]}")
 
 
 def _decision(verdict: Verdict, request: SelectionRequest, lead: str) -> Selection:

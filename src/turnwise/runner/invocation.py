@@ -72,6 +72,10 @@ class Invocation:
         """True when somebody asked for it to be cancelled."""
         return self._cancelled
 
+    def waits_in_line(self, leave: Callable[[], object]) -> None:
+        """It is queued; `leave` takes it out of the line."""
+        self._stop = leave
+
     def runs(self, invocation_id: str, stop: Callable[[], object]) -> None:
         """It has begun under this id; `stop` interrupts it."""
         self.id, self._stop = invocation_id, stop

@@ -35,6 +35,7 @@ class Lanes:
         self._driver, self._store, self._config = driver, store, config
         self._lanes: dict[SessionKey, Lane] = {}
         self._followers: set[asyncio.Task[None]] = set()
+        self._leavers: set[asyncio.Task[None]] = set()
 
     async def submit(self, job: Job) -> None:
         """Returns when the message is accepted: it is being answered, or waits in the inbox.
@@ -59,8 +60,15 @@ class Lanes:
 
     async def idle(self, key: SessionKey | None = None) -> None:
         """Returns when nothing runs, or nothing in that session."""
-        while tasks := [lane.task for k, lane in self._lanes.items() if lane.task and key in (None, k)]:
+        while tasks := [lane.task for k, lane in self._lanes.items() if lane.task and key in (None, k)] + [*self._leavers]:
             await asyncio.wait(tasks)
+
+    async def close(self) -> None:
+        """Waits for what runs here; who follows an answer given elsewhere is told to ask again."""
+        await self.idle()
+        for task in (followers := [*self._followers]):
+            task.cancel()
+        await asyncio.gather(*followers, return_exceptions=True)
 
     def running(self) -> list[Job]:
         """The jobs that are being answered now."""
@@ -75,6 +83,8 @@ class Lanes:
         task = asyncio.create_task(self._follow(job, receipt))
         self._followers.add(task)
         task.add_done_callback(self._followers.discard)
+        # Also when it never came to run: nobody waits for a feed that nobody fills.
+        task.add_done_callback(lambda _: job.invocation.feed.close(_closed()))
 
     async def _follow(self, job: Job, receipt: Receipt) -> None:
         try:
@@ -97,6 +107,21 @@ class Lanes:
             self._start(lane, job)
         else:
             lane.waiting.append(job)
+            job.invocation.waits_in_line(lambda: self._leave(lane, job))
+
+    def _leave(self, lane: Lane, job: Job) -> None:
+        """A queued message that is cancelled leaves the line at once, and the inbox."""
+        if job in lane.waiting:
+            lane.waiting.remove(job)
+            task = asyncio.create_task(self._withdraw(job))
+            self._leavers.add(task)
+            task.add_done_callback(self._leavers.discard)
+
+    async def _withdraw(self, job: Job) -> None:
+        try:
+            await self._withdrawn(job)
+        except TurnwiseError as problem:
+            job.fail(problem)
 
     def _start(self, lane: Lane, job: Job) -> None:
         lane.current = job
@@ -105,7 +130,7 @@ class Lanes:
     async def _work(self, lane: Lane, job: Job) -> None:
         try:
             while True:
-                await self._serve(job)
+                await self._serve(lane, job)
                 if not lane.waiting:
                     break
                 job = lane.current = lane.waiting.popleft()
@@ -115,10 +140,10 @@ class Lanes:
             lane.current = lane.task = None
             self._forget(job.key, lane)
 
-    async def _serve(self, job: Job) -> None:
+    async def _serve(self, lane: Lane, job: Job) -> None:
         """Answers the job. Its problem goes to its caller and takes it out of the inbox; those behind it are not touched."""
         try:
-            await self._until_answered(job)
+            await self._until_answered(lane, job)
         except Exception as problem:
             if not isinstance(problem, TurnwiseError):
                 log.exception("The runner failed on message %s of session %s.", job.message.id, job.key.id)
@@ -128,7 +153,7 @@ class Lanes:
             job.fail(stopped)
             raise
 
-    async def _until_answered(self, job: Job) -> None:
+    async def _until_answered(self, lane: Lane, job: Job) -> None:
         """Serves what is older in the inbox, then the job; or follows it when another process took it."""
         while not await self._withdrawn(job) and not await self._attempt(job):
             receipt = await self._store.inbox.receipt(job.key, job.message.id)
@@ -139,7 +164,7 @@ class Lanes:
             if receipt is not None:
                 job.queued = True
                 job.accept()
-            await self._wait_in_line(job)
+            await self._wait_in_line(lane, job)
 
     async def _attempt(self, job: Job) -> bool:
         """Whether the job could be served now: nobody else has the session, and nothing older waits."""
@@ -149,7 +174,7 @@ class Lanes:
             return False
         return True
 
-    async def _wait_in_line(self, job: Job) -> None:
+    async def _wait_in_line(self, lane: Lane, job: Job) -> None:
         session = await self._store.open(job.key)
         if session is not None and session.held:
             if job.config.when_busy == "reject":
@@ -160,7 +185,13 @@ class Lanes:
         if oldest is not None and oldest.id != job.message.id:
             older = Job(job.key, oldest, self._config)
             older.queued = True
+            lane.current = older
+            lane.waiting.appendleft(job)
+            job.invocation.waits_in_line(lambda: self._leave(lane, job))
             await self._serve_older(older)
+            lane.current = job
+            if job in lane.waiting:
+                lane.waiting.remove(job)
 
     async def _serve_older(self, older: Job) -> None:
         """Serves a message that somebody left in the inbox; its problem is on record there."""
@@ -194,6 +225,10 @@ class Lanes:
     def _forget(self, key: SessionKey, lane: Lane) -> None:
         if lane.users == 0 and lane.current is None and self._lanes.get(key) is lane:
             del self._lanes[key]
+
+
+def _closed() -> SessionBusy:
+    return SessionBusy("The runner was closed while another process answers.", fix="Ask again by the message's id.")
 
 
 def _busy(job: Job) -> SessionBusy:

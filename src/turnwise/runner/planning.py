@@ -48,9 +48,13 @@ class Planner:
         session = await self._cast.store.open(job.key, blank=job.config.create_session)
         if session is None:
             raise SessionMissing(f"Session {job.key.id!r} does not exist.", fix="Create it, or let the run create it.")
+        return await self._decide(job, session, await self.prepare(job))
+
+    async def prepare(self, job: Job) -> Prepared:
+        """What the guardrails leave of the job's message, its blobs saved: done once. MessageBlocked, ArtifactError."""
         if job.prepared is None:
             job.prepared = await self._prepare(job)
-        return await self._decide(job, session, job.prepared)
+        return job.prepared
 
     async def _prepare(self, job: Job) -> Prepared:
         content = job.message.content
@@ -90,7 +94,8 @@ class Planner:
         selection = await self._cascade.decide(head=head, message=content, context=job.message.context)
         continues = None
         if selection.outcome == "chosen":
-            continues = continuation_of(head, content, selection.agent, self._cast.tree)
+            roles = job.message.context.roles
+            continues = continuation_of(head, content, selection.agent, self._cast.tree, roles)
         invocation_id = continues.invocation_id if continues else prepared.invocation_id
         user = Event(
             id=job.event_id,

@@ -8,7 +8,7 @@ from typing import Any
 from turnwise.facts.errors import StaleWriter, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.messages import Message
-from turnwise.facts.sessions import Session, storable
+from turnwise.facts.sessions import Session, SessionKey, storable
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.runner.feed import Feed
@@ -83,19 +83,14 @@ class Recorder:
             await self._announce(events, first, waits=release and not any(e.actions.end for e in events))
 
     async def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
-        stored = [storable(e).model_copy(update={"sequence": first + i}) for i, e in enumerate(events)]
+        stored = as_stored(events, first)
         for event in stored:
             # A message may also end older invocations that waited in vain; they are not its answer.
             if event.invocation_id == self._invocation_id:
                 self._feed.publish(event)
-        for hook in self._hooks:
-            for event in stored:
-                await watch(hook.stored(self.session.key, event))
-                if event.actions.selection:
-                    await watch(hook.selected(self.session.key, event.actions.selection))
-                if event.actions.end:
-                    await watch(hook.ended(self.session.key, event.invocation_id, event.actions.end.reason))
-            if waits:
+        await tell(self._hooks, self.session.key, stored)
+        if waits:
+            for hook in self._hooks:
                 await watch(hook.ended(self.session.key, self._invocation_id, WAITING))
 
     def _renew_later(self) -> None:
@@ -117,6 +112,22 @@ class Recorder:
         if self._renewal is not None:
             self._renewal.cancel()
             self._renewal = None
+
+
+def as_stored(events: Sequence[Event], first: int) -> list[Event]:
+    """The events as the log has them, numbered from `first` on."""
+    return [storable(event).model_copy(update={"sequence": first + i}) for i, event in enumerate(events)]
+
+
+async def tell(hooks: Sequence[Hooks], key: SessionKey, stored: Sequence[Event]) -> None:
+    """Tells the hooks of stored events, and of the decisions and ends in them."""
+    for hook in hooks:
+        for event in stored:
+            await watch(hook.stored(key, event))
+            if event.actions.selection:
+                await watch(hook.selected(key, event.actions.selection))
+            if event.actions.end:
+                await watch(hook.ended(key, event.invocation_id, event.actions.end.reason))
 
 
 async def watch(call: Awaitable[None]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from turnwise.agents.collect import collect
 from turnwise.facts.content import Content
-from turnwise.facts.errors import ConfigError, MessageError
+from turnwise.facts.errors import ConfigError
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import RunConfig
@@ -17,7 +17,7 @@ from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore, SessionStore
-from turnwise.runner.accept import incoming
+from turnwise.runner.accept import checked_context, checked_id, incoming
 from turnwise.runner.driver import Driver
 from turnwise.runner.floor import Cast
 from turnwise.runner.invocation import Invocation, Result
@@ -29,7 +29,7 @@ from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named
 from turnwise.selection.policy import PolicySpec
 
-ID_CHARACTERS = 200
+NO_CONTEXT = MessageContext()
 
 
 class Runner:
@@ -66,10 +66,10 @@ class Runner:
         self.cascade = Cascade(spec, self.tree, custom_selectors or {})
         self._issuer = issuer or SystemIssuer()
         cast = Cast(agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
-        driver = Driver(cast, self.cascade, tuple(hooks), self._issuer.new_id("runner"))
-        self._lanes = Lanes(driver, store, self.config)
+        self._driver = Driver(cast, self.cascade, tuple(hooks), self._issuer.new_id("runner"))
+        self._lanes = Lanes(self._driver, store, self.config)
         self._sync_door = SyncDoor()
-        self.sessions = Sessions(store, artifacts, self._lanes, self._issuer, app)
+        self.sessions = Sessions(cast, self._lanes, tuple(hooks), app)
 
     async def start(
         self,
@@ -86,11 +86,7 @@ class Runner:
         message_id: the caller's; the same id again in a session is the same message, and gives the same answer. Raises
         MessageError (nothing was stored), SessionMissing, SessionBusy, QueueFull, StoreError.
         """
-        config = config or self.config
-        key = self.key(user, session)
-        content = incoming(message, config.limits)
-        id_ = self._issuer.new_id("message") if message_id is None else _checked_id("message", message_id)
-        job = Job(key, Message(id=id_, content=content, context=context or MessageContext()), config)
+        job = self._job(message, self.key(user, session), message_id, context, config or self.config)
         if message_id is not None and await self._known(job):
             return job.invocation
         await self._lanes.submit(job)
@@ -145,11 +141,14 @@ class Runner:
     ) -> Invocation:
         """Rewinds to before that invocation and answers its message again, in the same context unless another is given.
 
-        SessionMissing, InvocationMissing, SessionBusy.
+        SessionMissing, InvocationMissing, SessionBusy. MessageError when it is refused now; then nothing was rewound.
         """
         asked = await self.sessions.message_of(key, invocation_id)
+        job = self._job(asked.content, key, None, context or asked.context, config or self.config)
+        await self._driver.prepare(job)
         await self.sessions.rewind(key, invocation_id)
-        return await self.start(asked.content, user=key.user, session=key.id, context=context or asked.context, config=config)
+        await self._lanes.submit(job)
+        return job.invocation
 
     async def idle(self) -> None:
         """Returns when no message is being answered in this process."""
@@ -157,14 +156,22 @@ class Runner:
 
     async def close(self) -> None:
         """Waits for what is running, then closes the stores. Idempotent."""
-        await self._lanes.idle()
+        await self._lanes.close()
         await self.store.close()
         if self.artifacts is not None:
             await self.artifacts.close()
 
     def key(self, user: str, session: str) -> SessionKey:
         """The session's key in this app. MessageError for an empty or overlong id."""
-        return SessionKey(self.app, _checked_id("user", user), _checked_id("session", session))
+        return SessionKey(self.app, checked_id("user", user), checked_id("session", session))
+
+    def _job(
+        self, message: str | Content, key: SessionKey, message_id: str | None, context: MessageContext | None, config: RunConfig
+    ) -> Job:
+        content = incoming(message, config.limits)
+        known = NO_CONTEXT if context is None else checked_context(context, config.limits)
+        id_ = self._issuer.new_id("message") if message_id is None else checked_id("message", message_id)
+        return Job(key, Message(id=id_, content=content, context=known), config)
 
     async def _known(self, job: Job) -> bool:
         """Whether this message was started before; then its handle gives what is, and will be, recorded of it."""
@@ -173,12 +180,3 @@ class Runner:
             return False
         self._lanes.follow(job, receipt)
         return True
-
-
-def _checked_id(what: str, value: str) -> str:
-    if not 1 <= len(value) <= ID_CHARACTERS or "\x00" in value:
-        raise MessageError(
-            f"The {what} id has {len(value)} characters, or one that cannot be stored.",
-            fix=f"Use 1 to {ID_CHARACTERS} characters without NUL.",
-        )
-    return value

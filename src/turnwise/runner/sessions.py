@@ -1,20 +1,26 @@
 """What can be done with a session besides answering its messages (behaviour A44)."""
 
+from collections.abc import Sequence
+
 from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionMissing
 from turnwise.facts.events import USER, End, Event, Rewind
-from turnwise.facts.ids import Issuer
 from turnwise.facts.messages import Message, MessageContext
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.ports.stores import ArtifactStore, SessionStore
+from turnwise.ports.hooks import Hooks
+from turnwise.ports.stores import ArtifactStore
 from turnwise.runner.closing import acting, bare_event, closing_events
+from turnwise.runner.continuation import is_being_answered
+from turnwise.runner.floor import Cast
 from turnwise.runner.lanes import Lanes
+from turnwise.runner.recorder import as_stored, tell
 
 
 class Sessions:
     """Rewind, cancel, fork and delete, never in the middle of a running answer."""
 
-    def __init__(self, store: SessionStore, artifacts: ArtifactStore | None, lanes: Lanes, issuer: Issuer, app: str) -> None:
-        self._store, self._artifacts, self._lanes, self._issuer, self._app = store, artifacts, lanes, issuer, app
+    def __init__(self, cast: Cast, lanes: Lanes, hooks: Sequence[Hooks], app: str) -> None:
+        self._store, self._artifacts, self._issuer = cast.store, cast.artifacts, cast.issuer
+        self._lanes, self._hooks, self._app = lanes, hooks, app
 
     async def get(self, key: SessionKey) -> Session:
         """The session's head and state. SessionMissing."""
@@ -27,9 +33,7 @@ class Sessions:
         """The message that began that invocation. SessionMissing, InvocationMissing."""
         for event in await self._events_of(key, invocation_id):
             if event.author == USER and event.content is not None:
-                receipt = await self._store.inbox.receipt(key, event.id.rpartition(":")[2])
-                context = receipt.message.context if receipt else MessageContext()
-                return Message(id=event.id, content=event.content, context=context)
+                return Message(id=event.id, content=event.content, context=await self._context_of(key, event))
         raise InvocationMissing(f"Invocation {invocation_id!r} has no message of the user.")
 
     async def rewind(self, key: SessionKey, invocation_id: str) -> Session:
@@ -41,7 +45,7 @@ class Sessions:
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
         event = bare_event(self._issuer, USER, self._issuer.new_id("rewind"))
-        return await self._store.append(session, [acting(event, rewind=rewind)])
+        return await self._append(session, [acting(event, rewind=rewind)])
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
         """Cancels that invocation, running here or waiting; nothing happens when it has ended.
@@ -56,11 +60,10 @@ class Sessions:
         open_ = session.head.invocations.get(invocation_id)
         if open_ is None:
             return
-        if open_.state == "running" and session.held:
+        if is_being_answered(session, open_):
             raise SessionBusy(f"Invocation {invocation_id!r} runs in another process.", fix="Cancel it there.")
         end = End(reason="cancelled")
-        events = closing_events(self._issuer, session.head, invocation_id, open_.agent, end)
-        await self._store.append(session, events)
+        await self._append(session, closing_events(self._issuer, session.head, invocation_id, open_.agent, end))
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
         """A new session of the same user with the visible log, or with what came before that invocation.
@@ -84,12 +87,31 @@ class Sessions:
 
     async def delete_user(self, user: str) -> None:
         """Deletes everything that is kept of a user in this app. Idempotent. SessionBusy."""
-        for job in self._lanes.running():
-            if job.key.user == user:
-                raise _busy(job.key)
+        after: str | None = None
+        while True:
+            page = await self._store.list(self._app, user=user, after=after)
+            for info in page.items:
+                await self._idle(info.key)
+            after = page.next
+            if after is None:
+                break
         await self._store.delete_user(self._app, user)
         if self._artifacts is not None:
             await self._artifacts.delete_user(self._app, user)
+
+    async def _append(self, session: Session, events: Sequence[Event]) -> Session:
+        appended = await self._store.append(session, events)
+        await tell(self._hooks, session.key, as_stored(events, session.last_sequence + 1))
+        return appended
+
+    async def _context_of(self, key: SessionKey, event: Event) -> MessageContext:
+        """The context that message came with. A fork's copied messages came to the session their events' ids name."""
+        ids = event.id.removeprefix("message:")
+        for at in (i for i, character in enumerate(ids) if character == ":"):
+            receipt = await self._store.inbox.receipt(key._replace(id=ids[:at]), ids[at + 1 :])
+            if receipt is not None and receipt.invocation_id == event.invocation_id:
+                return receipt.message.context
+        return MessageContext()
 
     async def _copy(self, artifacts: ArtifactStore, source: SessionKey, target: SessionKey, name: str) -> None:
         for info in await artifacts.versions(source, name):

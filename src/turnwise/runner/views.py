@@ -88,6 +88,10 @@ def as_json(what: str, value: object) -> JsonValue:
 
 def _checked(key: str, value: object, limits: Limits) -> JsonValue:
     copied = as_json(f"The state value of {key!r}", value)
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise AgentFailed(f"The state key {key!r} cannot be stored: {error}.", fix="Use text that UTF-8 can write.") from None
     size = len(json.dumps(copied))
     if size > limits.state_bytes:
         raise LimitReached("state_bytes", f"The state value of {key!r} has {size:,} bytes.", fix="Save it as an artifact.")

@@ -11,6 +11,11 @@ async def ask(runner: Runner, text: str | Content, session: str = "s", **options
     return await invocation.result()
 
 
+def reason(result: Result) -> str:
+    """How it ended: an end's reason, or `waiting`."""
+    return result.end.reason if result.end else "waiting"
+
+
 def key(session: str = "s") -> SessionKey:
     return SessionKey("app", "ada", session)
 
