@@ -11,6 +11,7 @@ start ─ open head ─ guardrails ─ save blobs ─ select ─┬─ commit: l
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.errors import LimitReached, StaleWriter, TurnwiseError
@@ -111,11 +112,11 @@ class Driver:
             await self._conclude(floor, plan.holder, End(reason="clarify"))
             return
         work = asyncio.create_task(self._turns(floor, plan.holder, plan.turn))
-        stopped = asyncio.Event()
+        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def stop() -> None:
-            if not stopped.is_set():
-                stopped.set()
+            if not stopped.done():
+                stopped.set_result(None)
                 work.cancel()
 
         job.invocation.runs(plan.invocation_id, stop)
@@ -124,18 +125,17 @@ class Driver:
         late = await self._watch(work, stopped, job.config)
         await self._settle(floor, plan.holder, work, late)
 
-    async def _watch(self, work: "asyncio.Task[End | None]", stopped: asyncio.Event, config: RunConfig) -> str:
+    async def _watch(self, work: "asyncio.Task[End | None]", stopped: asyncio.Future[None], config: RunConfig) -> str:
         """Waits until the turns are over; an agent that is late, or told to stop, gets a while to do so.
 
         Gives why it is late, or "".
         """
         seconds = config.deadline_seconds or config.limits.invocation_seconds
-        told = asyncio.create_task(stopped.wait())
-        await asyncio.wait({work, told}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        told.cancel()
+        either: set[asyncio.Future[Any]] = {work, stopped}
+        await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             return ""
-        late = not stopped.is_set()
+        late = not stopped.done()
         if late:
             work.cancel()
         await asyncio.wait({work}, timeout=config.limits.grace_seconds)

@@ -1,6 +1,30 @@
 """The ids of one invocation's events: no two share one, and none has one that the log knows already."""
 
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
 from turnwise.facts.ids import Issuer
+
+
+class Origin(NamedTuple):
+    """Which message a user event holds: the session's id it came to, and the caller's id."""
+
+    session: str
+    message: str
+
+    @property
+    def event_id(self) -> str:
+        """The id of the user event, so that it is found by its message, and cannot be stored twice.
+
+        The session is part of it: a fork's copied messages do not take the ids of its own.
+        """
+        return f"message:{quote(self.session, safe='')}:{self.message}"
+
+
+def origin_of(event_id: str) -> Origin:
+    """The message that the user event of that id holds."""
+    session, _, message = event_id.removeprefix("message:").partition(":")
+    return Origin(unquote(session), message)
 
 
 class EventIds:

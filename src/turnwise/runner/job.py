@@ -8,6 +8,7 @@ from turnwise.facts.content import Content
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
+from turnwise.runner.event_ids import Origin
 from turnwise.runner.invocation import Invocation
 
 
@@ -34,11 +35,8 @@ class Job:
 
     @property
     def event_id(self) -> str:
-        """The id of the user event that holds the message, so that it is found by it, and cannot be stored twice.
-
-        The session's id is part of it: a fork's copied messages do not take the ids of its own.
-        """
-        return f"message:{self.key.id}:{self.message.id}"
+        """The id of the user event that holds the message."""
+        return Origin(self.key.id, self.message.id).event_id
 
     def accept(self) -> None:
         """The message is stored."""

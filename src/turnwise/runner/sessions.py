@@ -10,6 +10,7 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore
 from turnwise.runner.closing import acting, bare_event, closing_events
 from turnwise.runner.continuation import is_being_answered
+from turnwise.runner.event_ids import origin_of
 from turnwise.runner.floor import Cast
 from turnwise.runner.lanes import Lanes
 from turnwise.runner.recorder import as_stored, tell
@@ -106,12 +107,9 @@ class Sessions:
 
     async def _context_of(self, key: SessionKey, event: Event) -> MessageContext:
         """The context that message came with. A fork's copied messages came to the session their events' ids name."""
-        ids = event.id.removeprefix("message:")
-        for at in (i for i, character in enumerate(ids) if character == ":"):
-            receipt = await self._store.inbox.receipt(key._replace(id=ids[:at]), ids[at + 1 :])
-            if receipt is not None and receipt.invocation_id == event.invocation_id:
-                return receipt.message.context
-        return MessageContext()
+        origin = origin_of(event.id)
+        receipt = await self._store.inbox.receipt(key._replace(id=origin.session), origin.message)
+        return receipt.message.context if receipt else MessageContext()
 
     async def _copy(self, artifacts: ArtifactStore, source: SessionKey, target: SessionKey, name: str) -> None:
         for info in await artifacts.versions(source, name):

@@ -162,8 +162,9 @@ async def test_a_finished_parallel_child_does_not_run_again(make_runner: MakeRun
     assert runs == ["worker"]
 
 
-async def test_a_childs_hand_over_is_not_lost_in_a_siblings_wait(make_runner: MakeRunner) -> None:
-    """A36, A41: the floor moves when the sibling has its answer."""
+@pytest.mark.parametrize("delay", [0, 0.01])
+async def test_a_childs_hand_over_is_not_lost_in_a_siblings_wait(make_runner: MakeRunner, delay: float) -> None:
+    """A36, A41: the floor moves when the sibling has its answer, whether it asked before or after."""
 
     @agent
     async def target() -> str:
@@ -174,7 +175,12 @@ async def test_a_childs_hand_over_is_not_lost_in_a_siblings_wait(make_runner: Ma
         await context.transfer("target")
         return "moving"
 
-    runner = make_runner(Parallel("both", [gives, asker("asks")]))
+    @agent
+    async def asks(context: AgentContext) -> str:
+        await asyncio.sleep(delay)
+        return f"asks got {(await context.ask('ok?')).text}"
+
+    runner = make_runner(Parallel("both", [gives, asks]))
     assert (await ask(runner, "hi")).text == "moving\nok?"
     second = await ask(runner, "yes")
     assert (second.text, reason(second)) == ("asks got yes\nhere I am", "completed")

@@ -3,9 +3,9 @@ from datetime import UTC, datetime, timedelta
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, ToolResultPart, text_content
 from turnwise.facts.events import Await
-from turnwise.facts.sessions import Head, OpenCall, OpenInvocation
+from turnwise.facts.sessions import Head, OpenCall, OpenInvocation, Session
 from turnwise.facts.tree import AgentTree
-from turnwise.runner.continuation import continuation_of, lapses
+from turnwise.runner.continuation import continuation_of, is_being_answered, lapses
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root"), AgentCard(name="b", parent="root")])
@@ -81,3 +81,37 @@ def test_open_invocations_end_when_expired_when_their_agent_is_gone_when_too_man
     )
     over = {lapse.invocation_id: lapse.reason for lapse in lapses(head, TREE, NOW, waits=3)}
     assert over == {"expired": "limit:wait_seconds", "gone": "failed", "old": "limit:waits", "running": "cancelled"}
+
+
+def test_an_invocation_whose_holder_is_closed_to_the_caller_is_not_continued() -> None:
+    """C20: the holder of the floor would run again."""
+    cards = [
+        AgentCard(name="root"),
+        AgentCard(name="boss", parent="root", roles=("admin",)),
+        AgentCard(name="a", parent="root"),
+    ]
+    tree = AgentTree(cards)
+    plain = Head(invocations={"i": waiting("boss", "w", 1, by="a")})
+    call = OpenCall(agent="a", invocation_id="i", tool="t")
+    tool = Head(invocations={"i": waiting("boss", "c", 1, by="a", tool=True)}, calls={"c": call})
+    result = Content(parts=(ToolResultPart(call_id="c"),))
+    for head, message in ((plain, TEXT), (tool, result)):
+        assert continuation_of(head, message, "a", tree) is None
+        assert continuation_of(head, message, "a", tree, ("user",)) is None
+        found = continuation_of(head, message, "a", tree, ("admin",))
+        assert found is not None
+        assert found.agent == "boss"
+
+
+def test_who_is_being_answered() -> None:
+    """A41: one that waits may have parallel agents at work; what was written last tells whose run holds the session."""
+
+    def session(*, held: bool, last: int) -> Session:
+        return Session(app="app", user="ada", id="s", held=held, last_sequence=last, created_at=NOW, updated_at=NOW)
+
+    running, waits = OpenInvocation(agent="a", last=3), OpenInvocation(state="waiting", agent="a", last=3)
+    assert is_being_answered(session(held=True, last=3), running)
+    assert is_being_answered(session(held=True, last=3), waits)
+    assert not is_being_answered(session(held=True, last=4), waits)
+    assert not is_being_answered(session(held=False, last=3), running)
+    assert not is_being_answered(session(held=False, last=3), waits)
