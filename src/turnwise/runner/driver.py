@@ -69,6 +69,7 @@ class Driver:
             raise
         finally:
             recorder.shut(StaleWriter("The invocation has ended."))
+            await recorder.told()
             job.invocation.feed.close(problem)
 
     async def _begin(self, job: Job) -> tuple[Recorder, Plan]:

@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, TextPart
-from turnwise.facts.errors import MessageBlocked, SessionMissing
+from turnwise.facts.errors import MessageBlocked, SessionMissing, UnknownToolCall
 from turnwise.facts.events import USER, Actions, End, Event
+from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
-from turnwise.facts.sessions import Session
+from turnwise.facts.sessions import Head, Session
 from turnwise.runner.closing import after, closing_events
 from turnwise.runner.continuation import Continuation, continuation_of, lapses
 from turnwise.runner.floor import Cast
@@ -87,7 +88,7 @@ class Planner:
 
     async def _decide(self, job: Job, session: Session, prepared: Prepared) -> Plan:
         content = prepared.content
-        tool_result_owner(content, session.head)
+        self._refuse_foreign_results(content, session.head, job.message.context)
         over = self._lapsed(session, job)
         # A tool result is looked up before the waits that are over are forgotten, so that the record can say why.
         head = after(session, over).head if over and not content.tool_results else session.head
@@ -112,6 +113,18 @@ class Planner:
         )
         events = (*(event for event in over if event.invocation_id != invocation_id), user)
         return Plan(session, content, events, selection, invocation_id, continues)
+
+    def _refuse_foreign_results(self, content: Content, head: Head, context: MessageContext) -> None:
+        """UnknownToolCall for a result that nobody waits for (behaviour A8), or whose agent this caller may not reach: it
+        must not use up the call.
+        """
+        owner = tool_result_owner(content, head)
+        tree = self._cast.tree
+        if owner is not None and owner[1] in tree and not tree.reachable(owner[1], context.roles):
+            raise UnknownToolCall(
+                f"Nobody waits for a result of the tool call {content.tool_results[0].call_id!r} from this caller.",
+                fix="Send it with the roles of whom the call was made for.",
+            )
 
     def _lapsed(self, session: Session, job: Job) -> list[Event]:
         over = lapses(session.head, self._cast.tree, self._cast.issuer.now(), waits=job.config.limits.waits)

@@ -2,20 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from turnwise.facts.errors import StaleWriter, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.messages import Message
-from turnwise.facts.sessions import Session, SessionKey, storable
+from turnwise.facts.sessions import Session, storable
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.runner.feed import Feed
-
-HOOK_SECONDS = 5.0
-WAITING = "waiting"
-"""What hooks are told instead of an end when an invocation waits."""
+from turnwise.runner.watching import Watchers
 
 log = logging.getLogger("turnwise.runner")
 
@@ -37,7 +34,8 @@ class Recorder:
     ) -> None:
         self.session = session
         self.problem: TurnwiseError | None = None
-        self._store, self._lease, self._feed, self._hooks = store, lease, feed, hooks
+        self._store, self._lease, self._feed = store, lease, feed
+        self._watchers = Watchers(hooks, session.key)
         self._invocation_id = invocation_id
         self._lock = asyncio.Lock()
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
@@ -47,7 +45,7 @@ class Recorder:
         first = self.session.last_sequence + 1
         self.session = await self._store.begin(self.session, self._lease, message, events, queue_limit=queue_limit)
         self._renew_later()
-        await self._announce(events, first)
+        self._announce(events, first)
 
     async def append(self, events: Sequence[Event], *, release: bool = False) -> None:
         """Stores the events in order; with `release`, gives up the session too. Not torn by a cancellation.
@@ -57,6 +55,10 @@ class Recorder:
         task = asyncio.create_task(self._append(events, release))
         task.add_done_callback(_retrieve)
         await asyncio.shield(task)
+
+    async def told(self) -> None:
+        """Returns when the hooks know everything, or have had their time."""
+        await self._watchers.told()
 
     def show(self, event: Event) -> None:
         """Passes a partial event on to whoever reads."""
@@ -80,18 +82,15 @@ class Recorder:
             if release:
                 # Nothing is said after the end, not by a task that an agent left behind either.
                 self.shut(StaleWriter("The invocation has ended."))
-            await self._announce(events, first, waits=release and not any(e.actions.end for e in events))
+            self._announce(events, first, waits=release and not any(e.actions.end for e in events))
 
-    async def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
+    def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
         stored = as_stored(events, first)
         for event in stored:
             # A message may also end older invocations that waited in vain; they are not its answer.
             if event.invocation_id == self._invocation_id:
                 self._feed.publish(event)
-        await tell(self._hooks, self.session.key, stored)
-        if waits:
-            for hook in self._hooks:
-                await watch(hook.ended(self.session.key, self._invocation_id, WAITING))
+        self._watchers.tell(stored, waits=self._invocation_id if waits else None)
 
     def _renew_later(self) -> None:
         # A timer, not a task: most turns are over before it is due.
@@ -117,26 +116,6 @@ class Recorder:
 def as_stored(events: Sequence[Event], first: int) -> list[Event]:
     """The events as the log has them, numbered from `first` on."""
     return [storable(event).model_copy(update={"sequence": first + i}) for i, event in enumerate(events)]
-
-
-async def tell(hooks: Sequence[Hooks], key: SessionKey, stored: Sequence[Event]) -> None:
-    """Tells the hooks of stored events, and of the decisions and ends in them."""
-    for hook in hooks:
-        for event in stored:
-            await watch(hook.stored(key, event))
-            if event.actions.selection:
-                await watch(hook.selected(key, event.actions.selection))
-            if event.actions.end:
-                await watch(hook.ended(key, event.invocation_id, event.actions.end.reason))
-
-
-async def watch(call: Awaitable[None]) -> None:
-    """Awaits a hook's call, for a while; a hook only watches, so what it raises is logged and changes nothing."""
-    try:
-        async with asyncio.timeout(HOOK_SECONDS):
-            await call
-    except Exception:
-        log.exception("A hook raised.")
 
 
 def _retrieve(task: asyncio.Task[Any]) -> None:

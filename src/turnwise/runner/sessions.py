@@ -13,7 +13,8 @@ from turnwise.runner.continuation import is_being_answered
 from turnwise.runner.event_ids import origin_of
 from turnwise.runner.floor import Cast
 from turnwise.runner.lanes import Lanes
-from turnwise.runner.recorder import as_stored, tell
+from turnwise.runner.recorder import as_stored
+from turnwise.runner.watching import Watchers
 
 
 class Sessions:
@@ -102,7 +103,9 @@ class Sessions:
 
     async def _append(self, session: Session, events: Sequence[Event]) -> Session:
         appended = await self._store.append(session, events)
-        await tell(self._hooks, session.key, as_stored(events, session.last_sequence + 1))
+        watchers = Watchers(self._hooks, session.key)
+        watchers.tell(as_stored(events, session.last_sequence + 1))
+        await watchers.told()
         return appended
 
     async def _context_of(self, key: SessionKey, event: Event) -> MessageContext:

@@ -10,7 +10,7 @@ from runner_play import ask, key, log, reason
 from turnwise import AgentContext, Content, Limits, Loop, Parallel, RunConfig, Runner, Sequential, agent
 from turnwise.agents.function import FunctionAgent
 from turnwise.facts.content import ToolResultPart
-from turnwise.facts.errors import AgentFailed
+from turnwise.facts.errors import AgentFailed, UnknownToolCall
 from turnwise.facts.events import ErrorInfo, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.ports.guardrail import GuardrailVerdict
@@ -109,7 +109,7 @@ async def test_a_blocked_question_is_not_waited_for(make_runner: MakeRunner) -> 
 
 @pytest.mark.parametrize("changed", [{"roles": ["admin"]}, {"enabled": False}])
 async def test_a_tool_result_runs_nobody_who_is_closed_to_the_caller(make_runner: MakeRunner, changed: dict[str, Any]) -> None:
-    """A6, C20: knowing the call's id is no permission, and who was disabled since does not run."""
+    """A6, A8, C20: knowing the call's id is no permission, and who was disabled since does not run; the call stays open."""
 
     @agent
     async def front() -> str:
@@ -121,11 +121,11 @@ async def test_a_tool_result_runs_nobody_who_is_closed_to_the_caller(make_runner
     runner = make_runner(tree())
     first = await ask(runner, "x", context=MessageContext(direct_agent_id="asks"))
     after = make_runner(tree(**changed), store=runner.store, issuer=None)
-    second = await ask(after, result_for(first))
-    assert second.selection is not None
-    assert second.selection.agent == "root"
-    assert second.text == "root"
-    assert second.invocation_id != first.invocation_id
+    stored = await log(runner)
+    with pytest.raises(UnknownToolCall):
+        await ask(after, result_for(first))
+    assert await log(runner) == stored
+    assert (await ask(runner, result_for(first))).invocation_id == first.invocation_id
 
 
 @pytest.mark.parametrize("make", [asker, tool_asker])

@@ -554,3 +554,24 @@ async def test_an_agent_that_will_not_stop_is_left_behind(make_runner: MakeRunne
     await done.wait()
     assert refused == ["session.stale_writer"]
     assert "too late" not in [e.text for e in await runner.store.events(key())]
+
+
+async def test_a_hook_that_hangs_holds_up_nobody(make_runner: MakeRunner) -> None:
+    """A18: events are stored and read while hooks are still being told."""
+    go = asyncio.Event()
+
+    class Slow(RecordingHooks):
+        async def stored(self, key: SessionKey, event: Event) -> None:
+            await go.wait()
+            await super().stored(key, event)
+
+    slow = Slow()
+    runner = make_runner(echo, hooks=[slow])
+    invocation = await runner.start("hi", user="ada", session="s")
+    events = invocation.events()
+    texts = [(await anext(events)).text, (await anext(events)).text]
+    assert texts == ["hi", "You said: hi"]
+    assert slow.events == []
+    go.set()
+    await invocation.result()
+    assert [event.text for event in slow.events] == texts
