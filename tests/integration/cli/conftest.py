@@ -1,0 +1,46 @@
+"""Projects and terminals for the command line's tests."""
+
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from cli_play import AGENTS, COMMAND, CONFIGURATION, ENVIRONMENT, turnwise
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The project that `init` writes."""
+    assert turnwise("init", "shop", cwd=tmp_path).returncode == 0
+    return tmp_path / "shop"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project whose agents are slow, stubborn, or fail."""
+    (tmp_path / "cli_agents.py").write_text(AGENTS)
+    (tmp_path / "turnwise.yaml").write_text(CONFIGURATION)
+    return tmp_path
+
+
+@pytest.fixture
+def terminal() -> Any:
+    """Runs the command at a terminal."""
+    running: list[Any] = []
+
+    def start(*arguments: str, cwd: Path, width: int = 160) -> Any:
+        child = pexpect.spawn(
+            COMMAND[0],
+            [*COMMAND[1:], *arguments],
+            cwd=str(cwd),
+            encoding="utf-8",
+            timeout=30,
+            dimensions=(50, width),
+            env=ENVIRONMENT,
+        )
+        running.append(child)
+        return child
+
+    yield start
+    for child in running:
+        child.close(force=True)
