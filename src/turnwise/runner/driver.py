@@ -80,10 +80,8 @@ class Driver:
             recorder = Recorder(
                 self._cast.store, plan.session, self._lease, job.invocation.feed, self._hooks, plan.invocation_id
             )
-            # What is kept of the message is what the guardrails left of it.
-            message = job.message.model_copy(update={"content": plan.content})
             try:
-                await recorder.begin(message, plan.events, queue_limit=limit)
+                await recorder.begin(job.kept, plan.events, queue_limit=limit)
             except StaleWriter:
                 # Somebody wrote between our reading and our writing: decide again on what is there now.
                 attempts -= 1

@@ -38,6 +38,11 @@ class Job:
         """The id of the user event that holds the message."""
         return Origin(self.key.id, self.message.id).event_id
 
+    @property
+    def kept(self) -> Message:
+        """The message as it is kept: what the guardrails left of it, once they have seen it."""
+        return self.message.model_copy(update={"content": self.prepared.content}) if self.prepared else self.message
+
     def accept(self) -> None:
         """The message is stored."""
         if not self._accepted.done():

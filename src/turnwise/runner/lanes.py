@@ -100,7 +100,9 @@ class Lanes:
 
     async def _queue(self, lane: Lane, job: Job) -> None:
         limit = job.config.limits.queue
-        await self._store.inbox.accept(job.key, job.message, create=job.config.create_session, limit=limit)
+        # Before it is stored, so that nothing is kept of a message that the guardrails block.
+        await self._driver.prepare(job)
+        await self._store.inbox.accept(job.key, job.kept, create=job.config.create_session, limit=limit)
         job.queued = True
         job.accept()
         if lane.current is None:

@@ -56,20 +56,33 @@ class Buggy:
 
 
 async def test_a_poisonous_message_does_not_wedge_the_session(make_runner: MakeRunner) -> None:
-    """A32: its caller gets the error, it leaves the inbox, and those behind it are answered."""
+    """A32, A18: its caller gets the error, nothing of it is kept, and those behind it are answered."""
     gate = Gate()
     runner = make_runner(gate.agent, guardrails=[Buggy()])
     first = await runner.start("slow", user="ada", session="s")
     await gate.began.wait()
-    second = await runner.start("poison", user="ada", session="s", message_id="bad")
+    with pytest.raises(ValueError, match="a bug"):
+        await runner.start("poison", user="ada", session="s", message_id="bad")
     third = await runner.start("three", user="ada", session="s")
     gate.go.set()
     assert (await first.result()).text == "answer to slow"
-    with pytest.raises(ValueError, match="a bug"):
-        await second.result()
     assert (await third.result()).text == "answer to three"
-    assert await state_of(runner, "bad") == "refused"
+    assert await runner.store.inbox.receipt(key(), "bad") is None
     assert (await ask(runner, "four")).text == "answer to four"
+
+
+async def test_a_message_that_is_blocked_is_not_kept_though_the_session_is_busy(make_runner: MakeRunner) -> None:
+    """A18: guardrails see it before the inbox does."""
+    gate = Gate()
+    guard = FunctionGuardrail("cards", lambda _, text: GuardrailVerdict("block", reason="no") if "4111" in text else None)
+    runner = make_runner(gate.agent, guardrails=[guard])
+    first = await runner.start("slow", user="ada", session="s")
+    await gate.began.wait()
+    with pytest.raises(MessageBlocked):
+        await runner.start("my card is 4111", user="ada", session="s", message_id="card")
+    gate.go.set()
+    assert (await first.result()).text == "answer to slow"
+    assert await runner.store.inbox.receipt(key(), "card") is None
 
 
 async def test_a_poisonous_message_left_by_another_process_is_put_aside(make_runner: MakeRunner) -> None:
