@@ -31,7 +31,6 @@ TurnwiseError
 │   └── SchemaNewer          a newer Turnwise wrote this database
 ├── ArtifactError
 │   ├── ArtifactName         a name that could leave its place
-│   ├── ArtifactMissing
 │   └── ArtifactTooLarge
 ├── AgentError               an agent did not do what it should
 │   ├── AgentFailed          it raised; the cause is chained and recorded
@@ -187,10 +186,6 @@ class ArtifactError(TurnwiseError):
 
 class ArtifactName(ArtifactError):
     code = "artifact.name"
-
-
-class ArtifactMissing(ArtifactError):
-    code = "artifact.missing"
 
 
 class ArtifactTooLarge(ArtifactError):
