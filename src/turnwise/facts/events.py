@@ -34,7 +34,10 @@ class StepRecord(Fact):
 
 
 class Rewind(Fact):
-    """Hides all that was appended from sequence number `from_sequence` on, up to this event. The hidden stays in the log."""
+    """Hides all that was appended from sequence number `from_sequence` on, up to this event. The hidden stays in the log.
+
+    A user takes the session back with it; a new attempt takes back what the one before left of its turn.
+    """
 
     from_sequence: int
     invocation_id: str
@@ -97,8 +100,10 @@ class Event(Fact):
     author: `user` or an agent's name. sequence: its place in the log, from 1, gap-free; None until it is stored.
     branch: where in the invocation it arose, a path of names joined by `/`; the first part is the turn's number, a part
     that begins with `~` is a child of a parallel agent, one that begins with `>` an agent called for its answer only.
-    scope: opaque labels by which transcripts may filter. partial: streamed only, never stored; it shares its id with the
-    final event, and its content is the next piece.
+    scope: opaque labels by which transcripts may filter. attempt: 1, and one more each time the invocation is run again
+    because its process died; the event that begins a new attempt takes back what the last one left. partial: streamed only,
+    never stored; it shares its id with the final event, its content is the next piece, and `offset` counts the characters
+    of text before that.
     """
 
     id: str
@@ -112,6 +117,7 @@ class Event(Fact):
     scope: tuple[str, ...] = ()
     attempt: int = 1
     partial: bool = False
+    offset: int | None = None
     sequence: int | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""How much is too much, and how one message is to be run."""
+"""How much is too much, how one message is to be run, and how one process takes its part."""
 
 from typing import Literal
 
@@ -14,7 +14,8 @@ class Limits(Fact):
     queue: messages waiting in one session. message_bytes: text and data of one message, blobs aside. blob_bytes: one blob
     or artifact. parts: parts of one content. state_bytes: one state value as JSON. history_events: one window of history.
     invocation_seconds: one message until its answer. grace_seconds: what an agent that is told to stop may still take.
-    wait_seconds: how long a wait stays open. waits: open waits of one session. call_depth: calls in calls.
+    wait_seconds: how long a wait stays open. waits: open waits of one session. call_depth: calls in calls. attempts: how
+    often one message is tried when the processes that answer it die.
     """
 
     transfers: int = Field(default=8, ge=0)
@@ -31,6 +32,7 @@ class Limits(Fact):
     wait_seconds: float = Field(default=7 * 24 * 3600.0, gt=0)
     waits: int = Field(default=20, ge=1)
     call_depth: int = Field(default=8, ge=1)
+    attempts: int = Field(default=3, ge=1)
 
 
 class RunConfig(Fact):
@@ -48,3 +50,16 @@ class RunConfig(Fact):
     deadline_seconds: float | None = Field(default=None, gt=0)
     create_session: bool = True
     limits: Limits = Limits()
+
+
+class ProcessConfig(Fact):
+    """How one process shares the work with others; times are seconds.
+
+    lease_seconds: how long a session stays claimed by a process that died, or stands still; it is renewed three times in
+    that time. concurrency: how many messages are answered at once, the others wait their turn in the inbox.
+    recovery_seconds: how often a worker looks for what others left behind.
+    """
+
+    lease_seconds: float = Field(default=15.0, gt=0)
+    concurrency: int = Field(default=100, ge=1)
+    recovery_seconds: float = Field(default=1.0, gt=0)

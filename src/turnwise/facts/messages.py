@@ -4,6 +4,7 @@ from pydantic import Field, JsonValue
 
 from turnwise.facts.content import Content
 from turnwise.facts.fact import Fact
+from turnwise.facts.limits import RunConfig
 
 
 class MessageContext(Fact):
@@ -23,8 +24,12 @@ class MessageContext(Fact):
 
 
 class Message(Fact):
-    """One message as it was accepted. `id` is the caller's: the same id is the same message, and one answer."""
+    """One message as it was accepted. `id` is the caller's: the same id is the same message, and one answer.
+
+    config: how it is to be run, whichever process does; None = as that process runs its messages.
+    """
 
     id: str
     content: Content
     context: MessageContext = MessageContext()
+    config: RunConfig | None = None

@@ -43,12 +43,18 @@ class OpenCall(Fact):
 
 
 class OpenInvocation(Fact):
-    """An invocation that has not ended. `agent` holds the floor, in turn number `turn`; `began` and `last` are sequences."""
+    """An invocation that has not ended. `agent` holds the floor, in turn number `turn`, for the `attempt`-th time.
+
+    began, since and last are sequence numbers: of its first event, of the one by which the floor was given or taken up again
+    last, and of its last event. What stands above `since` is run again in a new attempt.
+    """
 
     state: Literal["running", "waiting"] = "running"
     agent: str
     turn: int = 1
+    attempt: int = 1
     began: int = 0
+    since: int = 0
     last: int = 0
     waits: tuple[tuple[str, Await], ...] = ()
     """Who waits for what, oldest first."""
@@ -81,8 +87,8 @@ class Session(Fact):
 
     epoch: counts the holders of the lease; an append with an older one is refused. revision: goes up with every append,
     0 = not stored yet. last_sequence: the newest event's number, 0 for an empty log. state: this session's keys;
-    `app_state` and `user_state` hold the shared ones, without their prefix. held: whether somebody had the lease when it was
-    read.
+    `app_state` and `user_state` hold the shared ones, without their prefix. As it was read: held: whether somebody had the
+    lease. queued: how many messages its inbox held. stop: the invocation that somebody wants stopped.
     """
 
     app: str
@@ -96,6 +102,8 @@ class Session(Fact):
     user_state: dict[str, JsonValue] = Field(default_factory=dict)
     head: Head = Head()
     held: bool = False
+    queued: int = 0
+    stop: str | None = None
     created_at: datetime
     updated_at: datetime
 
@@ -247,15 +255,17 @@ def _fold_invocations(invocations: Mapping[str, OpenInvocation], event: Event, s
     if open_ is None:
         if event.author != USER or actions.selection is None:
             return others
-        return others | {id_: OpenInvocation(agent=actions.selection.agent, began=sequence, last=sequence)}
-    changed: dict[str, object] = {"last": sequence}
+        begun = OpenInvocation(agent=actions.selection.agent, began=sequence, since=sequence, last=sequence)
+        return others | {id_: begun}
+    changed: dict[str, object] = {"last": sequence, "attempt": event.attempt}
     if actions.transfer_to and not event.is_private:
-        changed |= {"agent": actions.transfer_to, "turn": open_.turn + 1}
+        changed |= {"agent": actions.transfer_to, "turn": open_.turn + 1, "since": sequence}
     if actions.awaits:
         others_waits = tuple(wait for wait in open_.waits if wait[1].id != actions.awaits.id)
         changed |= {"state": "waiting", "waits": (*others_waits, (event.author, actions.awaits))}
     if event.author == USER:
         results = event.content.tool_results if event.content else ()
         answered = {actions.answers} | {result.call_id for result in results}
-        changed |= {"state": "running", "waits": tuple(w for w in open_.waits if w[1].id not in answered)}
+        waits = tuple(wait for wait in open_.waits if wait[1].id not in answered)
+        changed |= {"state": "running", "waits": waits, "since": sequence, "attempt": 1}
     return others | {id_: open_.model_copy(update=changed)}

@@ -10,6 +10,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.messages import Message
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.ports.signals import Signals
 
 T = TypeVar("T")
 
@@ -117,7 +118,8 @@ class SessionStore(Protocol):
 
     Every method is atomic and durable when it returns. Values go in and out as copies. A `Session` is a token: an append
     is accepted when its epoch and revision are still the stored ones, refused with StaleWriter otherwise. Raises StoreError
-    when the place itself has a problem; then nothing of the call was stored. Callers retry only StoreUnavailable.
+    when the place itself has a problem; then nothing of the call was stored. After StoreUnavailable that is not known, and
+    the same call may be made again: what was stored is found by its ids and not stored twice.
     """
 
     @property
@@ -125,6 +127,11 @@ class SessionStore(Protocol):
 
     @property
     def decisions(self) -> Decisions: ...
+
+    @property
+    def signals(self) -> Signals:
+        """How the processes that share this store wake each other."""
+        ...
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
         """An empty session whose state is split by scope. SessionExists when the key is taken."""
@@ -159,9 +166,17 @@ class SessionStore(Protocol):
     ) -> Session:
         """One transaction: takes the lease (the epoch goes up), appends, and marks the message started or accepts it so.
 
-        Stores a blank session. Raises SessionBusy when somebody else holds the lease, or older messages wait in the inbox:
+        Stores a blank session, and forgets what `stop` left. Made again by the same holder, it gives the session as it was
+        begun. Raises SessionBusy when somebody else holds the lease, or older messages wait in the inbox:
         the message is then in the inbox, as by `Inbox.accept` with the limit `queue_limit`; nowhere if that is None.
         StaleWriter when the revision is old or the message was started before; nothing is stored.
+        """
+        ...
+
+    async def take(self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool = False) -> Session:
+        """One transaction: takes the lease of a session that nobody holds (the epoch goes up), and appends as `append` does.
+
+        SessionBusy when somebody else holds it, StaleWriter when the revision is old; nothing is stored then.
         """
         ...
 
@@ -179,6 +194,20 @@ class SessionStore(Protocol):
 
     async def release(self, session: Session) -> None:
         """Gives up the lease without an append; nothing happens when it was lost."""
+        ...
+
+    async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
+        """Sessions of an app that nobody holds although something is to be done there, in no order: their lease ran out
+        instead of being given up, or messages are in their inbox.
+        """
+        ...
+
+    async def stop(self, key: SessionKey, invocation_id: str) -> None:
+        """Leaves word that this invocation is to be stopped, for whoever holds the session, or recovers it."""
+        ...
+
+    async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
+        """Which invocations are to be stopped in the sessions that this holder has, by what `stop` left."""
         ...
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
