@@ -1,6 +1,7 @@
 """Making and migrating the tables: in place, by several processes at once, beside other programs' tables."""
 
 import asyncio
+import json
 import sqlite3
 import subprocess
 import sys
@@ -15,12 +16,17 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, text
 
-from turnwise.facts.errors import SchemaNewer, StoreError
-from turnwise.facts.sessions import SessionKey
+from turnwise.facts.content import text_content
+from turnwise.facts.errors import SchemaNewer, SessionBusy, StoreError
+from turnwise.facts.messages import Message
+from turnwise.facts.sessions import Session, SessionKey, fold
+from turnwise.ports.stores import Lease
 from turnwise.stores.sql import SqlSessionStore
+from turnwise.stores.sql.rows import event_text, time_text
 from turnwise.stores.sql.schema import alembic_config
 from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE, metadata
 from turnwise.testing.postgres import new_postgres_database
+from turnwise.testing.session_store_cases.making import NOW, asked, check_fold, opened, refused, rewinds, said
 
 KEY = SessionKey("app", "user", "session")
 NewUrl = Callable[[], str]
@@ -142,6 +148,92 @@ def test_an_older_database_is_migrated_in_place(new_url: NewUrl) -> None:
     assert {**on(url, shape), VERSION_TABLE: None} == {**on(reference, shape), VERSION_TABLE: None}
 
 
+CLOCK = {
+    "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) AS double precision)",
+}
+
+
+SESSION_0001 = text(
+    "INSERT INTO turnwise_sessions VALUES "
+    "(:row, 'app', 'user', :id, 3, 7, 3, 1, :until, :holder, :at, :at, :head, :state, :initial)"
+)
+EVENT_0001 = text("INSERT INTO turnwise_events VALUES (:row, :sequence, :id, :invocation, :author, false, NULL, :body)")
+MESSAGE_0001 = text("INSERT INTO turnwise_messages VALUES (:row, :row, 'm-1', 'queued', NULL, :at, '', :body)")
+STATE_0001 = text("INSERT INTO turnwise_state VALUES ('app', '', 'shared', '2')")
+LOG = (
+    said("help", "hi", invocation="i-0", state_delta={"a": 1}),
+    asked("work", invocation="i-1", agent="help"),
+    said("help", "half", invocation="i-1", state_delta={"half": 1}),
+)
+SENT = Message(id="m-1", content=text_content("hello", "user"))
+
+
+def first_head() -> str:
+    """The head of that log as the first version wrote it."""
+    head = fold(Session(app="", user="", id="", created_at=NOW, updated_at=NOW), LOG).head.model_dump(mode="json")
+    for invocation in head["invocations"].values():
+        del invocation["since"], invocation["attempt"]
+    return json.dumps(head, separators=(",", ":"))
+
+
+def first_version(url: str) -> None:
+    """A database of the first tables, with all that a session can have: `session` has a holder, `dead` had one."""
+
+    def fill(connection: Connection) -> None:
+        now = connection.execute(text(f"SELECT {CLOCK[connection.dialect.name]}")).scalar_one()
+        at = time_text(NOW)
+        for row, (id_, until, holder) in enumerate(
+            (("session", now + 50, "h"), ("dead", now - 50, "h"), ("free", None, None)), 1
+        ):
+            values = {"row": row, "id": id_, "until": until, "holder": holder, "at": at, "head": first_head()}
+            connection.execute(SESSION_0001, values | {"state": '{"a":1,"half":1}', "initial": "{}"})
+            for sequence, event in enumerate(LOG, 1):
+                values = {"row": row, "sequence": sequence, "id": event.id, "author": event.author, "body": event_text(event)}
+                connection.execute(EVENT_0001, values | {"invocation": event.invocation_id})
+            connection.execute(MESSAGE_0001, {"row": row, "at": at, "body": SENT.model_dump_json(exclude={"config"})})
+        connection.execute(STATE_0001)
+
+    on(url, lambda connection: command.upgrade(alembic_config(connection), "0001"))
+    on(url, fill)
+
+
+async def check_whole(store: SqlSessionStore, key: SessionKey) -> Session:
+    session = await opened(store, key)
+    assert (session.epoch, session.revision, session.last_sequence, session.queued) == (3, 7, 3, 1)
+    assert (session.state, session.app_state, session.stop) == ({"a": 1, "half": 1}, {"shared": 2}, None)
+    assert (session.created_at, session.head.active_agent) == (NOW, "help")
+    assert [event.text for event in await store.events(key)] == ["hi", "work", "half"]
+    assert await store.inbox.queued(key) == SENT
+    assert session.head.invocations["i-1"].since == 2, "or a new attempt would take back what came before"
+    await check_fold(store, key)
+    return session
+
+
+def test_what_the_first_version_kept_comes_through_whole(new_url: NewUrl) -> None:
+    url, reference = new_url(), new_url()
+    first_version(url)
+
+    async def check(store: SqlSessionStore) -> None:
+        held, dead, free = [await check_whole(store, KEY._replace(id=id_)) for id_ in ("session", "dead", "free")]
+        assert [session.held for session in (held, dead, free)] == [True, False, False]
+        assert sorted(key.id for key in await store.leases.due("app")) == ["dead", "free"]
+        await store.leases.stop(KEY, "i-1")
+        assert await store.leases.stops("h") == [(KEY, "i-1")]
+        await refused(store.take(held, Lease("other", 60.0), []), SessionBusy)
+        await store.leases.renew(held, Lease("h", 60.0))
+        over = await store.append(held, [said("help", "more")], release=True)
+        assert (over.held, over.queued, over.state) == (False, 1, {"a": 1, "half": 1})
+        taken = await store.take(dead, Lease("other", 60.0), [rewinds(dead.head.invocations["i-1"].since + 1)])
+        assert taken.state == {"a": 1}
+        assert await check_fold(store, dead.key) == taken
+        assert [key.id for key in await store.leases.due("app")] in (["free", "session"], ["session", "free"])
+
+    using(url, check)
+    migrate(reference)
+    assert on(url, shape) == on(reference, shape)
+
+
 _START = """
 import asyncio, sys
 from turnwise.facts.sessions import SessionKey
@@ -197,7 +289,7 @@ def test_a_newer_database_is_left_alone(new_url: NewUrl) -> None:
 
     async def refused(store: SqlSessionStore) -> None:
         for call in (store.open, store.create, store.delete):
-            with pytest.raises(SchemaNewer, match=r"revision 9999, .* knows up to 0001\. Update Turnwise"):
+            with pytest.raises(SchemaNewer, match=rf"revision 9999, .* knows up to {SCHEMA}\. Update Turnwise"):
                 await call(KEY)
 
     using(url, refused)

@@ -60,6 +60,6 @@ class ProcessConfig(Fact):
     recovery_seconds: how often a worker looks for what others left behind.
     """
 
-    lease_seconds: float = Field(default=15.0, gt=0)
+    lease_seconds: float = Field(default=15.0, gt=0, allow_inf_nan=False)
     concurrency: int = Field(default=100, ge=1)
-    recovery_seconds: float = Field(default=1.0, gt=0)
+    recovery_seconds: float = Field(default=1.0, gt=0, allow_inf_nan=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from math import inf
 from typing import Literal, NamedTuple
 
 from pydantic import Field, JsonValue
@@ -87,8 +88,8 @@ class Session(Fact):
 
     epoch: counts the holders of the lease; an append with an older one is refused. revision: goes up with every append,
     0 = not stored yet. last_sequence: the newest event's number, 0 for an empty log. state: this session's keys;
-    `app_state` and `user_state` hold the shared ones, without their prefix. As it was read: held: whether somebody had the
-    lease. queued: how many messages its inbox held. stop: the invocation that somebody wants stopped.
+    `app_state` and `user_state` hold the shared ones, without their prefix. As it was read: holder: who had the lease, None =
+    nobody. queued: how many messages its inbox held. stop: the invocation that somebody wants stopped.
     """
 
     app: str
@@ -101,11 +102,16 @@ class Session(Fact):
     app_state: dict[str, JsonValue] = Field(default_factory=dict)
     user_state: dict[str, JsonValue] = Field(default_factory=dict)
     head: Head = Head()
-    held: bool = False
+    holder: str | None = None
     queued: int = 0
     stop: str | None = None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody had the lease when it was read."""
+        return self.holder is not None
 
     @property
     def key(self) -> SessionKey:
@@ -182,6 +188,18 @@ def fold(session: Session, events: Iterable[Event]) -> Session:
             "updated_at": updated,
         }
     )
+
+
+def visible(events: Iterable[Event]) -> list[Event]:
+    """What rewinds leave of these stored events, in append order. They may be the whole log, or one invocation's."""
+    kept: list[Event] = []
+    hidden_from: float = inf
+    for event in sorted(events, key=lambda event: -(event.sequence or 0)):
+        if (event.sequence or 0) < hidden_from:
+            kept.append(event)
+        if event.actions.rewind is not None:
+            hidden_from = min(hidden_from, event.actions.rewind.from_sequence)
+    return kept[::-1]
 
 
 def _fold_head(head: Head, event: Event, sequence: int) -> Head:

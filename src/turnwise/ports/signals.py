@@ -8,12 +8,13 @@ from turnwise.facts.sessions import SessionKey
 
 
 class Watch(Protocol):
-    """One ear for one session, open while somebody waits."""
+    """One ear for one session, open while somebody waits; one caller waits at it at a time."""
 
     async def next(self, seconds: float) -> Event | None:
         """The next partial event, or None: look at the store, for something was stored, or that many seconds are over.
 
-        What comes while nobody listens is kept: any number of changes as one, partial events up to a bound.
+        What comes while nobody listens is kept in its order: adjacent changes as one, partial events up to a bound. One that
+        had to be dropped counts as a change.
         """
         ...
 

@@ -113,6 +113,32 @@ class Decisions(Protocol):
         ...
 
 
+class Leases(Protocol):
+    """Who writes to which session: how claims last, what was left unclaimed, and word for whoever has one."""
+
+    async def renew(self, session: Session, lease: Lease) -> None:
+        """Prolongs the lease. StaleWriter when it was lost."""
+        ...
+
+    async def release(self, session: Session) -> None:
+        """Gives up the lease without an append; nothing happens when it was lost."""
+        ...
+
+    async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
+        """Sessions of an app that nobody holds although something is to be done there, in no order: their lease ran out
+        instead of being given up, or messages are in their inbox.
+        """
+        ...
+
+    async def stop(self, key: SessionKey, invocation_id: str) -> None:
+        """Leaves word that this invocation is to be stopped, for whoever holds the session, or recovers it."""
+        ...
+
+    async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
+        """Which invocations are to be stopped in the sessions that this holder has, by what `stop` left."""
+        ...
+
+
 class SessionStore(Protocol):
     """Keeps sessions and their logs.
 
@@ -127,6 +153,9 @@ class SessionStore(Protocol):
 
     @property
     def decisions(self) -> Decisions: ...
+
+    @property
+    def leases(self) -> Leases: ...
 
     @property
     def signals(self) -> Signals:
@@ -186,28 +215,6 @@ class SessionStore(Protocol):
         StaleWriter when epoch or revision are not the stored ones, unless every event is already stored.
         An event with a rewind hides what it names and the head is folded anew over what stays visible.
         """
-        ...
-
-    async def renew(self, session: Session, lease: Lease) -> None:
-        """Prolongs the lease. StaleWriter when it was lost."""
-        ...
-
-    async def release(self, session: Session) -> None:
-        """Gives up the lease without an append; nothing happens when it was lost."""
-        ...
-
-    async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
-        """Sessions of an app that nobody holds although something is to be done there, in no order: their lease ran out
-        instead of being given up, or messages are in their inbox.
-        """
-        ...
-
-    async def stop(self, key: SessionKey, invocation_id: str) -> None:
-        """Leaves word that this invocation is to be stopped, for whoever holds the session, or recovers it."""
-        ...
-
-    async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
-        """Which invocations are to be stopped in the sessions that this holder has, by what `stop` left."""
         ...
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event
+from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import (
     LAST_REPLY_CHARACTERS,
@@ -21,6 +21,7 @@ from turnwise.facts.sessions import (
     merge,
     split_state,
     storable,
+    visible,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -312,3 +313,48 @@ def test_the_time_is_the_last_events() -> None:
 def test_parts_that_are_not_text_do_not_change_the_last_reply() -> None:
     content = Content(parts=(TextPart(text=""), ToolCallPart(call_id="1", tool="t")))
     assert head_of([asks("a"), event("a", "said"), event("a", content=content)]).last_reply == "said"
+
+
+def rewound(sequence: int, from_sequence: int) -> Event:
+    taken = Rewind(from_sequence=from_sequence, invocation_id="i1")
+    return event("a", rewind=taken).model_copy(update={"sequence": sequence})
+
+
+def plain(sequence: int) -> Event:
+    return event("a", "x").model_copy(update={"sequence": sequence})
+
+
+def test_what_rewinds_hide_is_not_visible_nested_ones_too() -> None:
+    """A44; a rewind that is hidden itself still hides."""
+    log = [plain(1), plain(2), plain(3), rewound(4, 2), plain(5), rewound(6, 4), plain(7)]
+    assert [e.sequence for e in visible(log)] == [1, 6, 7]
+    assert visible([]) == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 12)), max_size=12))
+def test_visible_is_what_setting_hidden_flags_one_by_one_leaves(steps: list[tuple[bool, int]]) -> None:
+    """A44: as a store does it, with every append."""
+    log, hidden = [], set[int]()
+    for sequence, (rewinds, back_to) in enumerate(steps, 1):
+        log.append(rewound(sequence, min(back_to, sequence)) if rewinds else plain(sequence))
+        if rewinds:
+            hidden |= set(range(min(back_to, sequence), sequence))
+    assert [e.sequence for e in visible(log)] == [e.sequence for e in log if e.sequence not in hidden]
+
+
+def test_an_open_invocation_knows_where_its_turn_began_and_its_attempt() -> None:
+    """Decision 6: what a new attempt takes back is what stands above `since`."""
+    log = [
+        event("user", "hi", selection=selected("a")),
+        event("a", "one moment"),
+        event("a", transfer_to="b"),
+        event("b", "working"),
+        event("b", rewind=Rewind(from_sequence=4, invocation_id="i1")).model_copy(update={"attempt": 2}),
+    ]
+    numbered = [e.model_copy(update={"sequence": number}) for number, e in enumerate(log, 1)]
+    states = [fold(empty(), numbered[:count]).head.invocations["i1"] for count in (1, 2, 3, 4)]
+    assert [(open_.since, open_.turn, open_.agent) for open_ in states] == [(1, 1, "a"), (1, 1, "a"), (3, 2, "b"), (3, 2, "b")]
+    again = fold(fold(empty(), numbered[:3]), numbered[4:]).head.invocations["i1"]
+    assert (again.since, again.attempt, again.turn) == (3, 2, 2)
+    reply = event("user", "go on", selection=selected("b"))
+    assert fold(fold(empty(), numbered[:4]), [reply]).head.invocations["i1"].attempt == 1

@@ -6,22 +6,23 @@ from functools import cache
 from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, Select, bindparam, delete, select, tuple_
+from sqlalchemy import Connection, Select, bindparam, case, delete, select, tuple_
 
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
 from turnwise.ports.stores import Page, SessionInfo
+from turnwise.stores.sql.claims import held
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 from turnwise.stores.sql.hot import Hot
 from turnwise.stores.sql.inbox import insert_session
 from turnwise.stores.sql.rows import HeadRow, blank_session, moment, session_of, state_of, state_text
 from turnwise.stores.sql.state import delete_user_state, read_shared, write_shared
-from turnwise.stores.sql.tables import at, clock, is_session, sessions
+from turnwise.stores.sql.tables import at, is_session, sessions
 
 _s = sessions.c
 
-_COLUMNS = (_s[name] for name in HeadRow._fields if name != "held")
-_HEAD = Hot(select(*_COLUMNS, (_s.lease_until > clock()).label("held")).where(is_session()))
+_COLUMNS = (_s[name] for name in HeadRow._fields if name != "holder")
+_HEAD = Hot(select(*_COLUMNS, case((held(), _s.lease_holder)).label("holder")).where(is_session()))
 _INITIAL_STATE = select(_s.initial_state).where(_s.id == bindparam("at_row"))
 _DELETE = delete(sessions).where(is_session())
 _DELETE_OF_USER = delete(sessions).where(_s.app == bindparam("at_app"), _s.user_id == bindparam("at_user"))

@@ -13,8 +13,9 @@ NO_DELTA = ScopedState({}, {}, {})
 class Draft(NamedTuple):
     """An append that fits exactly one epoch and revision of its session, those of `before`.
 
-    after: the session once it is written. delta: the state its events change, None values remove keys. hide_from: the
-    lowest sequence number that a rewind in it hides, None without one.
+    after: the session once it is written. delta: the state its events change, None values remove keys; of the session's own
+    only what stays visible. hide_from: the lowest sequence number of the stored log that a rewind in it hides, None when it
+    hides nothing there.
     """
 
     before: Session
@@ -25,13 +26,14 @@ class Draft(NamedTuple):
     hide_from: int | None
 
 
-def hides_from(events: Sequence[Event]) -> int | None:
-    """The lowest sequence number that these events hide; None when there is no rewind among them."""
-    return min((event.actions.rewind.from_sequence for event in events if event.actions.rewind), default=None)
+def hides_from(session: Session, events: Sequence[Event]) -> int | None:
+    """The lowest sequence number of the session's log that these events hide; None when they hide nothing of it."""
+    lowest = min((event.actions.rewind.from_sequence for event in events if event.actions.rewind), default=None)
+    return lowest if lowest is not None and lowest <= session.last_sequence else None
 
 
 def draft(session: Session, events: Sequence[Event], rewound: Session | None = None) -> Draft:
-    """Numbers and folds the events. `rewound` is the fold of what stays visible, needed when they hold a rewind.
+    """Numbers and folds the events. `rewound` is the fold of what stays visible, needed when they hide some of the log.
 
     ValueError for a partial event: those are never stored.
     """
@@ -39,6 +41,7 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
     hidden = _hidden(events, first)
     rows, decisions, visible = [], [], []
     changed: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     for sequence, event in enumerate(events, first):
         stored, body = _as_stored(event, sequence)
         rows.append(event_row(stored, sequence, body, hidden=sequence in hidden))
@@ -46,6 +49,8 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
             decisions.append(decision_row(session.app, stored, sequence))
         if stored.actions.state_delta:
             changed |= stored.actions.state_delta
+            if hidden and sequence not in hidden:
+                kept |= stored.actions.state_delta
         if not hidden:
             visible.append(stored)
         elif sequence not in hidden:
@@ -53,9 +58,11 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
             visible.append(stored.model_copy(update={"sequence": sequence}))
     delta = split_state(changed) if changed else NO_DELTA
     after = fold(rewound or session, visible).model_copy(update={"revision": session.revision + 1})
-    if rewound:
+    if hidden or rewound:
         after = _keep_shared(after, session, delta)
-    return Draft(session, after, rows, decisions, delta, hides_from(events))
+    if hidden:
+        delta = delta._replace(session=split_state(kept).session)
+    return Draft(session, after, rows, decisions, delta, hides_from(session, events))
 
 
 def _as_stored(event: Event, sequence: int) -> tuple[Event, str]:

@@ -3,16 +3,17 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Double, Update, bindparam, insert, literal_column, select, update
+from sqlalchemy import Connection, Update, bindparam, insert, literal_column, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
 from turnwise.facts.errors import QueueFull
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Receipt
+from turnwise.stores.sql.claims import GIVEN_UP, held, taken
 from turnwise.stores.sql.log import missing, session_row_id
 from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow
-from turnwise.stores.sql.tables import at, clock, insert_for, is_session, messages, named, sessions
+from turnwise.stores.sql.tables import at, insert_for, is_session, messages, named, sessions
 
 _s, _m = sessions.c, messages.c
 
@@ -20,7 +21,7 @@ _s, _m = sessions.c, messages.c
 _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queued'")
 
 _LOCK = (
-    select(_s.id, _s.epoch, _s.revision, _s.created_at, _s.queued, _s.lease_holder, (_s.lease_until > clock()).label("held"))
+    select(_s.id, _s.epoch, _s.revision, _s.created_at, _s.queued, _s.lease_holder, held().label("held"))
     .where(is_session())
     .with_for_update()
 )
@@ -40,21 +41,21 @@ def lock(connection: Connection, key: SessionKey) -> AnyRow | None:
 
 
 @cache
-def _insert_session(dialect: str) -> ReturningInsert[Any]:
-    columns: dict[str, Any] = named(sessions, "id", "lease_until")
-    inserted = insert_for(dialect, sessions).values(**columns, lease_until=clock() + bindparam("seconds", type_=Double()))
+def _insert_session(dialect: str, *, leased: bool) -> ReturningInsert[Any]:
+    columns: dict[str, Any] = named(sessions, "id", "stop", *GIVEN_UP)
+    inserted = insert_for(dialect, sessions).values(columns | (taken() if leased else GIVEN_UP))
     return inserted.on_conflict_do_nothing(index_elements=["app", "user_id", "session_id"]).returning(_s.id)
 
 
 def insert_session(connection: Connection, key: SessionKey, now: str, **columns: Any) -> int | None:
     """Stores a session with these columns, the others empty; gives its row's id, None when the key is taken.
 
-    `seconds` is how long a lease lasts from now on.
+    With `holder` and `seconds` it is leased to that one.
     """
     row: dict[str, Any] = {"app": key.app, "user_id": key.user, "session_id": key.id, "created_at": now, "updated_at": now}
-    row |= {"epoch": 0, "revision": 1, "last_sequence": 0, "queued": 0, "lease_holder": None, "seconds": None}
+    row |= {"epoch": 0, "revision": 1, "last_sequence": 0, "queued": 0}
     row |= {"head": EMPTY_HEAD, "state": "{}", "initial_state": "{}"} | columns
-    return connection.execute(_insert_session(connection.dialect.name), row).scalar()
+    return connection.execute(_insert_session(connection.dialect.name, leased="holder" in columns), row).scalar()
 
 
 def accept(connection: Connection, key: SessionKey, message: Message, now: str, *, create: bool, limit: int) -> Receipt:

@@ -1,5 +1,6 @@
 """A lane: threads that take calls from one queue, and end when told."""
 
+import asyncio
 import threading
 import weakref
 from collections.abc import Callable
@@ -7,7 +8,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from turnwise.facts.errors import StoreError
-from turnwise.stores.sql.calls import Call, deliver
+from turnwise.stores.sql.calls import Call, Watch, deliver
+
+GRACE_SECONDS = 15.0
 
 
 class Worker(Protocol):
@@ -35,11 +38,23 @@ _Queue = SimpleQueue["Call[Any] | _Stop"]
 class Lane:
     """Up to `width` threads, each with a worker of its own, started when there is work for them.
 
-    batch: how many waiting calls a worker is given at once. An instance that nobody holds any more ends its threads.
+    watch: bounds how long each call waits. batch: how many waiting calls a worker is given at once. grace: for how many
+    seconds `close` waits for threads when all their callers were told that it takes too long. An instance that nobody holds
+    any more ends its threads.
     """
 
-    def __init__(self, name: str, worker: Callable[[], Worker], *, width: int = 1, batch: int = 1) -> None:
-        self._name, self._worker, self._width, self._batch = name, worker, width, batch
+    def __init__(
+        self,
+        name: str,
+        worker: Callable[[], Worker],
+        *,
+        watch: Watch,
+        width: int = 1,
+        batch: int = 1,
+        grace: float = GRACE_SECONDS,
+    ) -> None:
+        self._name, self._worker, self._watch, self._width, self._batch = name, worker, watch, width, batch
+        self._grace = grace
         self._queue: _Queue = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -47,10 +62,11 @@ class Lane:
         self._closed = False
 
     def submit(self, call: Call[Any]) -> None:
-        """Queues a call. StoreError after `close`."""
+        """Queues a call of this event loop. StoreError after `close`."""
         with self._lock:
             if self._closed:
                 raise StoreError("The session store was closed.", fix="Open a new one.")
+            self._watch.add(call)
             waiting, threads = self._pending.add(1), len(self._threads)
             if waiting > threads and threads < self._width:
                 self._start()
@@ -65,17 +81,19 @@ class Lane:
         thread.start()
 
     async def close(self) -> None:
-        """Ends the threads after what is queued. Idempotent."""
+        """Ends the threads after what is queued. Idempotent. A thread that nothing frees is left alone."""
         with self._lock:
             threads, self._closed = (self._threads if not self._closed else []), True
             stops = [_Stop(Call(_nothing)) for _ in threads]
             for stop in stops:
                 self._queue.put(stop)
-        for stop in stops:
-            assert stop.ended is not None
-            await stop.ended.future
-        for thread in threads:
-            thread.join()
+        ended = [stop.ended.future for stop in stops if stop.ended]
+        if not ended:
+            return
+        _, standing = await asyncio.wait(ended, timeout=self._watch.place.patience + self._grace)
+        if not standing:
+            for thread in threads:
+                thread.join()
 
 
 def _nothing(_connection: object) -> None:

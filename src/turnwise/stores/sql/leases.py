@@ -1,10 +1,10 @@
-"""One writer per session: taking the lease with a message, keeping it, giving it up. Its time is the database's."""
+"""One writer per session: taking the lease, with a message or what another left, keeping it, giving it up."""
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, bindparam, or_, update
+from sqlalchemy import Connection, bindparam, not_, or_, update
 
 from turnwise.facts.errors import SessionBusy, StaleWriter
 from turnwise.facts.events import USER, Event
@@ -12,19 +12,22 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
+from turnwise.stores.sql.catalog import open_session
+from turnwise.stores.sql.claims import GIVEN_UP, held, prolonged, taken
 from turnwise.stores.sql.draft import Draft
 from turnwise.stores.sql.hot import Hot
-from turnwise.stores.sql.log import ADVANCED, advanced, missing, missing_or_stale, token, unchanged, write
+from turnwise.stores.sql.log import Moved, advanced, missing, missing_or_stale, move, stored_ids, token, unchanged, write
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import at, clock, insert_for, is_session, messages, named, sessions
+from turnwise.stores.sql.tables import at, insert_for, is_session, messages, named, sessions
 
 _s = sessions.c
 
-_IS_FREE = or_(_s.lease_holder.is_(None), _s.lease_holder == bindparam("holder"), _s.lease_until <= clock())
+_IS_FREE = or_(_s.lease_holder.is_(None), _s.lease_holder == bindparam("holder"), not_(held()))
 _SAME_EPOCH = is_session() & (_s.epoch == bindparam("at_epoch")) & (_s.created_at == bindparam("at_created"))
-_UNTIL = clock() + bindparam("seconds")
-_RENEW = update(sessions).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder")).values(lease_until=_UNTIL)
-_RELEASE = update(sessions).where(_SAME_EPOCH).values(lease_holder=None, lease_until=None)
+_RENEW = update(sessions).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder")).values(prolonged())
+_GIVE_UP = update(sessions).where(_SAME_EPOCH).values(GIVEN_UP)
+
+_Claim = Literal["begin", "begin among waiting", "take", "take and release"]
 
 
 class Start(NamedTuple):
@@ -45,42 +48,62 @@ def invocation_of(events: Sequence[Event]) -> str | None:
 
 def begin(connection: Connection, draft: Draft, start: Start) -> Session | SessionBusy:
     """Takes the lease and writes the draft. Gives SessionBusy rather than raising it: the inbox is to be committed."""
-    epoch = draft.before.epoch + 1
-    draft = draft._replace(after=draft.after.model_copy(update={"epoch": epoch, "held": True}))
+    draft = _next_epoch(draft)
     if draft.before.revision == 0:
-        row_id, state = _store_blank(connection, draft, start)
+        row = _store_blank(connection, draft, start)
     else:
-        row_id, state = _take(connection, draft, start, among_waiting=False)
-    if row_id is None:
+        row = _claim(connection, draft, start.lease, "begin")
+    if row is None:
         return _begin_among_others(connection, draft, start)
-    _mark_started(connection, row_id, start)
-    return write(connection, row_id, draft, state)
+    _mark_started(connection, row.id, start)
+    return write(connection, row, draft, holder=start.lease.holder)
+
+
+def take(connection: Connection, draft: Draft, lease: Lease, *, release: bool) -> Session:
+    """Takes the lease and writes the draft; gives the lease up again if `release`."""
+    draft = _next_epoch(draft)
+    claim: _Claim = "take and release" if release else "take"
+    moved = _claim(connection, draft, lease, claim)
+    if moved is None:
+        row = inbox.lock(connection, draft.before.key)
+        if row is None:
+            raise missing(draft.before.key)
+        before = _taken_before(connection, row, draft, lease, release=release)
+        if before is not None:
+            return before
+        if row.held and row.lease_holder != lease.holder:
+            raise _busy(draft.before, queued=False)
+        # It may have been given up between the two looks.
+        moved = _claim(connection, draft, lease, claim)
+    if moved is None:
+        raise missing_or_stale(connection, draft.before.key)
+    return write(connection, moved, draft, holder=None if release else lease.holder)
+
+
+def _next_epoch(draft: Draft) -> Draft:
+    return draft._replace(after=draft.after.model_copy(update={"epoch": draft.before.epoch + 1}))
 
 
 @cache
-def _take_statement(*, among_waiting: bool, with_state: bool) -> Hot:
-    taken = update(sessions).where(unchanged(), _IS_FREE)
-    if not among_waiting:
-        taken = taken.where(_s.queued == 0)
-    advancing: dict[str, Any] = {name: bindparam(name) for name in ADVANCED}
-    taken = taken.values(**advancing, epoch=_s.epoch + 1, lease_holder=bindparam("holder"), lease_until=_UNTIL)
-    return Hot(taken.returning(_s.id, _s.state) if with_state else taken.returning(_s.id))
+def _claiming(claim: _Claim, *, with_state: bool) -> Hot:
+    claimed = update(sessions).where(unchanged(), _IS_FREE).values(epoch=_s.epoch + 1)
+    if claim == "begin":
+        claimed = claimed.where(_s.queued == 0)
+    if claim in {"begin", "begin among waiting"}:
+        claimed = claimed.values(stop=None)
+    return move(claimed.values(GIVEN_UP if claim == "take and release" else taken()), with_state=with_state)
 
 
-def _take(connection: Connection, draft: Draft, start: Start, *, among_waiting: bool) -> tuple[int | None, str | None]:
-    with_state = bool(draft.delta.session)
-    values = token(draft.before) | advanced(draft.after) | {"holder": start.lease.holder, "seconds": start.lease.seconds}
-    row = _take_statement(among_waiting=among_waiting, with_state=with_state).row(connection, values)
-    if row is None:
-        return None, None
-    return row[0], row[1] if with_state else None
+def _claim(connection: Connection, draft: Draft, lease: Lease, claim: _Claim) -> Moved | None:
+    values = token(draft.before) | advanced(draft.after) | lease._asdict()
+    row = _claiming(claim, with_state=bool(draft.delta.session)).row(connection, values)
+    return Moved(*row) if row else None
 
 
-def _store_blank(connection: Connection, draft: Draft, start: Start) -> tuple[int | None, str | None]:
-    values = advanced(draft.after) | {"epoch": draft.after.epoch}
-    values |= {"lease_holder": start.lease.holder, "seconds": start.lease.seconds}
+def _store_blank(connection: Connection, draft: Draft, start: Start) -> Moved | None:
+    values = advanced(draft.after) | {"epoch": draft.after.epoch} | start.lease._asdict()
     row_id = inbox.insert_session(connection, draft.before.key, time_text(draft.before.created_at), **values)
-    return row_id, "{}" if draft.delta.session else None
+    return Moved(row_id, 0, None, "{}" if draft.delta.session else None) if row_id is not None else None
 
 
 @cache
@@ -102,19 +125,54 @@ def _begin_among_others(connection: Connection, draft: Draft, start: Start) -> S
         raise missing(draft.before.key)
     known = inbox.find(connection, row.id, start.message.id)
     if known is not None and known.state != "queued":
+        if known.state == "started" and known.invocation_id == start.invocation_id and _is_next(row, draft, start.lease):
+            return _claimed_before(connection, draft.after, start.lease)
         raise _done_before(start)
     if _is_busy(connection, row, start):
         if known is None and start.queue_limit is not None:
             inbox.enqueue(connection, row, start.message, start.now, limit=start.queue_limit)
         return _busy(draft.before, queued=known is not None or start.queue_limit is not None)
-    row_id, state = _take(connection, draft, start, among_waiting=True)
-    if row_id is None:
+    moved = _claim(connection, draft, start.lease, "begin among waiting")
+    if moved is None:
         raise missing_or_stale(connection, draft.before.key)
     if known is not None:
-        inbox.start_queued(connection, row_id, start.message, start.invocation_id)
+        inbox.start_queued(connection, moved.id, start.message, start.invocation_id)
+        moved = moved._replace(queued=moved.queued - 1)
     else:
-        _mark_started(connection, row_id, start)
-    return write(connection, row_id, draft, state)
+        _mark_started(connection, moved.id, start)
+    return write(connection, moved, draft, holder=start.lease.holder)
+
+
+def _is_next(row: AnyRow, draft: Draft, lease: Lease) -> bool:
+    """Whether what is stored is just what this claim makes of the session: then it was made before."""
+    made = (draft.after.epoch, draft.after.revision, time_text(draft.before.created_at), lease.holder)
+    return (row.epoch, row.revision, row.created_at, row.lease_holder) == made
+
+
+def _taken_before(connection: Connection, row: AnyRow, draft: Draft, lease: Lease, *, release: bool) -> Session | None:
+    """The session, if this `take` was made before. One without events leaves nothing by which it could be found."""
+    ids = [event["event_id"] for event in draft.events]
+    if not ids or stored_ids(connection, draft.before.key, ids) != frozenset(ids):
+        return None
+    if not release:
+        return _claimed_before(connection, draft.after, lease) if _is_next(row, draft, lease) else None
+    if row.lease_holder == lease.holder:
+        give_up(connection, draft.after)
+    others = row.lease_holder not in {None, lease.holder}
+    return _stored(connection, draft.before if others else draft.after)
+
+
+def _claimed_before(connection: Connection, claimed: Session, lease: Lease) -> Session:
+    """The session after a claim that is made again; its lease is prolonged."""
+    renew(connection, claimed, lease)
+    return _stored(connection, claimed)
+
+
+def _stored(connection: Connection, session: Session) -> Session:
+    """The session as it is stored, as a token of this one's epoch: a lease that somebody took since is not handed out."""
+    stored = open_session(connection, session.key)
+    assert stored is not None
+    return stored.model_copy(update={"epoch": session.epoch})
 
 
 def _is_busy(connection: Connection, row: AnyRow, start: Start) -> bool:
@@ -136,16 +194,16 @@ def _done_before(start: Start) -> StaleWriter:
 
 
 def renew(connection: Connection, session: Session, lease: Lease) -> None:
-    if connection.execute(_RENEW, _claim(session) | {"holder": lease.holder, "seconds": lease.seconds}).rowcount == 0:
+    if connection.execute(_RENEW, _epoch_of(session) | lease._asdict()).rowcount == 0:
         raise StaleWriter(
             f"The lease of session {session.id!r} was lost: somebody else took it, or it was given up.",
             fix="Stop writing to it; what was appended stays.",
         )
 
 
-def release(connection: Connection, session: Session) -> None:
-    connection.execute(_RELEASE, _claim(session))
+def give_up(connection: Connection, session: Session) -> None:
+    connection.execute(_GIVE_UP, _epoch_of(session))
 
 
-def _claim(session: Session) -> dict[str, Any]:
+def _epoch_of(session: Session) -> dict[str, Any]:
     return at(session.key) | {"at_epoch": session.epoch, "at_created": time_text(session.created_at)}

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Update, bindparam, exists, insert, select, update
 
 from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session, SessionKey, merge
+from turnwise.stores.sql.claims import GIVEN_UP
 from turnwise.stores.sql.draft import Draft
 from turnwise.stores.sql.hot import Hot
 from turnwise.stores.sql.rows import event_of, state_of, state_text, time_text
@@ -62,53 +63,71 @@ def advanced(after: Session) -> dict[str, Any]:
     }
 
 
+class Moved(NamedTuple):
+    """What a session's row gives back when it is moved on: as it is then, but for the state, which is the one before.
+
+    That one is None unless the draft changes it.
+    """
+
+    id: int
+    queued: int
+    stop: str | None
+    state: str | None = None
+
+
+def move(statement: Update, *, with_state: bool) -> Hot:
+    """A statement that sets the columns `ADVANCED` and gives a `Moved`.
+
+    Whoever puts a message into the inbox locks the row: `queued` misses none that was accepted before this is committed.
+    """
+    moved = statement.values({name: bindparam(name) for name in ADVANCED})
+    return Hot(moved.returning(_s.id, _s.queued, _s.stop, *([_s.state] if with_state else [])))
+
+
 @cache
 def _advance(*, release: bool, with_state: bool) -> Hot:
-    """Moves the session's row on, unless it changed; gives its id, and its state when that is about to change."""
-    moved = update(sessions).where(unchanged()).values({name: bindparam(name) for name in ADVANCED})
-    if release:
-        moved = moved.values(lease_holder=None, lease_until=None)
-    return Hot(moved.returning(_s.id, _s.state) if with_state else moved.returning(_s.id))
+    moved = update(sessions).where(unchanged())
+    return move(moved.values(GIVEN_UP) if release else moved, with_state=with_state)
 
 
 def append(connection: Connection, draft: Draft, *, release: bool) -> Session:
     """Writes a draft. SessionMissing, or StaleWriter when the session is no longer the one it was made for."""
-    with_state = bool(draft.delta.session)
     values = token(draft.before) | advanced(draft.after)
-    row = _advance(release=release, with_state=with_state).row(connection, values)
+    row = _advance(release=release, with_state=bool(draft.delta.session)).row(connection, values)
     if row is None:
         raise missing_or_stale(connection, draft.before.key)
-    if release:
-        draft = draft._replace(after=draft.after.model_copy(update={"held": False}))
-    return write(connection, row[0], draft, row[1] if with_state else None)
+    return write(connection, Moved(*row), draft, holder=None if release else draft.before.holder)
 
 
-def write(connection: Connection, row_id: int, draft: Draft, state: str | None) -> Session:
-    """Writes all of a draft but its session's row, whose state before is `state`; gives the session as it is now."""
+def write(connection: Connection, row: Moved, draft: Draft, *, holder: str | None) -> Session:
+    """Writes all of a draft but its session's row, which was moved on; gives the session as it is now."""
     if draft.hide_from is not None:
-        _hide(connection, row_id, draft)
+        _hide(connection, row.id, draft)
     if draft.events:
-        _INSERT_EVENTS.each(connection, [row | {"session": row_id} for row in draft.events])
+        _INSERT_EVENTS.each(connection, [event | {"session": row.id} for event in draft.events])
     if draft.decisions:
-        _INSERT_DECISIONS.each(connection, [row | {"session": row_id} for row in draft.decisions])
+        _INSERT_DECISIONS.each(connection, [decision | {"session": row.id} for decision in draft.decisions])
     if draft.delta.app or draft.delta.user:
         write_shared(connection, draft.before.app, draft.before.user, draft.delta)
-    return _write_state(connection, row_id, draft, state)
+    update: dict[str, Any] = {"holder": holder, "queued": row.queued, "stop": row.stop}
+    return draft.after.model_copy(update=update | _write_state(connection, row, draft))
 
 
 def _hide(connection: Connection, row_id: int, draft: Draft) -> None:
     connection.execute(_HIDE, {"at_row": row_id, "at_from": draft.hide_from, "at_end": draft.before.last_sequence + 1})
 
 
-def _write_state(connection: Connection, row_id: int, draft: Draft, state: str | None) -> Session:
-    after = draft.after
-    if draft.hide_from is None:
-        if state is None:
-            return after
+def _write_state(connection: Connection, row: Moved, draft: Draft) -> dict[str, Any]:
+    """Gives what this changes in the session that the draft made."""
+    if draft.hide_from is not None:
+        state = draft.after.state
+    elif row.state is None:
+        return {}
+    else:
         # From the stored state and not from the token's: whoever held the token may have changed its dictionaries.
-        after = after.model_copy(update={"state": merge(state_of(state), draft.delta.session)})
-    _SET_STATE.rows(connection, {"at_row": row_id, "state": state_text(after.state)})
-    return after
+        state = merge(state_of(row.state), draft.delta.session)
+    _SET_STATE.rows(connection, {"at_row": row.id, "state": state_text(state)})
+    return {"state": state}
 
 
 def missing_or_stale(connection: Connection, key: SessionKey) -> SessionMissing | StaleWriter:

@@ -1,8 +1,11 @@
 """PostgreSQL: a few threads with a connection each, one transaction for a call."""
 
 import contextlib
+import socket
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, create_engine, text
@@ -12,32 +15,35 @@ from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import MissingExtra
 from turnwise.stores.sql import schema
-from turnwise.stores.sql.calls import Call, Job
+from turnwise.stores.sql.calls import Call, Job, Watch, pauses
 from turnwise.stores.sql.lanes import Lane
-from turnwise.stores.sql.problems import is_collision, is_lost, problem
+from turnwise.stores.sql.problems import Place, is_lost, may_pass
 
 T = TypeVar("T")
 
 CONNECTIONS = 8
-TRIES = 5
-CONNECT_SECONDS = 10
-LOCK_SECONDS = 10
-# Any number, as long as every Turnwise takes the same one.
+PATIENCE = 15.0
+"""How many seconds a call may take, with all its tries, and the wait for a connection."""
+CONNECT_SECONDS = 5
+IDLE_SECONDS = 10
 MIGRATION_LOCK = 7_236_112_004_871
+"""Any number, as long as every Turnwise takes the same one."""
 
 
 class PostgresExecutor:
     """Runs jobs on a PostgreSQL database. A write is durable when its call returns.
 
-    A job that collided with another transaction runs again, and so does one whose connection was lost before its commit.
+    What may pass is ridden out: a job runs again, after growing pauses, while the server is away, restarts, has no
+    connection left, or lets its transaction collide with another. It also runs again when the connection was lost while it
+    committed, and must then find what it stored, unless it is not `repeatable`. StoreUnavailable after `patience` seconds.
     """
 
-    def __init__(self, url: URL) -> None:
-        place = _Place(url)
-        self._lane = Lane("postgresql", lambda: _Worker(place), width=CONNECTIONS)
+    def __init__(self, url: URL, *, patience: float = PATIENCE) -> None:
+        place = _Database(url, patience)
+        self._lane = Lane("postgresql", lambda: _Worker(place), watch=Watch(place), width=CONNECTIONS)
 
-    async def write(self, job: Job[T]) -> T:
-        call = Call(job)
+    async def write(self, job: Job[T], *, repeatable: bool = True) -> T:
+        call = Call(job, repeatable=repeatable)
         self._lane.submit(call)
         return await call.future
 
@@ -48,11 +54,12 @@ class PostgresExecutor:
         await self._lane.close()
 
 
-class _Place:
-    """Where the database is, how to connect to it, and whether its tables are known to be current."""
+class _Database(Place):
+    """How to connect to the database, and whether its tables are known to be current."""
 
-    def __init__(self, url: URL) -> None:
-        self.name = f"the PostgreSQL database {url.set(drivername='postgresql', query={}).render_as_string(hide_password=True)}"
+    def __init__(self, url: URL, patience: float) -> None:
+        shown = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
+        super().__init__(f"the PostgreSQL database {shown}", patience)
         self._url = url.set(drivername="postgresql+psycopg")
         self._lock = threading.Lock()
         self._engine: Engine | None = None
@@ -62,97 +69,177 @@ class _Place:
         with self._lock:
             if self._engine is None:
                 self._engine = self._make_engine()
-        connection = self._engine.connect()
-        try:
-            with self._lock:
-                if not self._current:
-                    self._prepare(connection)
-                    self._current = True
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return self._engine.connect()
 
     def _make_engine(self) -> Engine:
-        arguments: dict[str, Any] = {"client_encoding": "utf8"}
-        if "connect_timeout" not in self._url.query:
-            arguments["connect_timeout"] = CONNECT_SECONDS
-        if "options" not in self._url.query:
-            # So that a transaction somebody forgot becomes an error and not a standstill.
-            arguments["options"] = f"-c lock_timeout={LOCK_SECONDS}s"
         try:
             return create_engine(
-                self._url, poolclass=NullPool, hide_parameters=True, use_native_hstore=False, connect_args=arguments
+                self._url, poolclass=NullPool, hide_parameters=True, use_native_hstore=False, connect_args=self._arguments()
             )
         except ModuleNotFoundError as error:
             raise MissingExtra("PostgreSQL", "postgres") from error
 
-    def _prepare(self, connection: Connection) -> None:
+    def _arguments(self) -> dict[str, Any]:
+        """What libpq and the server are told, unless the URL says something else."""
+        patience = max(1, round(self.patience * 1000))
+        options = {
+            # So that a transaction somebody forgot becomes an error and not a standstill.
+            "lock_timeout": f"{max(1, patience // 3)}ms",
+            # So that a process of ours that stands still keeps nobody else from its rows for long.
+            "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+            "tcp_keepalives_idle": "60",
+        }
+        # A network that swallows everything is noticed by these; a Unix socket does not mind them.
+        alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": patience}
+        arguments: dict[str, Any] = {"client_encoding": "utf8", "connect_timeout": CONNECT_SECONDS, **alive}
+        arguments["options"] = " ".join(f"-c {name}={value}" for name, value in options.items())
+        return {name: value for name, value in arguments.items() if name not in self._url.query}
+
+    def prepare(self, connection: Connection, migrating: Callable[[], object]) -> None:
         """Brings the tables to this version. Whoever comes second waits for the first, and finds the work done."""
-        with connection.begin():
-            if schema.is_current(connection):
+        if self._current:
+            return
+        with self._lock:
+            if self._current:
                 return
+            with connection.begin():
+                current = schema.is_current(connection)
+            if not current:
+                migrating()
+                self._migrate(connection)
+            self._current = True
+
+    def _migrate(self, connection: Connection) -> None:
+        with connection.begin():
             connection.execute(text("SET LOCAL lock_timeout = '60s'"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
             schema.migrate(connection, self.name)
 
-    def problem(self, error: Exception) -> Exception:
-        return problem(self.name, error)
+
+class _Line:
+    """A connection that another thread can cut: then whoever waits for an answer on it gets an error at once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._lock = threading.Lock()
+        self._socket = _second_handle(connection)
+        self._serves: Call[Any] | None = None
+
+    def serve(self, call: Call[Any] | None) -> None:
+        """Says for whom it is used from now on."""
+        with self._lock:
+            self._serves = call
+
+    def cut(self, call: Call[Any]) -> None:
+        """Cuts it, if that call is still the one it is used for."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._serves is call and self._socket is not None:
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self.connection.close()
+        with self._lock:
+            if self._socket is not None:
+                self._socket.close()
+
+
+def _second_handle(connection: Connection) -> socket.socket | None:
+    """The connection's socket under a number of our own, which belongs to nobody else while it is open."""
+    driver: Any = connection.connection.driver_connection
+    try:
+        return socket.fromfd(driver.fileno(), socket.AF_INET, socket.SOCK_STREAM)
+    except Exception:
+        # It was lost already, as the first statement will say better.
+        return None
 
 
 class _Worker:
-    def __init__(self, place: _Place) -> None:
+    def __init__(self, place: _Database) -> None:
         self._place = place
-        self._connection: Connection | None = None
+        self._line: _Line | None = None
 
     def serve(self, calls: list[Call[Any]]) -> None:
         for call in calls:
-            self._serve(call)
+            pausing = pauses()
+            # Without a loop there is nobody left who would end this.
+            while call.begin() and self._must_repeat(call) and not call.loop.is_closed():
+                time.sleep(next(pausing))
+            if self._line is not None:
+                self._line.serve(None)
 
-    def _serve(self, call: Call[Any]) -> None:
-        for attempt in range(1, TRIES + 1):
-            try:
-                again = self._transact(call)
-            except Exception as error:
-                call.error, again = error, False
-            if call.error is None:
-                return
-            if not again or attempt == TRIES:
-                break
-            time.sleep(0.01 * attempt)
-        assert call.error is not None
-        translated = self._place.problem(call.error)
-        if translated is not call.error:
-            translated.__cause__ = call.error
-            call.error = translated
+    def _must_repeat(self, call: Call[Any]) -> bool:
+        """Tries it. True when it failed, stored nothing or may store it again, and may succeed next time."""
+        try:
+            if not self._do(call):
+                return False
+        except Exception as error:
+            return self._failed(call, error)
+        try:
+            self._commit()
+        except Exception as error:
+            self._disconnect()
+            if is_lost(error) and not call.repeatable:
+                call.error = self._place.uncertain(error)
+                return False
+            return self._failed(call, error)
+        self._place.trouble = None
+        return False
 
-    def _transact(self, call: Call[Any]) -> bool:
-        """One attempt; True when it failed, stored nothing, and may succeed if it is made again."""
-        if self._connection is None:
-            self._connection = self._place.connect()
-        transaction = self._connection.begin()
-        if call.run(self._connection):
-            try:
-                transaction.commit()
-            except DBAPIError as error:
-                # Whether a commit that lost its connection was done is unknown: never repeated here.
-                call.error = error
-                self._disconnect()
-                return is_collision(error)
+    def _do(self, call: Call[Any]) -> bool:
+        """All but the commit; False when the caller was told meanwhile that it failed, then nothing of it stays."""
+        if self._line is None:
+            self._line = _Line(self._place.connect())
+        line = self._line
+        line.serve(call)
+        cut = partial(line.cut, call)
+        if not call.begin(cut):
             return False
-        assert call.error is not None
-        lost = is_lost(call.error)
-        if lost:
+        # A migration may take longer than any call waits: whoever gave up on it must not cut it off.
+        self._place.prepare(line.connection, migrating=call.begin)
+        if not call.begin(cut):
+            return False
+        line.connection.begin()
+        if not call.run(line.connection):
+            assert call.error is not None
+            raise call.error
+        if call.commits():
+            return True
+        self._roll_back()
+        return False
+
+    def _commit(self) -> None:
+        assert self._line is not None
+        transaction = self._line.connection.get_transaction()
+        assert transaction is not None
+        transaction.commit()
+
+    def _failed(self, call: Call[Any], error: Exception) -> bool:
+        if is_lost(error):
             self._disconnect()
         else:
-            transaction.rollback()
-        return lost or is_collision(call.error)
+            self._roll_back()
+        call.error = self._place.translated(error)
+        if not may_pass(error):
+            return False
+        call.trouble = call.error
+        # Whoever was given up on was cut off: that is no trouble of the place.
+        if not call.overdue:
+            self._place.note(call.error)
+        return True
+
+    def _roll_back(self) -> None:
+        transaction = self._line.connection.get_transaction() if self._line else None
+        if transaction is not None:
+            try:
+                transaction.rollback()
+            except DBAPIError:
+                self._disconnect()
 
     def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(DBAPIError):
-                connection.close()
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
 
     def close(self) -> None:
         self._disconnect()

@@ -1,6 +1,7 @@
 """What a database complains about, as our errors: the thing, the cause and the fix, never a user's text."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Mapping
 
@@ -9,11 +10,61 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from turnwise.facts.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 
 SPACE = "Free some space; nothing of this call was stored."
+LITTLE_SPACE = 1 << 16
 DAMAGED = "Restore it from a backup, or name another database."
 
 
 class Duplicate(Exception):
     """A row with that key is there already. The store's own business: it never leaves it."""
+
+
+class Place:
+    """Where a database is, how long a call waits for it, and what is the matter with it just now (None: nothing known).
+
+    patience: seconds from a call to its answer, all queues and tries included.
+    """
+
+    def __init__(self, name: str, patience: float) -> None:
+        self.name = name
+        self.patience = patience
+        self.trouble: StoreUnavailable | None = None
+
+    def note(self, error: Exception) -> None:
+        """Keeps an error as the trouble of this place: only its words, as its frames would keep alive whoever called."""
+        if isinstance(error, StoreError):
+            self.trouble = StoreUnavailable(error.problem, fix=error.fix)
+
+    def translated(self, error: Exception) -> Exception:
+        """The error to raise instead, with this one as its cause."""
+        found = problem(self.name, error)
+        if found is not error:
+            found.__cause__ = error
+        return found
+
+    def overdue(self, cause: Exception | None, *, begun: bool, unknown: bool) -> StoreUnavailable:
+        """For a call that waited as long as it may, its last error being `cause`; unknown: it may be stored."""
+        cause = cause or self.trouble
+        if cause is None and begun:
+            cause = StoreUnavailable(f"{self.name} does not answer.", fix="Check that it runs, and the way to it.")
+            self.note(cause)
+        if isinstance(cause, StoreError):
+            text, fix = f"{cause.problem} It stayed so for {self.patience:g} seconds.", cause.fix
+        else:
+            text, fix = f"{self.name} was busy with other calls for {self.patience:g} seconds.", "Try again."
+        late = _unknown(text) if unknown else StoreUnavailable(text, fix=fix)
+        late.__cause__ = cause
+        return late
+
+    def uncertain(self, error: Exception) -> StoreUnavailable:
+        """For a call that must not be made again, whose connection was lost while it committed."""
+        found = _unknown(f"The connection to {self.name} was lost: {_first_line(error)}.")
+        found.__cause__ = error
+        return found
+
+
+def _unknown(text: str) -> StoreUnavailable:
+    fix = "Look whether it is there before you do it again."
+    return StoreUnavailable(f"{text} It is not known whether this call was stored.", fix=fix)
 
 
 def problem(place: str, error: Exception) -> Exception:
@@ -35,16 +86,45 @@ def is_lost(error: Exception) -> bool:
     return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
-def is_collision(error: Exception) -> bool:
-    """Whether two transactions got in each other's way, so that the same work may succeed now."""
-    return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) in {"40001", "40P01"}
+def may_pass(error: Exception) -> bool:
+    """Whether PostgreSQL may take the same work a little later. Nothing of it was stored, but by a commit that was lost."""
+    if not isinstance(error, DBAPIError) or error.orig is None:
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return error.connection_invalidated or state in _PASSING or state[:2] == "08"
+    return error.connection_invalidated or (_is_unconnected(error.orig) and not _is_refused(error.orig))
+
+
+def is_busy(error: BaseException | None) -> bool:
+    """Whether another connection to a SQLite database has the lock that was needed."""
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return isinstance(original, sqlite3.Error) and _primary(original) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+_PASSING = {
+    "25P03",  # a transaction stood still for too long
+    "40001",  # serialization failure
+    "40P01",  # deadlock
+    "53300",  # too many connections
+    "55P03",  # a lock was not to be had in time
+    "57P01",  # shutting down
+    "57P02",  # crashed
+    "57P03",  # starting up, or recovering
+    "57P05",  # a connection was idle for too long
+}
+
+
+def _primary(error: sqlite3.Error) -> int | None:
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
 
 
 def _of_sqlite(place: str, error: sqlite3.Error) -> Exception:
     code, name = getattr(error, "sqlite_errorcode", None), getattr(error, "sqlite_errorname", type(error).__name__)
     if code in {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}:
         return Duplicate(name)
-    match code & 0xFF if code is not None else None:
+    match _primary(error):
         case sqlite3.SQLITE_FULL:
             return StoreFull(f"The disk with {place} is full.", fix=SPACE)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
@@ -55,9 +135,19 @@ def _of_sqlite(place: str, error: sqlite3.Error) -> Exception:
             return _unopened(place, name)
         case sqlite3.SQLITE_READONLY:
             return StoreError(f"{place} is read-only ({name}).", fix="Change its permissions, or name another.")
+        case sqlite3.SQLITE_IOERR if _is_full(place):
+            return StoreFull(f"The disk with {place} is full.", fix=SPACE)
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_NOMEM | sqlite3.SQLITE_PROTOCOL:
             return StoreUnavailable(f"{place} cannot be read or written now ({name}).", fix="Check the disk and its limits.")
     return StoreError(f"{place} refused: {_first_line(error)} ({name}).")
+
+
+def _is_full(place: str) -> bool:
+    # Not every way in which SQLite finds no space is told as such.
+    try:
+        return shutil.disk_usage(os.path.dirname(place)).free < LITTLE_SPACE
+    except OSError:
+        return False
 
 
 def _unopened(place: str, name: str) -> StoreError:
@@ -78,6 +168,8 @@ _POSTGRESQL: Mapping[str, tuple[type[StoreError], str, str]] = {
     "XX": (StoreCorrupt, "{place} is damaged", DAMAGED),
     "08": (StoreUnavailable, "{place} cannot be reached", "Check that the server runs and may be reached from here."),
     "57": (StoreUnavailable, "{place} is stopping or starting", "Try again."),
+    "57014": (StoreUnavailable, "{place} stopped a statement", "Try again, or raise its statement_timeout."),
+    "25P03": (StoreUnavailable, "{place} ended a transaction that stood still", "Try again."),
     "55P03": (StoreUnavailable, "{place} is locked by another transaction", "Try again, or end that transaction."),
     "40": (StoreUnavailable, "{place} is too busy: transactions kept colliding", "Try again."),
     "28": (StoreError, "{place} refused the login", "Check user and password."),
@@ -94,15 +186,46 @@ def _of_postgresql(place: str, error: DBAPIError, original: BaseException) -> Ex
     detail = _first_line(original)
     if state is None:
         # libpq gives no code for what happens before a connection stands, or while it falls.
-        if type(original).__name__ == "OperationalError" or error.connection_invalidated:
-            fix = "Check that the server runs, that the database exists, and that this user may log in."
-            return StoreUnavailable(f"{place} cannot be reached: {detail}.", fix=fix)
+        if error.connection_invalidated or _is_unconnected(original):
+            return _unreached(place, original, detail)
         return StoreError(f"{place} cannot store this: {detail}.")
     known = _POSTGRESQL.get(state) or _POSTGRESQL.get(state[:2])
     if known is None:
         return StoreError(f"{place} refused: {detail} ({state}).")
     kind, text, fix = known
     return kind(f"{text.format(place=place)}: {detail} ({state}).", fix=fix)
+
+
+# What a server says to one who will not get in by waiting. Elsewhere than in English it is only noticed later.
+_REFUSALS = (
+    "does not exist",
+    "authentication failed",
+    "no pg_hba.conf entry",
+    "pg_hba.conf rejects",
+    "permission denied",
+    "not permitted to log in",
+    "not currently accepting connections",
+    "no password supplied",
+    "does not support SSL",
+    "certificate",
+)
+
+
+def _is_unconnected(original: BaseException) -> bool:
+    # By its name, because the driver may not be installed: with a code of its own it is of a kind below this one.
+    return type(original).__name__ in {"OperationalError", "ConnectionTimeout"}
+
+
+def _is_refused(original: BaseException) -> bool:
+    text = str(original)
+    return any(refusal in text for refusal in _REFUSALS)
+
+
+def _unreached(place: str, original: BaseException, detail: str) -> StoreError:
+    if _is_refused(original):
+        fix = "Check the name of the database, the user and the password, and that this user may log in."
+        return StoreError(f"{place} refuses connections: {detail}.", fix=fix)
+    return StoreUnavailable(f"{place} cannot be reached: {detail}.", fix="Check that the server runs, and its address.")
 
 
 def _first_line(error: BaseException) -> str:

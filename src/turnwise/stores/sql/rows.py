@@ -54,7 +54,9 @@ class HeadRow(NamedTuple):
     updated_at: str
     head: str
     state: str
-    held: bool | None
+    queued: int
+    stop: str | None
+    holder: str | None
 
 
 def session_of(key: SessionKey, row: HeadRow) -> Session:
@@ -73,7 +75,9 @@ def session_of(key: SessionKey, row: HeadRow) -> Session:
         head=Head.model_validate_json(row.head),
         created_at=moment(row.created_at),
         updated_at=moment(row.updated_at),
-        held=bool(row.held),
+        holder=row.holder,
+        queued=row.queued,
+        stop=row.stop,
     )
 
 

@@ -5,6 +5,8 @@ import os
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection, create_engine
@@ -12,33 +14,42 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from turnwise.facts.errors import StoreCorrupt, StoreUnavailable
+from turnwise.facts.errors import ConfigError, StoreCorrupt, StoreUnavailable
 from turnwise.stores.sql import schema
-from turnwise.stores.sql.calls import Call, Job
+from turnwise.stores.sql.calls import Call, Job, Watch
 from turnwise.stores.sql.lanes import Lane
-from turnwise.stores.sql.problems import problem
+from turnwise.stores.sql.problems import Place, is_busy
 
 T = TypeVar("T")
 
+BEGIN = "BEGIN IMMEDIATE"
 GROUP = 256
 """The most calls in one transaction."""
-BUSY_SECONDS = 5.0
-MIGRATION_MILLISECONDS = 60_000
+PATIENCE = 15.0
+"""How many seconds a call may take, with its wait for the writer and for locks."""
+SLICE_SECONDS = 0.5
+"""How long SQLite itself waits for a lock, before it is asked who still waits."""
+MIGRATION_SECONDS = 60.0
 
 
 class SqliteExecutor:
-    """Runs jobs on a SQLite database, a file or in memory. A write is durable when its call returns."""
+    """Runs jobs on a SQLite database, a file or in memory. A write is durable when its call returns.
 
-    def __init__(self, url: URL) -> None:
-        place = _Place(url)
-        self._in_memory = place.in_memory
+    A lock of another program is waited for, as long as `timeout` in the URL says. StoreUnavailable after `patience` seconds,
+    or after `timeout` when that is longer.
+    """
+
+    def __init__(self, url: URL, *, patience: float = PATIENCE) -> None:
+        # Twice, because what holds up the one does not concern the other.
+        writing, reading = _Database(url, patience), _Database(url, patience)
+        self._in_memory = writing.in_memory
         self._ready = threading.Event()
         ready = self._ready
-        self._writer = Lane("writer", lambda: _Writer(place, ready), batch=GROUP)
-        self._reader = Lane("reader", lambda: _Reader(place), batch=GROUP)
+        self._writer = Lane("writer", lambda: _Writer(writing, ready), batch=GROUP, watch=Watch(writing))
+        self._reader = Lane("reader", lambda: _Reader(reading), batch=GROUP, watch=Watch(reading))
 
-    async def write(self, job: Job[T]) -> T:
-        call = Call(job)
+    async def write(self, job: Job[T], *, repeatable: bool = True) -> T:
+        call = Call(job, repeatable=repeatable)
         self._writer.submit(call)
         return await call.future
 
@@ -55,28 +66,56 @@ class SqliteExecutor:
         await self._writer.close()
 
 
-class _Place:
-    """Where the database is, and how to connect to it."""
+class _Database(Place):
+    """How to connect to the database, and how long its locks are waited for."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, patience: float) -> None:
         self.in_memory = url.database in {None, "", ":memory:"}
         if not self.in_memory:
             url = url.set(database=os.path.abspath(cast("str", url.database)))
-        self.name = "the SQLite database in memory" if self.in_memory else cast("str", url.database)
-        self._url = url.set(drivername="sqlite")
+        self.lock_seconds = _timeout(url, patience)
+        name = "the SQLite database in memory" if self.in_memory else cast("str", url.database)
+        super().__init__(name, max(patience, self.lock_seconds))
+        self._url = url.set(drivername="sqlite").difference_update_query(["timeout"])
 
     def connect(self) -> Connection:
         # Transactions are begun and committed by us, not by the driver.
-        timeout = {} if "timeout" in self._url.query else {"timeout": BUSY_SECONDS}
+        patience = {"timeout": min(self.lock_seconds, self.patience / 4, SLICE_SECONDS)}
         engine = create_engine(
-            self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True, connect_args=timeout
+            self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True, connect_args=patience
         )
         connection = engine.connect()
         connection.exec_driver_sql("PRAGMA foreign_keys = ON")
         return connection
 
-    def problem(self, error: Exception) -> Exception:
-        return problem(self.name, error)
+    def unlocked(self, work: Callable[[], object], calls: list[Call[Any]], *, seconds: float) -> None:
+        """Does this once no other program has the lock it needs; gives up in the end, or when none of the calls wants it."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                work()
+                break
+            except (sqlite3.Error, DBAPIError) as error:
+                if not is_busy(error):
+                    raise
+                self.note(self.translated(error))
+                if time.monotonic() >= until or all(call.overdue for call in calls):
+                    raise
+                # Not every lock is waited for by SQLite itself.
+                time.sleep(0.02)
+        self.trouble = None
+
+
+def _timeout(url: URL, default: float) -> float:
+    given = url.query.get("timeout", default)
+    try:
+        seconds = float(cast("str", given))
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not seconds >= 0:
+        fix = "Write it as in sqlite:///file.db?timeout=5."
+        raise ConfigError(f"The timeout {given!r} of the SQLite database is no number of seconds.", fix=fix)
+    return seconds
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:
@@ -86,49 +125,55 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 class _Reader:
     """Reads on a connection of its own: it sees what is committed, and waits for no writer."""
 
-    def __init__(self, place: _Place) -> None:
+    def __init__(self, place: _Database) -> None:
         self._place = place
         self._connection: Connection | None = None
 
     def serve(self, calls: list[Call[Any]]) -> None:
         for call in calls:
             try:
-                connection = self._connected()
+                self._place.unlocked(partial(self._read, call), [call], seconds=self._place.lock_seconds)
             except Exception as error:
-                call.error = self._place.problem(error)
-            else:
-                _run(call, connection, self._place)
-                self._connection = _unless_broken(call, connection)
+                call.error = self._place.translated(error)
+                if _is_broken(call):
+                    self.close()
 
-    def _connected(self) -> Connection:
-        if self._connection is None:
-            self._connection = self._place.connect()
-            self._connection.exec_driver_sql("PRAGMA query_only = ON")
-        return self._connection
+    def _read(self, call: Call[Any]) -> None:
+        if call.begin():
+            if self._connection is None:
+                self._connection = self._place.connect()
+                self._connection.exec_driver_sql("PRAGMA query_only = ON")
+            if not call.run(self._connection):
+                assert call.error is not None
+                raise call.error
 
     def close(self) -> None:
         _close(self._connection)
+        self._connection = None
 
 
 class _Writer:
     """Writes all waiting calls in one transaction: one commit, and one wait for the disk, for all of them."""
 
-    def __init__(self, place: _Place, ready: threading.Event) -> None:
+    def __init__(self, place: _Database, ready: threading.Event) -> None:
         self._place, self._ready = place, ready
         self._connection: Connection | None = None
 
     def serve(self, calls: list[Call[Any]]) -> None:
         try:
-            connection = self._connected()
-            self._write([call for call in calls if not call.reads], connection)
+            if self._connection is None:
+                self._place.unlocked(self._connect, calls, seconds=MIGRATION_SECONDS)
+            assert self._connection is not None
+            self._write([call for call in calls if not call.reads], self._connection)
         except Exception as error:
             for call in calls:
-                call.error = self._place.problem(error)
-            self._disconnect()
+                call.error = self._place.translated(error)
+            if not is_busy(error):
+                self._disconnect()
             return
         for call in calls:
-            if call.reads:
-                _run(call, connection, self._place)
+            if call.reads and call.begin():
+                _run(call, self._connection, self._place)
         if not self._place.in_memory and any(_is_broken(call) for call in calls):
             self._disconnect()
 
@@ -141,9 +186,12 @@ class _Writer:
 
     def _write_group(self, calls: list[Call[Any]], connection: Connection, driver: sqlite3.Connection) -> bool:
         """One transaction for all; False when it was lost, then nothing is stored and each call is to be tried alone."""
-        driver.execute("BEGIN IMMEDIATE")
+        self._begin(calls, driver)
         try:
             for call in calls:
+                # What it does can be taken back no more when its caller gives up on it: it is as if it was committed.
+                if not call.commits():
+                    continue
                 driver.execute("SAVEPOINT one_call")
                 if not _run(call, connection, self._place):
                     # Full disks and the like end the whole transaction: then this raises.
@@ -156,29 +204,38 @@ class _Writer:
         return True
 
     def _write_alone(self, call: Call[Any], connection: Connection, driver: sqlite3.Connection) -> None:
+        if call.overdue:
+            return
         try:
-            driver.execute("BEGIN IMMEDIATE")
-            if _run(call, connection, self._place):
+            self._begin([call], driver)
+            if call.commits() and _run(call, connection, self._place):
                 driver.execute("COMMIT")
                 return
         except sqlite3.Error as error:
-            call.error = self._place.problem(error)
+            call.error = self._place.translated(error)
         _roll_back(driver)
 
-    def _connected(self) -> Connection:
-        if self._connection is None:
-            connection = self._place.connect()
-            try:
-                if not self._place.in_memory:
-                    _write_ahead(connection)
-                connection.exec_driver_sql("PRAGMA synchronous = FULL")
-                _prepare(connection, self._place.name)
-            except BaseException:
-                _close(connection)
-                raise
-            self._connection = connection
-            self._ready.set()
-        return self._connection
+    def _begin(self, calls: list[Call[Any]], driver: sqlite3.Connection) -> None:
+        try:
+            driver.execute(BEGIN)
+        except sqlite3.Error:
+            self._place.unlocked(partial(driver.execute, BEGIN), calls, seconds=self._place.lock_seconds)
+        else:
+            self._place.trouble = None
+
+    def _connect(self) -> None:
+        connection = self._place.connect()
+        try:
+            if not self._place.in_memory:
+                # Lets readers go on beside the writer.
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+            connection.exec_driver_sql("PRAGMA synchronous = FULL")
+            _prepare(connection, self._place.name)
+        except BaseException:
+            _close(connection)
+            raise
+        self._connection = connection
+        self._ready.set()
 
     def _disconnect(self) -> None:
         # A database in memory is gone with its connection: whatever happened, it is kept.
@@ -190,58 +247,32 @@ class _Writer:
         _close(self._connection)
 
 
-def _write_ahead(connection: Connection) -> None:
-    """Lets readers go on beside the writer. Two processes that switch at once can lock each other out: then again."""
-    until = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-            return
-        except DBAPIError as error:
-            if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(0.02)
-
-
 def _prepare(connection: Connection, place: str) -> None:
     """Brings the tables to this version. Whoever comes second waits for the first, and finds the work done."""
     if schema.is_current(connection):
         return
     driver = _driver(connection)
-    (patience,) = driver.execute("PRAGMA busy_timeout").fetchone()
-    driver.execute(f"PRAGMA busy_timeout = {MIGRATION_MILLISECONDS}")
-    driver.execute("BEGIN IMMEDIATE")
+    driver.execute(BEGIN)
     try:
         schema.migrate(connection, place)
         driver.execute("COMMIT")
     except BaseException:
         _roll_back(driver)
         raise
-    finally:
-        driver.execute(f"PRAGMA busy_timeout = {patience}")
 
 
-def _run(call: Call[Any], connection: Connection, place: _Place) -> bool:
+def _run(call: Call[Any], connection: Connection, place: _Database) -> bool:
     if call.run(connection):
         return True
     assert call.error is not None
-    translated = place.problem(call.error)
-    if translated is not call.error:
-        translated.__cause__ = call.error
-        call.error = translated
+    call.error = place.translated(call.error)
     return False
 
 
 def _is_broken(call: Call[Any]) -> bool:
     """Whether the connection is better made anew after this."""
-    return isinstance(call.error, StoreCorrupt | StoreUnavailable)
-
-
-def _unless_broken(call: Call[Any], connection: Connection) -> Connection | None:
-    if not _is_broken(call):
-        return connection
-    _close(connection)
-    return None
+    error = call.error
+    return isinstance(error, StoreCorrupt | StoreUnavailable) and not is_busy(error.__cause__)
 
 
 def _roll_back(driver: sqlite3.Connection) -> None:

@@ -1,5 +1,6 @@
 """The session store on SQLite or PostgreSQL."""
 
+import threading
 from collections.abc import Sequence
 from functools import partial
 from typing import Protocol, TypeVar
@@ -13,13 +14,16 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.ports.stores import Decision, Decisions, Inbox, Lease, Page, Receipt, SessionInfo
-from turnwise.stores.sql import catalog, decisions, fork, inbox, leases, log, replay
+from turnwise.ports.signals import Signals
+from turnwise.ports.stores import Decision, Decisions, Inbox, Lease, Leases, Page, Receipt, SessionInfo
+from turnwise.stores.sql import catalog, decisions, fork, inbox, leases, log, recovery, replay
 from turnwise.stores.sql.calls import Job
 from turnwise.stores.sql.draft import Draft, draft, hides_from
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.problems import Duplicate
 from turnwise.stores.sql.rows import time_text
+from turnwise.stores.sql.signals.local import LocalSignals
+from turnwise.stores.sql.signals.postgres import PostgresSignals
 from turnwise.stores.sql.sqlite import SqliteExecutor
 
 T = TypeVar("T")
@@ -27,6 +31,11 @@ Events = list[Event]
 """So named because the store has a method `list`."""
 
 FORK_TRIES = 5
+POLL_SECONDS = 0.05
+"""How often those who wait look into a SQLite file, which wakes nobody in other processes."""
+SQLITE = frozenset({"sqlite", "sqlite+pysqlite"})
+POSTGRESQL = frozenset({"postgresql", "postgres", "postgresql+psycopg"})
+KNOWN = "Use sqlite:///path/to/file.db, sqlite:// (in memory) or postgresql://user:password@host/database."
 
 
 class Executor(Protocol):
@@ -46,10 +55,14 @@ class SqlSessionStore:
     """
 
     def __init__(self, url: str, *, issuer: Issuer | None = None) -> None:
-        self._executor = _executor(url)
+        self._url = _parsed(url)
+        self._executor = _executor(self._url)
+        self._signals: Signals | None = None
+        self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
         self._inbox = _Inbox(self._executor, self._issuer)
         self._decisions = _Decisions(self._executor)
+        self._leases = _Leases(self._executor)
 
     @property
     def inbox(self) -> Inbox:
@@ -58,6 +71,17 @@ class SqlSessionStore:
     @property
     def decisions(self) -> Decisions:
         return self._decisions
+
+    @property
+    def leases(self) -> Leases:
+        return self._leases
+
+    @property
+    def signals(self) -> Signals:
+        with self._lock:
+            if self._signals is None:
+                self._signals = _make_signals(self._url)
+            return self._signals
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
         now = time_text(self._issuer.now())
@@ -95,6 +119,13 @@ class SqlSessionStore:
             return begun
         raise begun
 
+    async def take(self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool = False) -> Session:
+        try:
+            return await self._take(session, lease, events, release)
+        except Duplicate:
+            new = await self._not_stored(session.key, events)
+            return await self._take(session, lease, new, release)
+
     async def append(self, session: Session, events: Sequence[Event], *, release: bool = False) -> Session:
         try:
             return await self._append(session, events, release)
@@ -104,17 +135,12 @@ class SqlSessionStore:
             if new or not events:
                 return await self._append(session, new, release)
         if release:
-            await self.release(session)
+            await self._leases.release(session)
         current = await self.open(session.key)
         if current is None:
             raise log.missing(session.key)
-        return current
-
-    async def renew(self, session: Session, lease: Lease) -> None:
-        await self._executor.write(lambda connection: leases.renew(connection, session, lease))
-
-    async def release(self, session: Session) -> None:
-        await self._executor.write(lambda connection: leases.release(connection, session))
+        # Whoever took the lease since has another epoch, and keeps it to himself.
+        return current.model_copy(update={"epoch": session.epoch})
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
         return await self._executor.read(lambda connection: catalog.list_sessions(connection, app, user, after, limit))
@@ -139,17 +165,23 @@ class SqlSessionStore:
         raise StaleWriter(f"Session {key.id!r} kept being rewound while it was forked.", fix="Fork it again.")
 
     async def close(self) -> None:
+        if self._signals is not None:
+            await self._signals.close()
         await self._executor.close()
 
     async def _draft(self, session: Session, events: Sequence[Event]) -> Draft:
-        hidden_from = hides_from(events)
+        hidden_from = hides_from(session, events)
         if hidden_from is None:
             return draft(session, events)
         # What is read here cannot change without the revision, which the write then checks.
         place = await self._executor.read(lambda connection: replay.origin(connection, session.key))
-        span = replay.Span(place.row_id, min(hidden_from, session.last_sequence + 1))
+        span = replay.Span(place.row_id, hidden_from)
         visible = (await self._fold(span, place.empty)).session
         return draft(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
+
+    async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:
+        written = await self._draft(session, events)
+        return await self._executor.write(lambda connection: leases.take(connection, written, lease, release=release))
 
     async def _append(self, session: Session, events: Sequence[Event], release: bool) -> Session:
         written = await self._draft(session, events)
@@ -177,6 +209,28 @@ class SqlSessionStore:
         while not progress.done:
             progress = await self._executor.read(partial(replay.fold_more, span=span, progress=progress))
         return progress
+
+
+class _Leases:
+    """The store's leases."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def renew(self, session: Session, lease: Lease) -> None:
+        await self._executor.write(lambda connection: leases.renew(connection, session, lease))
+
+    async def release(self, session: Session) -> None:
+        await self._executor.write(lambda connection: leases.give_up(connection, session))
+
+    async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
+        return await self._executor.read(lambda connection: recovery.due(connection, app, limit))
+
+    async def stop(self, key: SessionKey, invocation_id: str) -> None:
+        await self._executor.write(lambda connection: recovery.stop(connection, key, invocation_id))
+
+    async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
+        return await self._executor.read(lambda connection: recovery.stops(connection, holder))
 
 
 class _Inbox:
@@ -229,15 +283,22 @@ def _stored_before(session: Session) -> StaleWriter:
     )
 
 
-def _executor(url: str) -> Executor:
-    known = "Use sqlite:///path/to/file.db, sqlite:// (in memory) or postgresql://user:password@host/database."
+def _parsed(url: str) -> URL:
     try:
-        parsed: URL = make_url(url)
+        parsed = make_url(url)
     except ArgumentError:
         # The text is not shown: it may hold a password.
-        raise ConfigError("The URL of the session store cannot be read.", fix=known) from None
-    if parsed.drivername in {"sqlite", "sqlite+pysqlite"}:
-        return SqliteExecutor(parsed)
-    if parsed.drivername in {"postgresql", "postgres", "postgresql+psycopg"}:
-        return PostgresExecutor(parsed)
-    raise ConfigError(f"The session store does not know databases of the kind {parsed.drivername!r}.", fix=known)
+        raise ConfigError("The URL of the session store cannot be read.", fix=KNOWN) from None
+    if parsed.drivername not in {*SQLITE, *POSTGRESQL}:
+        raise ConfigError(f"The session store does not know databases of the kind {parsed.drivername!r}.", fix=KNOWN)
+    return parsed
+
+
+def _executor(url: URL) -> Executor:
+    return SqliteExecutor(url) if url.drivername in SQLITE else PostgresExecutor(url)
+
+
+def _make_signals(url: URL) -> Signals:
+    if url.drivername in SQLITE:
+        return LocalSignals(POLL_SECONDS)
+    return PostgresSignals(url)

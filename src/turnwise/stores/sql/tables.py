@@ -33,7 +33,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
-SCHEMA = "0001"
+SCHEMA = "0002"
 VERSION_TABLE = "turnwise_version"
 
 metadata = MetaData(
@@ -50,6 +50,9 @@ _Id = BigInteger().with_variant(Integer(), "sqlite")
 # Ordered by code point in every database, whatever its locale: cursors and lists agree with Python's own order.
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
 
+_MAY_BE_DUE = "lease_holder IS NOT NULL OR queued > 0"
+_STOPS = "stop IS NOT NULL"
+
 
 def _session(*, primary_key: bool = False) -> Column[int]:
     owner = ForeignKey("turnwise_sessions.id", ondelete="CASCADE")
@@ -58,7 +61,8 @@ def _session(*, primary_key: bool = False) -> Column[int]:
 
 version = Table(VERSION_TABLE, metadata, Column("version_num", String(32), nullable=False, primary_key=True))
 
-# The texts come last: a list reads the front of a row only, and SQLite keeps long texts on pages of their own.
+# The texts come late: a list reads the front of a row only, and SQLite keeps long texts on pages of their own. Behind them
+# stands what was added later: a table is not made anew for a column.
 sessions = Table(
     "turnwise_sessions",
     metadata,
@@ -77,7 +81,11 @@ sessions = Table(
     Column("head", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("initial_state", Text, nullable=False),
+    Column("lease_since", Double),
+    Column("stop", Text),
     Index(None, "app", "user_id", "session_id", unique=True),
+    Index("turnwise_sessions_due_ix", "app", sqlite_where=text(_MAY_BE_DUE), postgresql_where=text(_MAY_BE_DUE)),
+    Index("turnwise_sessions_stops_ix", "lease_holder", sqlite_where=text(_STOPS), postgresql_where=text(_STOPS)),
 )
 
 events = Table(

@@ -16,6 +16,7 @@ from turnwise.testing.session_store_cases.making import (
     message,
     opened,
     refused,
+    rewinds,
     said,
     told,
     won,
@@ -96,6 +97,30 @@ async def a_refused_message_says_why(store: SessionStore) -> None:
     assert receipt is not None
     assert receipt.state == "started"
     assert await store.open(key) == begun
+
+
+async def whoever_writes_is_told_what_waits(store: SessionStore) -> None:
+    """A32: by every session that is given, as of then."""
+    key = fresh_key()
+    begun = await store.begin(await store.create(key), LEASE, message(), [asked()], queue_limit=None)
+    assert begun.queued == 0
+    for id_ in ("m-1", "m-2", "m-3"):
+        await store.inbox.accept(key, message(id_=id_), create=False, limit=9)
+        await store.inbox.accept(key, message(id_=id_), create=False, limit=9)
+    later = await store.append(begun, [said("help")])
+    assert (later.queued, (await opened(store, key)).queued) == (3, 3)
+    over = await store.append(later, [ended()], release=True)
+    assert over.queued == 3
+    begun = await store.begin(over, OTHER_LEASE, message(id_="m-1"), [asked(invocation="i-2")], queue_limit=None)
+    assert begun.queued == 2
+    await store.inbox.refuse(key, "m-2", "blocked")
+    over = await store.append(begun, [ended(invocation="i-2")], release=True)
+    assert over.queued == 1
+    taken = await store.take(over, LEASE, [said("help")])
+    assert (taken.queued, await store.open(key)) == (1, taken)
+    given_up = await store.take(taken, LEASE, [rewinds(1)], release=True)
+    assert (given_up.queued, await store.open(key)) == (1, given_up)
+    assert (await store.fork(key, "copy")).queued == 0
 
 
 async def accepting_disturbs_no_writer(store: SessionStore) -> None:
@@ -203,6 +228,7 @@ CASES: tuple[Case, ...] = (
     messages_wait_in_the_order_of_acceptance,
     a_full_inbox_makes_no_session,
     a_refused_message_says_why,
+    whoever_writes_is_told_what_waits,
     accepting_disturbs_no_writer,
     the_same_message_at_once_is_accepted_once,
     decisions_are_found_across_sessions,

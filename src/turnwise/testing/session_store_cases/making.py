@@ -18,6 +18,9 @@ SharedCase = Callable[[Callable[[], SessionStore]], Coroutine[Any, Any, None]]
 
 LEASE = Lease("holder-1", 60.0)
 OTHER_LEASE = Lease("holder-2", 60.0)
+SHORT = Lease("holder-1", 0.05)
+SHORT_IS_OVER = 0.15
+"""Seconds after which `SHORT` has run out for certain."""
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 """One time for all events: order never rests on it (behaviour A33)."""
 

@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import Callable
 
 from turnwise.facts.errors import SessionBusy, StaleWriter
+from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.testing.session_store_cases.making import (
     LEASE,
     OTHER_LEASE,
+    SHORT,
+    SHORT_IS_OVER,
     SharedCase,
     asked,
     at_once,
@@ -18,6 +21,7 @@ from turnwise.testing.session_store_cases.making import (
     message,
     opened,
     refused,
+    rewinds,
     said,
     texts,
     told,
@@ -31,6 +35,7 @@ async def what_was_written_is_there_after_closing(store: Callable[[], SessionSto
     first = store()
     session = await told(first, key, "i-1")
     await first.inbox.accept(key, message(id_="m-1"), create=False, limit=1)
+    session = session.model_copy(update={"queued": 1})
     await first.close()
     await first.close()
     second = store()
@@ -82,7 +87,7 @@ async def a_lease_is_taken_over_from_another_handle(store: Callable[[], SessionS
     await asyncio.sleep(0.15)
     taken = await alive.begin(await opened(alive, key), OTHER_LEASE, message(), [asked(invocation="i-2")], queue_limit=None)
     await refused(dead.append(paused, [said("help")]), StaleWriter)
-    await refused(dead.renew(paused, LEASE), StaleWriter)
+    await refused(dead.leases.renew(paused, LEASE), StaleWriter)
     await alive.append(taken, [ended(invocation="i-2")], release=True)
     await dead.close()
     await alive.close()
@@ -107,10 +112,120 @@ async def handles_write_side_by_side(store: Callable[[], SessionStore]) -> None:
         await handle.close()
 
 
+async def a_session_is_taken_up_by_another_handle(store: Callable[[], SessionStore]) -> None:
+    """A33, E7: what the dead one left is hidden, and what it still sends is refused."""
+    key, dead, alive = fresh_key(), store(), store()
+    lease = Lease(f"holder-of-{key.app}", SHORT.seconds)
+    lost_ = await dead.begin(await dead.create(key), lease, message(), [asked()], queue_limit=None)
+    lost_ = await dead.append(lost_, [said("help", "half")])
+    await alive.leases.stop(key, "i-1")
+    assert await dead.leases.stops(lease.holder) == [(key, "i-1")]
+    await asyncio.sleep(SHORT_IS_OVER)
+    assert await alive.leases.due(key.app) == [key]
+    taken = await alive.take(await opened(alive, key), OTHER_LEASE, [rewinds(2)])
+    assert (taken.stop, await dead.leases.due(key.app)) == ("i-1", [])
+    await refused(dead.append(lost_, [ended(text="late")], release=True), StaleWriter)
+    await dead.leases.release(lost_)
+    await alive.append(taken, [ended(text="in time")], release=True)
+    assert await texts(dead, key) == ["hello", "", "in time"]
+    await check_fold(dead, key)
+    await dead.close()
+    await alive.close()
+
+
+async def one_of_many_takes_it_among_several_handles(store: Callable[[], SessionStore]) -> None:
+    """A33"""
+    key, handles = fresh_key(), [store() for _ in range(3)]
+    session = await told(handles[0], key, "i-1")
+    for round_ in range(5):
+        invocation = f"i-{round_ + 2}"
+        takes = [
+            handle.take(session, Lease(f"taker-{n}", 60.0), [said("help", invocation=invocation)])
+            for n, handle in enumerate(handles)
+        ]
+        begins = [
+            handle.begin(session, Lease(f"beginner-{n}", 60.0), message(), [asked(invocation=invocation)], queue_limit=None)
+            for n, handle in enumerate(handles)
+        ]
+        results = await at_once(takes + begins)
+        assert [type(error) for error in lost(results)] == [SessionBusy] * 5
+        (winner,) = won(results)
+        session = await handles[round_ % 3].append(winner, [ended(invocation=invocation)], release=True)
+    assert (session.last_sequence, session.epoch) == (12, 5)
+    await check_fold(handles[0], key)
+    for handle in handles:
+        await handle.close()
+
+
+async def no_message_is_left_unseen(store: Callable[[], SessionStore]) -> None:
+    """A32: a message accepted while a holder gives up is seen by that one, or its sender sees that nobody holds."""
+    key, holding, sending = fresh_key(), store(), store()
+    session = await holding.create(key)
+
+    async def sent(session: SessionKey) -> bool:
+        await sending.inbox.accept(session, message(), create=False, limit=99)
+        return (await opened(sending, session)).held
+
+    for round_ in range(40):
+        begun = await holding.begin(session, LEASE, message(), [asked()], queue_limit=None)
+        assert begun.queued == 0
+        if round_ % 3 == 2:
+            await holding.leases.release(begun)
+            giving_up = holding.take(begun, LEASE, [ended()], release=True)
+        else:
+            giving_up = holding.append(begun, [ended()], release=True)
+        over, still_held = await asyncio.gather(giving_up, sent(key))
+        assert not over.held
+        assert over.queued == 1 or not still_held
+        waiting = await holding.inbox.queued(key)
+        assert waiting is not None
+        begun = await holding.begin(await opened(holding, key), LEASE, waiting, [asked()], queue_limit=None)
+        session = await holding.append(begun, [ended()], release=True)
+        assert session.queued == 0
+    await holding.close()
+    await sending.close()
+
+
+async def queued_is_counted_right_whoever_sends(store: Callable[[], SessionStore]) -> None:
+    """A32: the count of a holder that takes messages out while others put some in."""
+    key, handles = fresh_key(), [store() for _ in range(3)]
+    sent = [message(str(n)) for n in range(30)]
+    await handles[0].create(key)
+
+    async def send(number: int) -> None:
+        for each in sent[number::3]:
+            await handles[number].inbox.accept(key, each, create=False, limit=99)
+
+    async def answer() -> list[str]:
+        answered: list[str] = []
+        while len(answered) < len(sent):
+            session = await opened(handles[0], key)
+            waiting = await handles[0].inbox.queued(key)
+            if waiting is None:
+                continue
+            begun = await handles[0].begin(session, LEASE, waiting, [asked(waiting.content.text)], queue_limit=None)
+            over = await handles[0].append(begun, [ended()], release=True)
+            answered.append(waiting.content.text)
+            assert 0 <= begun.queued <= len(sent) - len(answered)
+            assert begun.queued <= over.queued <= len(sent) - len(answered)
+        return answered
+
+    answered, *_ = await asyncio.gather(answer(), *(send(number) for number in range(3)))
+    assert [text for text in await texts(handles[1], key) if text] == answered
+    assert (await opened(handles[1], key)).queued == 0
+    assert await handles[2].leases.due(key.app) == []
+    for handle in handles:
+        await handle.close()
+
+
 CASES: tuple[SharedCase, ...] = (
     what_was_written_is_there_after_closing,
     two_handles_see_each_other_at_once,
     one_writer_among_several_handles,
     a_lease_is_taken_over_from_another_handle,
     handles_write_side_by_side,
+    a_session_is_taken_up_by_another_handle,
+    one_of_many_takes_it_among_several_handles,
+    no_message_is_left_unseen,
+    queued_is_counted_right_whoever_sends,
 )

@@ -10,6 +10,8 @@ from turnwise.ports.stores import Lease, SessionStore
 from turnwise.testing.session_store_cases.making import (
     LEASE,
     OTHER_LEASE,
+    SHORT,
+    SHORT_IS_OVER,
     Case,
     asked,
     at_once,
@@ -25,9 +27,6 @@ from turnwise.testing.session_store_cases.making import (
     told,
     won,
 )
-
-SHORT = Lease("holder-1", 0.05)
-SHORT_IS_OVER = 0.15
 
 
 async def begin_stores_a_blank_session(store: SessionStore) -> None:
@@ -83,7 +82,7 @@ async def a_held_session_is_busy(store: SessionStore) -> None:
     await refused(store.begin(seen, OTHER_LEASE, three, [asked()], queue_limit=1), QueueFull)
     assert await store.inbox.receipt(key, three.id) is None
     assert await store.inbox.queued(key) == two
-    assert await store.open(key) == begun
+    assert await store.open(key) == begun.model_copy(update={"queued": 1})
 
 
 async def busy_does_not_ask_how_old_the_token_is(store: SessionStore) -> None:
@@ -103,8 +102,8 @@ async def a_released_session_is_free(store: SessionStore) -> None:
     begun = await _begun(store, await store.create(key), LEASE)
     over = await store.append(begun, [ended()], release=True)
     taken = await _begun(store, over, OTHER_LEASE)
-    await store.release(taken)
-    await store.release(taken)
+    await store.leases.release(taken)
+    await store.leases.release(taken)
     again = await _begun(store, taken, LEASE)
     assert again.epoch == 3
 
@@ -115,7 +114,7 @@ async def a_repeated_last_append_releases_too(store: SessionStore) -> None:
     begun = await _begun(store, await store.create(key), LEASE)
     last = ended()
     after = await store.append(begun, [last])
-    assert await store.append(begun, [last], release=True) == after.model_copy(update={"held": False})
+    assert await store.append(begun, [last], release=True) == after.model_copy(update={"holder": None})
     await _begun(store, after, OTHER_LEASE)
 
 
@@ -135,6 +134,7 @@ async def a_session_says_whether_it_is_held(store: SessionStore) -> None:
     begun = await _begun(store, created, LEASE)
     later = await store.append(begun, [said("help")])
     assert (created.held, begun.held, later.held, (await opened(store, key)).held) == (False, True, True, True)
+    assert {begun.holder, later.holder, (await opened(store, key)).holder} == {LEASE.holder}
     over = await store.append(later, [ended()], release=True)
     assert (over.held, (await opened(store, key)).held) == (False, False)
     short = await _begun(store, over, SHORT)
@@ -153,8 +153,8 @@ async def an_expired_lease_can_be_taken(store: SessionStore) -> None:
     taken = await _begun(store, seen, OTHER_LEASE)
     assert taken.epoch == paused.epoch + 1
     await refused(store.append(paused, [said("help", "late")]), StaleWriter)
-    await refused(store.renew(paused, SHORT), StaleWriter)
-    await store.release(paused)
+    await refused(store.leases.renew(paused, SHORT), StaleWriter)
+    await store.leases.release(paused)
     await refused(store.begin(seen, LEASE, message(), [asked()], queue_limit=None), SessionBusy)
     assert "late" not in await texts(store, key)
     assert await store.append(taken, [said("help", "on time")])
@@ -165,7 +165,7 @@ async def an_expired_lease_that_nobody_took_still_writes(store: SessionStore) ->
     key = fresh_key()
     slow = await _begun(store, await store.create(key), SHORT)
     await asyncio.sleep(SHORT_IS_OVER)
-    await store.renew(slow, LEASE)
+    await store.leases.renew(slow, LEASE)
     await refused(store.begin(slow, OTHER_LEASE, message(), [asked()], queue_limit=None), SessionBusy)
     await store.append(slow, [ended()])
 
@@ -174,14 +174,14 @@ async def a_renewed_lease_lasts(store: SessionStore) -> None:
     """A33: also across appends, which it does not disturb."""
     key = fresh_key()
     begun = await _begun(store, await store.create(key), SHORT)
-    await store.renew(begun, LEASE)
+    await store.leases.renew(begun, LEASE)
     later = await store.append(begun, [said("help")])
-    await store.renew(begun, LEASE)
+    await store.leases.renew(begun, LEASE)
     await asyncio.sleep(SHORT_IS_OVER)
     await refused(store.begin(later, OTHER_LEASE, message(), [asked()], queue_limit=None), SessionBusy)
-    await refused(store.renew(later, OTHER_LEASE), StaleWriter)
+    await refused(store.leases.renew(later, OTHER_LEASE), StaleWriter)
     over = await store.append(later, [ended()], release=True)
-    await refused(store.renew(over, LEASE), StaleWriter)
+    await refused(store.leases.renew(over, LEASE), StaleWriter)
 
 
 async def a_stale_begin_stores_nothing(store: SessionStore) -> None:

@@ -67,5 +67,18 @@ def test_a_rewind_hides_what_came_before_it_in_the_same_append() -> None:
 
 def test_the_lowest_rewind_counts() -> None:
     """A44"""
-    assert hides_from([said("help"), rewinds(9), rewinds(3), rewinds(5)]) == 3
-    assert hides_from([said("help")]) is None
+    assert hides_from(SESSION, [said("help"), rewinds(9), rewinds(3), rewinds(4)]) == 3
+    assert hides_from(SESSION, [said("help")]) is None
+
+
+def test_a_rewind_that_hides_nothing_stored_needs_no_other_fold() -> None:
+    """A44, E7: it is folded onto the head, and takes back only what came before it in the same append."""
+    assert hides_from(SESSION, [rewinds(5)]) is None
+    made = draft(SESSION, [rewinds(5), writes({"b": 2})])
+    assert (made.hide_from, [row["hidden"] for row in made.events]) == (None, [False, False])
+    assert (made.after.state, made.after.last_sequence, made.after.revision) == ({"a": 1, "b": 2}, 6, 8)
+    made = draft(SESSION, [writes({"a": None, "user:u": 1}), rewinds(5), writes({"c": 3, "app:p": 1})])
+    assert (made.hide_from, [row["hidden"] for row in made.events]) == (None, [True, False, False])
+    assert made.delta == ScopedState({"p": 1}, {"u": 1}, {"c": 3})
+    assert (made.after.state, made.after.user_state, made.after.app_state) == ({"a": 1, "c": 3}, {"u": 1}, {"p": 1})
+    assert made.after.head.authors["help"].spoke == 7

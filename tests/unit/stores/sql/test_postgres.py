@@ -9,8 +9,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from turnwise.facts.errors import StoreUnavailable
-from turnwise.stores.sql.postgres import CONNECTIONS, TRIES, PostgresExecutor
+from turnwise.facts.errors import StoreError, StoreUnavailable
+from turnwise.stores.sql.postgres import CONNECTIONS, PostgresExecutor
 from turnwise.testing.postgres import new_postgres_database
 
 
@@ -41,28 +41,103 @@ class Fails:
         return self.tries
 
 
-async def test_a_collision_is_tried_again(executor: PostgresExecutor) -> None:
-    assert await executor.write(Fails(errors.DeadlockDetected("x"), 2)) == 3
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.DeadlockDetected,
+        errors.SerializationFailure,
+        errors.LockNotAvailable,
+        errors.AdminShutdown,
+        errors.CannotConnectNow,
+        errors.TooManyConnections,
+        errors.ConnectionFailure,
+        errors.IdleInTransactionSessionTimeout,
+    ],
+)
+@pytest.mark.parametrize("repeatable", [True, False])
+async def test_what_passes_is_tried_again(executor: PostgresExecutor, error: type[psycopg.Error], repeatable: bool) -> None:
+    assert await executor.write(Fails(error("x"), 2), repeatable=repeatable) == 3
     assert await executor.read(count) == 1, "the tries before were rolled back"
     await executor.close()
 
 
-async def test_tries_come_to_an_end(executor: PostgresExecutor) -> None:
-    job = Fails(errors.SerializationFailure("x"), 99)
-    with pytest.raises(StoreUnavailable, match="too busy"):
+async def test_tries_come_to_an_end() -> None:
+    executor = PostgresExecutor(make_url(new_postgres_database()), patience=0.5)
+    await executor.read(count)
+    job = Fails(errors.SerializationFailure("x"), 9999)
+    with pytest.raises(
+        StoreUnavailable, match=r"too busy: .* \(40001\)\. It stayed so for 0\.5 seconds\. Try again\."
+    ) as caught:
         await executor.write(job)
-    assert job.tries == TRIES
+    assert isinstance(caught.value.__cause__, StoreUnavailable)
+    assert job.tries > 1
     assert await executor.read(count) == 0
+    tries = job.tries
+    await asyncio.sleep(0.2)
+    assert job.tries == tries
     await executor.close()
 
 
-async def test_other_errors_are_not_tried_again(executor: PostgresExecutor) -> None:
-    job = Fails(errors.LockNotAvailable("x"), 1)
-    with pytest.raises(StoreUnavailable):
+@pytest.mark.parametrize("error", [errors.DiskFull, errors.InsufficientPrivilege, errors.QueryCanceled])
+async def test_other_errors_are_not_tried_again(executor: PostgresExecutor, error: type[psycopg.Error]) -> None:
+    job = Fails(error("x"), 1)
+    with pytest.raises(StoreError):
         await executor.write(job)
     assert job.tries == 1
     assert await executor.read(count) == 0
     await executor.close()
+
+
+def settings(connection: Connection) -> dict[str, Any]:
+    names = ("lock_timeout", "idle_in_transaction_session_timeout")
+    return {name: connection.execute(text(f"SHOW {name}")).scalar() for name in names}
+
+
+async def test_what_the_server_is_told() -> None:
+    url = new_postgres_database()
+    executor = PostgresExecutor(make_url(url))
+    assert await executor.read(settings) == {"lock_timeout": "5s", "idle_in_transaction_session_timeout": "10s"}
+    await executor.close()
+    executor = PostgresExecutor(make_url(url + "&options=-c%20lock_timeout%3D70ms"))
+    assert (await executor.read(settings))["lock_timeout"] == "70ms", "the URL's options count"
+    await executor.close()
+
+
+async def test_a_job_that_takes_too_long_is_not_committed() -> None:
+    executor = PostgresExecutor(make_url(new_postgres_database()), patience=0.5)
+    await executor.read(count)
+    go = threading.Event()
+
+    def slow(connection: Connection) -> None:
+        put(connection)
+        go.wait(20)
+
+    with pytest.raises(
+        StoreUnavailable, match=r"does not answer\. It stayed so for 0\.5 seconds\. Check that it runs"
+    ) as caught:
+        await executor.write(slow, repeatable=False)
+    assert "not known" not in str(caught.value), "it was not committed, and is not going to be"
+    go.set()
+    assert await executor.read(count) == 0
+    await executor.write(put)
+    assert await executor.read(count) == 1
+    await executor.close()
+
+
+async def test_a_loop_that_ends_while_it_is_tried_again() -> None:
+    """The thread that served it serves others then."""
+    executor = PostgresExecutor(make_url(new_postgres_database()))
+    job = Fails(errors.SerializationFailure("x"), 9999)
+
+    async def leave() -> None:
+        task = asyncio.create_task(executor.write(job))
+        await asyncio.sleep(0.1)
+        task.cancel()
+
+    await asyncio.to_thread(asyncio.run, leave())
+    tries = job.tries
+    await executor.close()
+    assert job.tries <= tries + 1
 
 
 async def test_what_a_job_raises_comes_back_and_nothing_is_stored(executor: PostgresExecutor) -> None:

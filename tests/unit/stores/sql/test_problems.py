@@ -7,7 +7,7 @@ from psycopg import errors
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from turnwise.facts.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
-from turnwise.stores.sql.problems import Duplicate, is_collision, is_lost, problem
+from turnwise.stores.sql.problems import Duplicate, Place, is_busy, is_lost, may_pass, problem
 
 
 def sqlite_error(code: int, name: str = "SQLITE_X", text: str = "it went wrong") -> sqlite3.Error:
@@ -68,6 +68,8 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
         (errors.TooManyConnections("many"), StoreUnavailable),
         (errors.AdminShutdown("bye"), StoreUnavailable),
         (errors.LockNotAvailable("lock"), StoreUnavailable),
+        (errors.QueryCanceled("statement timeout"), StoreUnavailable),
+        (errors.IdleInTransactionSessionTimeout("idle"), StoreUnavailable),
         (errors.SerializationFailure("collided"), StoreUnavailable),
         (errors.DeadlockDetected("deadlock"), StoreUnavailable),
         (errors.DataCorrupted("bad page"), StoreCorrupt),
@@ -102,10 +104,62 @@ def test_what_no_database_can_hold() -> None:
         assert type(problem("db", error)) is StoreError
 
 
-def test_what_may_be_tried_again() -> None:
-    assert is_collision(wrapped(errors.SerializationFailure("x")))
-    assert is_collision(wrapped(errors.DeadlockDetected("x")))
-    assert not is_collision(wrapped(errors.UniqueViolation("x")))
-    assert not is_collision(ValueError("x"))
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (wrapped(errors.SerializationFailure("x")), True),
+        (wrapped(errors.DeadlockDetected("x")), True),
+        (wrapped(errors.LockNotAvailable("x")), True),
+        (wrapped(errors.TooManyConnections("x")), True),
+        (wrapped(errors.ConnectionFailure("x")), True),
+        (wrapped(errors.CannotConnectNow("x")), True),
+        (wrapped(errors.QueryCanceled("x")), False),
+        (wrapped(errors.UniqueViolation("x")), False),
+        (wrapped(errors.DiskFull("x")), False),
+        (wrapped(psycopg.OperationalError("server closed the connection unexpectedly"), lost=True), True),
+        (wrapped(psycopg.OperationalError("connection failed: Connection refused")), True),
+        (wrapped(psycopg.errors.ConnectionTimeout("connection timeout expired")), True),
+        (wrapped(psycopg.OperationalError("FATAL:  sorry, too many clients already")), True),
+        (wrapped(psycopg.OperationalError("FATAL:  the database system is starting up")), True),
+        (wrapped(psycopg.OperationalError('FATAL:  database "x" does not exist')), False),
+        (wrapped(psycopg.OperationalError('FATAL:  password authentication failed for user "x"')), False),
+        (wrapped(psycopg.OperationalError('FATAL:  no pg_hba.conf entry for host "x"')), False),
+        (wrapped(psycopg.DataError("NUL")), False),
+        (ValueError("x"), False),
+    ],
+)
+def test_what_may_pass(error: Exception, passes: bool) -> None:
+    assert may_pass(error) is passes
+
+
+def test_a_refusal_is_not_called_unreachable() -> None:
+    found = problem("the database", wrapped(psycopg.OperationalError('FATAL:  role "x" does not exist')))
+    assert type(found) is StoreError
+    assert "the database refuses connections" in str(found)
+
+
+def test_a_lost_connection() -> None:
     assert is_lost(wrapped(psycopg.OperationalError("x"), lost=True))
     assert not is_lost(wrapped(psycopg.OperationalError("x")))
+
+
+def test_busy() -> None:
+    assert is_busy(sqlite_error(sqlite3.SQLITE_BUSY_SNAPSHOT))
+    assert is_busy(wrapped(sqlite_error(sqlite3.SQLITE_LOCKED)))
+    assert not is_busy(sqlite_error(sqlite3.SQLITE_FULL))
+    assert not is_busy(wrapped(errors.LockNotAvailable("x")))
+    assert not is_busy(None)
+
+
+def test_why_a_call_is_overdue() -> None:
+    place = Place("the place", 15.0)
+    idle = place.overdue(None, begun=False, unknown=False)
+    assert str(idle) == "the place was busy with other calls for 15 seconds. Try again."
+    hung = place.overdue(None, begun=True, unknown=False)
+    assert str(hung) == "the place does not answer. It stayed so for 15 seconds. Check that it runs, and the way to it."
+    after = place.overdue(None, begun=False, unknown=False)
+    assert "does not answer" in str(after), "that is why the others had to wait, too"
+    own = place.overdue(StoreUnavailable("It is locked.", fix="Wait."), begun=True, unknown=False)
+    assert str(own) == "It is locked. It stayed so for 15 seconds. Wait."
+    unknown = str(place.overdue(None, begun=True, unknown=True))
+    assert unknown.endswith("It is not known whether this call was stored. Look whether it is there before you do it again.")

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, event, text
 from sqlalchemy.engine import Engine, make_url
 
-from turnwise.facts.errors import StoreError, StoreUnavailable
+from turnwise.facts.errors import ConfigError, StoreError, StoreUnavailable
 from turnwise.stores.sql.sqlite import SqliteExecutor
 
 
@@ -112,7 +112,7 @@ async def test_writes_are_synced_and_checked(executor: SqliteExecutor) -> None:
             connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("synchronous", "foreign_keys", "busy_timeout")
         ]
 
-    assert await executor.write(settings) == [2, 1, 5000]
+    assert await executor.write(settings) == [2, 1, 500]
     await executor.close()
 
 
@@ -153,4 +153,37 @@ async def test_the_patience_of_the_url_counts(tmp_path: Path) -> None:
         await executor.write(put("b"))
     other.close()
     assert await executor.write(put("b")) == "b"
+    await executor.close()
+
+
+@pytest.mark.parametrize("timeout", ["soon", "1s", "nan", "-1"])
+def test_a_patience_that_is_no_number(timeout: str) -> None:
+    with pytest.raises(ConfigError, match="is no number of seconds"):
+        SqliteExecutor(make_url(f"sqlite:///x.db?timeout={timeout}"))
+
+
+async def test_what_was_given_up_on_is_left_out_of_the_group(tmp_path: Path, statements: list[str]) -> None:
+    executor = SqliteExecutor(make_url(f"sqlite:///{tmp_path}/x.db"), patience=0.3)
+    await executor.write(put("a"))
+    started, go = threading.Event(), threading.Event()
+
+    def hold(connection: Connection) -> None:
+        started.set()
+        go.wait(10)
+        put("held")(connection)
+
+    first = asyncio.create_task(executor.write(hold, repeatable=False))
+    await asyncio.to_thread(started.wait, 10)
+    tasks = [asyncio.create_task(executor.write(put(f"lost-{n}"))) for n in range(3)]
+    results = await asyncio.gather(first, *tasks, return_exceptions=True)
+    assert [type(error) for error in results] == [StoreUnavailable] * 4
+    assert "does not answer" in str(results[0])
+    assert "not known whether this call was stored" in str(results[0]), "it was under way"
+    statements.clear()
+    later = [asyncio.create_task(executor.write(put(f"b-{n}"))) for n in range(3)]
+    await asyncio.sleep(0)
+    go.set()
+    assert await asyncio.gather(*later) == ["b-0", "b-1", "b-2"]
+    assert await executor.read(keys) == ["a", "b-0", "b-1", "b-2", "held"]
+    assert not any("lost" in statement for statement in statements)
     await executor.close()

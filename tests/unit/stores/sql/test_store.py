@@ -1,4 +1,5 @@
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,11 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import SqlSessionStore
+from turnwise.stores.sql.signals.local import LocalSignals
+from turnwise.stores.sql.signals.postgres import PostgresSignals
 from turnwise.testing.fakes import CountingIssuer
-from turnwise.testing.session_store_cases.making import asked, ended, fresh_id, message, said
+from turnwise.testing.postgres import new_postgres_database
+from turnwise.testing.session_store_cases.making import asked, ended, fresh_id, message, rewinds, said
 
 KEY = SessionKey("app", "user", "session")
 LEASE = Lease("holder", 60.0)
@@ -78,6 +82,46 @@ async def _turn(store: SqlSessionStore, sent: Message) -> None:
     invocation = fresh_id("i")
     begun = await store.begin(session, LEASE, sent, [asked(invocation=invocation)], queue_limit=9)
     await store.append(begun, [ended("help", "hi", invocation=invocation)], release=True)
+
+
+async def test_an_attempt_that_left_nothing_is_taken_up_without_reading_the_log(tmp_path: Path, statements: list[str]) -> None:
+    """E7"""
+    store = SqlSessionStore(f"sqlite:///{tmp_path}/x.db")
+    session = await store.append(await store.create(KEY), [asked(), said("help", "x")])
+    statements.clear()
+    taken = await store.take(session, LEASE, [rewinds(3)])
+    assert [statement for statement in statements if statement.startswith("SELECT")] == []
+    await store.append(taken, [rewinds(2)])
+    assert any("SELECT turnwise_events" in statement for statement in statements), "else this would be too easy"
+    await store.close()
+
+
+def test_signals_are_those_of_the_database(tmp_path: Path) -> None:
+    """Made when they are first asked for, and then kept."""
+    for url in (f"sqlite:///{tmp_path}/x.db", "sqlite://"):
+        store = SqlSessionStore(url)
+        assert isinstance(store.signals, LocalSignals)
+        assert store.signals.poll_seconds == 0.05
+        assert store.signals is store.signals
+    assert list(tmp_path.iterdir()) == []
+    store = SqlSessionStore("postgres://nobody@nowhere.invalid/x")
+    assert isinstance(store.signals, PostgresSignals)
+    assert store.signals is store.signals
+
+
+async def test_closing_a_store_closes_its_signals() -> None:
+    store, unused = SqlSessionStore(new_postgres_database()), SqlSessionStore(new_postgres_database())
+
+    def threads() -> int:
+        return sum(thread.name == "turnwise-signals" for thread in threading.enumerate())
+
+    before = threads()
+    with store.signals.watch(KEY):
+        assert threads() == before + 1, "else this would be too easy"
+    for _ in range(2):
+        await store.close()
+        await unused.close()
+    assert threads() == before
 
 
 async def test_times_of_records_come_from_the_issuer() -> None:

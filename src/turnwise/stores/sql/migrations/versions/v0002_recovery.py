@@ -1,0 +1,46 @@
+"""What it takes to find and take up sessions that others left, and to stop an invocation of another process."""
+
+import json
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+NOW = {
+    "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) AS double precision)",
+}
+BATCH = 500
+
+
+def upgrade() -> None:
+    op.add_column("turnwise_sessions", sa.Column("lease_since", sa.Double))
+    op.add_column("turnwise_sessions", sa.Column("stop", sa.Text))
+    # A lease that somebody has counts as prolonged now, until when it lasted anyway.
+    now = NOW[op.get_bind().dialect.name]
+    op.execute(sa.text(f"UPDATE turnwise_sessions SET lease_since = {now} WHERE lease_holder IS NOT NULL"))
+    _complete_heads()
+    _index("due", "app", "lease_holder IS NOT NULL OR queued > 0")
+    _index("stops", "lease_holder", "stop IS NOT NULL")
+
+
+def _index(name: str, column: str, condition: str) -> None:
+    where = sa.text(condition)
+    op.create_index(f"turnwise_sessions_{name}_ix", "turnwise_sessions", [column], sqlite_where=where, postgresql_where=where)
+
+
+def _complete_heads() -> None:
+    """Open invocations get a `since`: without one, a new attempt would take back the session from its first event on."""
+    sessions = sa.table("turnwise_sessions", sa.column("id"), sa.column("head"))
+    waiting = sa.select(sessions.c.id, sessions.c.head).where(sessions.c.head.contains('"began"')).order_by(sessions.c.id)
+    connection, reached = op.get_bind(), 0
+    while rows := connection.execute(waiting.where(sessions.c.id > reached).limit(BATCH)).all():
+        for row in rows:
+            head = json.loads(row.head)
+            for invocation in head["invocations"].values():
+                # The floor may have been handed on since: then the new attempt begins with who had it first.
+                invocation.setdefault("since", invocation["began"])
+            connection.execute(sa.update(sessions).where(sessions.c.id == row.id).values(head=json.dumps(head)))
+        reached = rows[-1].id
