@@ -62,23 +62,23 @@ def _may_hold(agent: str, tree: AgentTree, roles: Collection[str]) -> bool:
     return agent in tree and tree.reachable(agent, roles)
 
 
-def is_being_answered(session: Session, open_: OpenInvocation) -> bool:
-    """Whether a process still writes to that open invocation of the session.
+def is_being_answered(session: Session, open_: OpenInvocation, me: str | None = None) -> bool:
+    """Whether a process still writes to that open invocation of the session, other than `me`, who asks.
 
     One that waits already may have parallel agents at work; then what was written last is its own.
     """
-    return session.held and (open_.state == "running" or open_.last == session.last_sequence)
+    return session.holder not in (None, me) and (open_.state == "running" or open_.last == session.last_sequence)
+
+
+def interrupted(head: Head) -> Sequence[Lapse]:
+    """What a message that interrupts ends: whatever its dead process left running."""
+    running = ((id_, open_) for id_, open_ in head.invocations.items() if open_.state == "running")
+    return [Lapse(id_, open_.agent, "cancelled", "Its process died, and a message interrupted it.") for id_, open_ in running]
 
 
 def lapses(head: Head, tree: AgentTree, now: datetime, *, waits: int) -> Sequence[Lapse]:
-    """The open invocations that are over: waits that expired, of an agent that is gone, or beyond the newest `waits`; and
-    whatever still runs, for it is asked by who is about to write: its writer has stopped.
-    """
-    over = [
-        Lapse(id_, open_.agent, "cancelled", "Its process stopped before the end.")
-        for id_, open_ in head.invocations.items()
-        if open_.state == "running"
-    ]
+    """The waiting invocations that are over: they expired, their agent is gone, or they are beyond the newest `waits`."""
+    over = []
     waiting = [(id_, open_) for id_, open_ in head.invocations.items() if open_.state == "waiting"]
     for rank, (id_, open_) in enumerate(sorted(waiting, key=lambda item: -item[1].began)):
         if open_.waits and all(wait.expires_at and wait.expires_at <= now for _, wait in open_.waits):

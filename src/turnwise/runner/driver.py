@@ -1,4 +1,4 @@
-"""One message through: accept, select, begin, run, hand over, end (behaviour A18).
+"""One message through: select, begin, run, hand over, end (behaviour A18).
 
 start ─ open head ─ guardrails ─ save blobs ─ select ─┬─ commit: lease, user event with its selection
                                                       │
@@ -18,6 +18,7 @@ from turnwise.facts.errors import LimitReached, StaleWriter, TurnwiseError
 from turnwise.facts.events import End, Event
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import Session
 from turnwise.ports.context import Suspend
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
@@ -26,12 +27,11 @@ from turnwise.runner.floor import Cast, Floor, Handover
 from turnwise.runner.frame import Frame
 from turnwise.runner.hops import stop_reason
 from turnwise.runner.job import Job
-from turnwise.runner.journal import EMPTY, journal_of
+from turnwise.runner.journal import EMPTY, journal_with_attempts
 from turnwise.runner.planning import Plan, Planner
 from turnwise.runner.recorder import Recorder
 from turnwise.selection.cascade import Cascade
 
-LEASE_SECONDS = 30.0
 BEGIN_ATTEMPTS = 5
 
 log = logging.getLogger("turnwise.runner")
@@ -40,26 +40,34 @@ log = logging.getLogger("turnwise.runner")
 class Driver:
     """Answers one message at a time of a session. Holds nothing between messages."""
 
-    def __init__(self, cast: Cast, cascade: Cascade, hooks: Sequence[Hooks], holder: str) -> None:
-        self._cast, self._hooks = cast, hooks
-        self._planner = Planner(cast, cascade)
-        self._lease = Lease(holder, LEASE_SECONDS)
+    def __init__(self, cast: Cast, cascade: Cascade, hooks: Sequence[Hooks], lease: Lease) -> None:
+        self._cast, self._hooks, self.lease = cast, hooks, lease
+        self._planner = Planner(cast, cascade, lease.holder)
 
     async def prepare(self, job: Job) -> None:
         """Lets the guardrails look at the message before anything else is done for it. MessageBlocked."""
         await self._planner.prepare(job)
 
-    async def serve(self, job: Job) -> None:
-        """Answers the message to its end or wait, on record and on the job's feed.
+    async def serve(self, job: Job) -> Session | None:
+        """Answers the message to its end or wait, on record and on the job's feed; gives the session as it is then.
 
-        SessionBusy when somebody else writes to the session: the message is then in the inbox, unless the job is to be
-        rejected. Other errors are raised when nothing was stored; once the message is stored they close the feed instead.
+        None when the session was lost to another process, which answers on; the feed is open then. SessionBusy when
+        somebody else writes to the session: the message is then in the inbox, unless the job is to be rejected. Unfinished
+        when an older message is to be recovered first. Other errors are raised when nothing was stored; once the message
+        is stored they close the feed instead.
         """
         recorder, plan = await self._begin(job)
         job.accept()
+        return await self.run(job, recorder, plan)
+
+    async def run(self, job: Job, recorder: Recorder, plan: Plan) -> Session | None:
+        """Answers a message that has begun, as `serve` does. What it did before is looked up if it is taken up again."""
         problem: BaseException | None = None
+        lost = False
         try:
             await self._answer(job, await self._open_floor(job, recorder, plan), plan)
+        except StaleWriter:
+            lost = True
         except Exception as error:
             if not isinstance(error, TurnwiseError):
                 log.exception("The runner failed in invocation %s of session %s.", plan.invocation_id, job.key.id)
@@ -70,16 +78,21 @@ class Driver:
         finally:
             recorder.shut(StaleWriter("The invocation has ended."))
             await recorder.told()
-            job.invocation.feed.close(problem)
+            if not lost:
+                job.invocation.feed.close(problem)
+        return None if lost else recorder.session
+
+    def recorder(self, job: Job, session: Session, invocation_id: str, attempt: int = 1) -> Recorder:
+        """A recorder for one attempt at an invocation of that session."""
+        feed = job.invocation.feed
+        return Recorder(self._cast.store, session, self.lease, feed, self._hooks, invocation_id, attempt)
 
     async def _begin(self, job: Job) -> tuple[Recorder, Plan]:
         limit = None if job.config.when_busy == "reject" else job.config.limits.queue
         attempts = BEGIN_ATTEMPTS
         while True:
             plan = await self._planner.plan(job)
-            recorder = Recorder(
-                self._cast.store, plan.session, self._lease, job.invocation.feed, self._hooks, plan.invocation_id
-            )
+            recorder = self.recorder(job, plan.session, plan.invocation_id)
             try:
                 await recorder.begin(job.kept, plan.events, queue_limit=limit)
             except StaleWriter:
@@ -93,7 +106,8 @@ class Driver:
     async def _open_floor(self, job: Job, recorder: Recorder, plan: Plan) -> Floor:
         journal = EMPTY
         if plan.continues:
-            journal = journal_of(await self._cast.store.events(job.key, invocation_id=plan.invocation_id))
+            events = await self._cast.store.events(job.key, invocation_id=plan.invocation_id, hidden=True)
+            journal = journal_with_attempts(events)
         return Floor(
             self._cast,
             recorder,
@@ -119,6 +133,7 @@ class Driver:
                 work.cancel()
 
         job.invocation.runs(plan.invocation_id, stop)
+        floor.recorder.when_lost(stop)
         if job.invocation.is_cancelled:
             stop()
         late = await self._watch(work, stopped, job.config)

@@ -17,6 +17,7 @@ from turnwise.ports.context import Outcome, Stream, Suspend
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.runner.closing import bare_event, told
 from turnwise.runner.floor import Floor, Handover, check_storable
+from turnwise.runner.journal import DECISION
 from turnwise.runner.streaming import PieceFilter, open_stream
 from turnwise.runner.views import ArtifactsView, HistoryView, StateView, as_json
 
@@ -139,7 +140,7 @@ class Frame:
 
     async def select(self, selector: Selector, *, among: tuple[str, ...], answer: Event | None = None) -> Verdict:
         self._selections += 1
-        key = f"{self.branch}:select#{self._selections}"
+        key = f"{DECISION}{self.branch}:select#{self._selections}"
         if key in self._floor.journal.steps:
             return Verdict.model_validate(self._floor.journal.steps[key], strict=False)
         place = f"{self.card.name}/{selector.name}"
@@ -301,7 +302,8 @@ class Frame:
         if visible is not None:
             id_ = self._floor.ids.own(event.id, partial=True)
             blank = bare_event(self._floor.cast.issuer, self.card.name, self.invocation_id, self.branch)
-            self._floor.show(blank.model_copy(update={"id": id_, "content": visible.content, "partial": True}))
+            shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset}
+            self._floor.show(blank.model_copy(update=shown))
 
     async def _transfer_or_report(self, target: str, brief: Content | None) -> None:
         try:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import USER, End, ErrorInfo, Event
 from turnwise.facts.selections import Selection
-from turnwise.facts.sessions import SessionKey
+from turnwise.facts.sessions import SessionKey, visible
 from turnwise.runner.feed import Feed
 
 
@@ -16,6 +16,7 @@ class Result(NamedTuple):
 
     text: what the agents said to the user, joined by line breaks. end: None while the invocation waits for a reply or a
     tool result. selection: who was chosen and why; None when it was cancelled before that. error: set when an agent failed.
+    events: the stored ones, without what attempts left whose process died.
     """
 
     text: str
@@ -85,8 +86,9 @@ def result_of(events: Sequence[Event]) -> Result:
     """The result that stored events of one message amount to; no events: it was cancelled before it began."""
     if not events:
         return Result("", End(reason="cancelled", detail="It was cancelled while it was queued."), None, None, "", ())
+    first, events = events[0], visible(events)
     selection = next((e.actions.selection for e in events if e.author == USER and e.actions.selection), None)
     end = next((e.actions.end for e in reversed(events) if e.actions.end), None)
     error = next((e.error for e in reversed(events) if e.error), None)
     words = [e.text for e in events if e.author != USER and e.text and (not e.is_private or e.actions.awaits)]
-    return Result("\n".join(words), end, selection, error, events[0].invocation_id, tuple(events))
+    return Result("\n".join(words), end, selection, error, first.invocation_id, tuple(events))

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from turnwise.facts.content import Content
 from turnwise.facts.events import USER, End, Event
+from turnwise.facts.sessions import visible
 from turnwise.ports.context import Outcome
 
 
@@ -43,6 +44,19 @@ class Journal(NamedTuple):
 
 
 EMPTY = Journal({}, {}, frozenset(), {}, {}, {}, {}, None)
+DECISION = "?"
+"""How the keys of recorded decisions begin. Those of agents' steps begin with a branch, which is never so."""
+
+
+def journal_with_attempts(events: Iterable[Event]) -> Journal:
+    """The journal of what is visible of one invocation's events, and of the steps in what its new attempts took back.
+
+    Work is not repeated that was recorded; what was said, and decided on it, is.
+    """
+    events = list(events)
+    journal = journal_of(visible(events))
+    steps = {step.key: step.value for event in events for step in event.actions.steps if not step.key.startswith(DECISION)}
+    return journal._replace(steps=steps | dict(journal.steps))
 
 
 def journal_of(events: Iterable[Event]) -> Journal:

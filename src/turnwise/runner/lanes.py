@@ -1,232 +1,350 @@
 """One message at a time per session, in the order of acceptance; sessions side by side (behaviour A32)."""
 
 import asyncio
+import enum
 import logging
-from collections import deque
 
-from turnwise.facts.errors import SessionBusy, StaleWriter, TurnwiseError
+from turnwise.facts.errors import SessionBusy, StaleWriter, StoreError, TurnwiseError
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.stores import Receipt, SessionStore
+from turnwise.ports.stores import SessionStore
 from turnwise.runner.driver import Driver
-from turnwise.runner.elsewhere import follow
+from turnwise.runner.followers import Followers
+from turnwise.runner.gate import Gate
 from turnwise.runner.job import Job
+from turnwise.runner.lane import Lane
+from turnwise.runner.planning import Unfinished
+from turnwise.runner.recovering import Recovering
+from turnwise.runner.stops import Stops
 
-POLL_SECONDS = 0.05
+HEAD_START_SECONDS = 0.05
+"""How long others leave a free session to who gave it up: that process works its inbox off."""
+SUSPECT_ATTEMPT = 3
+"""From this attempt on, invocations run one at a time: one of them may be what kills processes."""
 
 log = logging.getLogger("turnwise.runner")
 
 
-class Lane:
-    """A session's messages in this process. `door` keeps arrivals in order while one of them is being accepted."""
+class Next(enum.Enum):
+    """What a lane does next."""
 
-    def __init__(self) -> None:
-        self.door = asyncio.Lock()
-        self.users = 0
-        self.waiting: deque[Job] = deque()
-        self.current: Job | None = None
-        self.task: asyncio.Task[None] | None = None
+    AGAIN = enum.auto()
+    WAIT = enum.auto()
+    REST = enum.auto()
 
 
 class Lanes:
-    """The sessions that are busy in this process. `config` is for messages that others left in an inbox."""
+    """The sessions that are busy in this process. `config` is for messages that came without one of their own."""
 
-    def __init__(self, driver: Driver, store: SessionStore, config: RunConfig) -> None:
-        self._driver, self._store, self._config = driver, store, config
+    def __init__(
+        self, driver: Driver, recovering: Recovering, store: SessionStore, config: RunConfig, *, concurrency: int
+    ) -> None:
+        self._driver, self._recovering, self._store, self._config = driver, recovering, store, config
+        self._gate = Gate(concurrency)
+        self._suspects = Gate(1)
         self._lanes: dict[SessionKey, Lane] = {}
-        self._followers: set[asyncio.Task[None]] = set()
-        self._leavers: set[asyncio.Task[None]] = set()
+        self._stops = Stops(store, driver.lease.holder, self.running)
+        self.followers = Followers(store, self.running, self.take_up)
 
     async def submit(self, job: Job) -> None:
         """Returns when the message is accepted: it is being answered, or waits in the inbox.
 
         SessionBusy (policy `reject`), QueueFull, and whatever makes a message impossible to accept.
         """
-        lane = self._lanes.setdefault(job.key, Lane())
+        lane = self._lane(job.key)
         lane.users += 1
         try:
-            if lane.current is not None or lane.door.locked():
-                self._make_way(lane, job)
+            if lane.is_busy or lane.door.locked():
+                await self._make_way(lane, job)
             async with lane.door:
-                if lane.current is None:
-                    self._start(lane, job)
+                if not lane.is_busy and self._gate.try_enter():
+                    self._start(lane, job, inside=True)
                 else:
                     # Not torn by a caller who gives up: a message that is stored is also in line.
                     await asyncio.shield(asyncio.create_task(self._queue(lane, job)))
                 await job.accepted()
         finally:
             lane.users -= 1
-            self._forget(job.key, lane)
+            self._forget(lane)
 
-    async def idle(self, key: SessionKey | None = None) -> None:
-        """Returns when nothing runs, or nothing in that session."""
-        while tasks := [lane.task for k, lane in self._lanes.items() if lane.task and key in (None, k)] + [*self._leavers]:
-            await asyncio.wait(tasks)
+    def join(self, job: Job) -> None:
+        """Lets the job's handle wait for a message that is in the inbox already."""
+        lane = self._lane(job.key)
+        self._put_in_line(lane, job)
+        if not lane.is_busy:
+            self._start(lane)
 
-    async def close(self) -> None:
-        """Waits for what runs here; who follows an answer given elsewhere is told to ask again."""
-        await self.idle()
-        for task in (followers := [*self._followers]):
-            task.cancel()
-        await asyncio.gather(*followers, return_exceptions=True)
+    def take_up(self, key: SessionKey) -> "asyncio.Task[None]":
+        """Works off what others left in that session, unless somebody does already; the task that does."""
+        lane = self._lane(key)
+        return lane.task or self._start(lane, recover=True)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another message could be answered here at once."""
+        return self._gate.is_open
 
     def running(self) -> list[Job]:
         """The jobs that are being answered now."""
         return [lane.current for lane in self._lanes.values() if lane.current]
 
-    def follow(self, job: Job, receipt: Receipt) -> None:
-        """Lets the job's handle follow a message that was started before, here or elsewhere."""
-        for running in self.running():
-            if running.key == job.key and running.message.id == job.message.id:
-                job.invocation = running.invocation
-                return
-        task = asyncio.create_task(self._follow(job, receipt))
-        self._followers.add(task)
-        task.add_done_callback(self._followers.discard)
-        # Also when it never came to run: nobody waits for a feed that nobody fills.
-        task.add_done_callback(lambda _: job.invocation.feed.close(_closed()))
+    async def idle(self, key: SessionKey | None = None) -> None:
+        """Returns when nothing runs, or nothing in that session."""
+        while tasks := [lane.task for k, lane in self._lanes.items() if lane.task and key in (None, k)]:
+            await asyncio.wait(tasks)
+        await self.followers.withdrawn()
 
-    async def _follow(self, job: Job, receipt: Receipt) -> None:
-        try:
-            await follow(self._store, job, receipt)
-        except TurnwiseError as problem:
-            job.invocation.feed.close(problem)
+    async def close(self) -> None:
+        """Waits for what runs here; who waits for another process is told to ask again. The inbox keeps the messages."""
+        while tasks := [lane.task for lane in self._lanes.values() if lane.task]:
+            for lane in self._lanes.values():
+                if lane.looks_elsewhere and lane.task:
+                    lane.task.cancel()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await self.followers.close()
 
-    def _make_way(self, lane: Lane, job: Job) -> None:
+    async def _make_way(self, lane: Lane, job: Job) -> None:
         if job.config.when_busy == "reject":
             raise _busy(job)
-        if job.config.when_busy == "interrupt" and lane.current is not None:
-            lane.current.invocation.interrupt()
+        if job.config.when_busy == "interrupt":
+            if lane.current is not None:
+                lane.current.invocation.interrupt()
+            else:
+                await self._interrupt_elsewhere(lane)
+
+    async def _interrupt_elsewhere(self, lane: Lane) -> None:
+        session = await self._store.open(lane.key)
+        for invocation_id, open_ in session.head.invocations.items() if session else ():
+            if open_.state == "running":
+                await self._store.leases.stop(lane.key, invocation_id)
 
     async def _queue(self, lane: Lane, job: Job) -> None:
-        limit = job.config.limits.queue
         # Before it is stored, so that nothing is kept of a message that the guardrails block.
         await self._driver.prepare(job)
-        await self._store.inbox.accept(job.key, job.kept, create=job.config.create_session, limit=limit)
+        receipt = await self._store.inbox.accept(
+            job.key, job.kept, create=job.config.create_session, limit=job.config.limits.queue
+        )
+        job.accept()
+        if receipt.state != "queued":
+            self.followers.follow(job, receipt)
+            return
+        self._put_in_line(lane, job)
+        if not lane.is_busy:
+            self._start(lane)
+
+    def _put_in_line(self, lane: Lane, job: Job) -> None:
         job.queued = True
         job.accept()
-        if lane.current is None:
-            self._start(lane, job)
-        else:
-            lane.waiting.append(job)
-            job.invocation.waits_in_line(lambda: self._leave(lane, job))
+        known = lane.waiting.setdefault(job.message.id, job)
+        # The same message, sent twice at once: one answer, and both handles read it.
+        job.invocation = known.invocation
+        known.invocation.waits_in_line(lambda: self._leave(lane, known))
+        if known.invocation.is_cancelled:
+            self._leave(lane, known)
 
     def _leave(self, lane: Lane, job: Job) -> None:
         """A queued message that is cancelled leaves the line at once, and the inbox."""
-        if job in lane.waiting:
-            lane.waiting.remove(job)
-            task = asyncio.create_task(self._withdraw(job))
-            self._leavers.add(task)
-            task.add_done_callback(self._leavers.discard)
+        if lane.waiting.pop(job.message.id, None) is not None:
+            self.followers.withdraw(job)
 
-    async def _withdraw(self, job: Job) -> None:
+    def _start(
+        self, lane: Lane, first: Job | None = None, *, inside: bool = False, recover: bool = False
+    ) -> "asyncio.Task[None]":
+        lane.task = asyncio.create_task(self._work(lane, first, inside=inside, recover=recover))
+        return lane.task
+
+    async def _work(self, lane: Lane, first: Job | None, *, inside: bool, recover: bool) -> None:
+        """Works the session off: the message at hand, then what is in the inbox, as long as no other process does."""
         try:
-            await self._withdrawn(job)
-        except TurnwiseError as problem:
-            job.fail(problem)
-
-    def _start(self, lane: Lane, job: Job) -> None:
-        lane.current = job
-        lane.task = asyncio.create_task(self._work(lane, job))
-
-    async def _work(self, lane: Lane, job: Job) -> None:
-        try:
-            while True:
-                await self._serve(lane, job)
-                if not lane.waiting:
-                    break
-                job = lane.current = lane.waiting.popleft()
+            doing = Next.AGAIN
+            while doing is not Next.REST or lane.waiting:
+                if doing is Next.WAIT and not await self._wait(lane):
+                    return
+                if not inside:
+                    await self._gate.enter()
+                try:
+                    doing = await self._serve(lane, first) if first else await self._advance(lane, recover=recover)
+                finally:
+                    self._gate.leave()
+                    first, inside, lane.current = None, False, None
+        except Exception as problem:
+            if not isinstance(problem, TurnwiseError):
+                log.exception("The runner failed in session %s.", lane.key.id)
+            # What is in the inbox stays there, for whoever comes when the store is back.
+            self._tell(lane, problem)
+        except asyncio.CancelledError:
+            self._tell(lane, _closed())
+            raise
         finally:
-            while lane.waiting:
-                lane.waiting.popleft().fail(SessionBusy("The runner stopped; the message waits in the inbox."))
-            lane.current = lane.task = None
-            self._forget(job.key, lane)
+            lane.task = None
+            self._forget(lane)
 
-    async def _serve(self, lane: Lane, job: Job) -> None:
-        """Answers the job. Its problem goes to its caller and takes it out of the inbox; those behind it are not touched."""
+    async def _advance(self, lane: Lane, *, recover: bool) -> Next:
+        """Answers the oldest message of the inbox."""
+        oldest = await self._store.inbox.queued(lane.key)
+        if oldest is not None:
+            job = lane.waiting.pop(oldest.id, None) or Job(lane.key, oldest, oldest.config or self._config)
+            job.queued = True
+            return await self._serve(lane, job)
+        if recover and not await self._recover(lane):
+            await self._recovering.give_up(lane.key)
+        await self._send_on(lane)
+        return Next.REST
+
+    async def _serve(self, lane: Lane, job: Job) -> Next:
+        """Answers the job, or finds out who does."""
+        lane.current = job
+        self._stops.listen()
         try:
-            await self._until_answered(lane, job)
+            session = await self._driver.serve(job)
+        except Unfinished:
+            return await self._after_another(lane, job)
+        except SessionBusy as busy:
+            return await self._behind_others(lane, job, busy)
+        except StaleWriter:
+            return await self._known_or_again(lane, job)
+        except StoreError as problem:
+            # It may pass: the message is not refused for it.
+            job.fail(problem)
+            raise
         except Exception as problem:
             if not isinstance(problem, TurnwiseError):
                 log.exception("The runner failed on message %s of session %s.", job.message.id, job.key.id)
             job.fail(problem)
             await self._refuse(job, problem)
+            return Next.AGAIN
         except BaseException as stopped:
             job.fail(stopped)
             raise
+        if session is None and job.invocation.id is not None:
+            self.followers.follow_invocation(job, job.invocation.id)
+            return Next.WAIT
+        return Next.AGAIN if session is not None and session.queued else Next.REST
 
-    async def _until_answered(self, lane: Lane, job: Job) -> None:
-        """Serves what is older in the inbox, then the job; or follows it when another process took it."""
-        while not await self._withdrawn(job) and not await self._attempt(job):
-            receipt = await self._store.inbox.receipt(job.key, job.message.id)
-            if receipt is not None and receipt.state != "queued":
-                job.accept()
-                await follow(self._store, job, receipt)
-                return
-            if receipt is not None:
-                job.queued = True
-                job.accept()
-            await self._wait_in_line(lane, job)
+    async def _after_another(self, lane: Lane, job: Job) -> Next:
+        """An older message is to be recovered first."""
+        if not job.queued and job.config.when_busy == "reject":
+            job.fail(_busy(job))
+        else:
+            await self._keep(lane, job)
+        lane.current = None
+        await self._recover(lane)
+        return Next.AGAIN
 
-    async def _attempt(self, job: Job) -> bool:
-        """Whether the job could be served now: nobody else has the session, and nothing older waits."""
-        try:
-            await self._driver.serve(job)
-        except (SessionBusy, StaleWriter):
-            return False
-        return True
-
-    async def _wait_in_line(self, lane: Lane, job: Job) -> None:
-        session = await self._store.open(job.key)
-        if session is not None and session.held:
-            if job.config.when_busy == "reject":
-                raise _busy(job)
-            await asyncio.sleep(POLL_SECONDS)
-            return
-        oldest = await self._store.inbox.queued(job.key)
-        if oldest is not None and oldest.id != job.message.id:
-            older = Job(job.key, oldest, self._config)
-            older.queued = True
-            lane.current = older
-            lane.waiting.appendleft(job)
-            job.invocation.waits_in_line(lambda: self._leave(lane, job))
-            await self._serve_older(older)
-            lane.current = job
-            if job in lane.waiting:
-                lane.waiting.remove(job)
-
-    async def _serve_older(self, older: Job) -> None:
-        """Serves a message that somebody left in the inbox; its problem is on record there."""
-        try:
-            await self._attempt(older)
-        except Exception as problem:
-            log.warning("Message %s of session %s was refused: %s", older.message.id, older.key.id, problem)
-            await self._refuse(older, problem)
-
-    async def _withdrawn(self, job: Job) -> bool:
-        """Whether the job was cancelled while it was queued; then it leaves the inbox."""
-        if not job.invocation.is_cancelled or job.invocation.feed.is_closed:
-            return job.invocation.feed.is_closed
+    async def _keep(self, lane: Lane, job: Job) -> None:
+        """Puts the message in the inbox, unless it is there, and the job in line."""
         if job.queued:
-            await self._store.inbox.refuse(job.key, job.message.id, "cancelled")
-        job.accept()
-        job.invocation.feed.close()
+            lane.waiting = {job.message.id: job, **lane.waiting}
+            return
+        try:
+            await self._queue(lane, job)
+        except TurnwiseError as problem:
+            job.fail(problem)
+
+    async def _behind_others(self, lane: Lane, job: Job, busy: SessionBusy) -> Next:
+        """Somebody else has the session, or older messages wait; the job's message is in the inbox unless it is rejected."""
+        if job.config.when_busy == "reject" and not job.queued:
+            job.fail(busy)
+            return Next.WAIT
+        if job.config.when_busy == "interrupt" and not job.queued:
+            await self._interrupt_elsewhere(lane)
+        return await self._known_or_again(lane, job)
+
+    async def _known_or_again(self, lane: Lane, job: Job) -> Next:
+        """Follows the message when it was started elsewhere, else waits with it."""
+        receipt = await self._store.inbox.receipt(job.key, job.message.id)
+        if receipt is not None and receipt.state != "queued":
+            job.accept()
+            self.followers.follow(job, receipt)
+        elif receipt is not None:
+            lane.waiting = {job.message.id: job, **lane.waiting}
+            self._put_in_line(lane, job)
+        else:
+            # It was never stored: the session was too much in motion.
+            job.fail(_busy(job))
+        return Next.WAIT
+
+    async def _recover(self, lane: Lane) -> bool:
+        """Runs again what a dead process left; False when there is nothing."""
+        left = await self._recovering.leftover(lane.key)
+        if left is None:
+            return False
+        suspect = left.attempt >= SUSPECT_ATTEMPT
+        if suspect:
+            await self._suspects.enter()
+        lane.current = left.job
+        self._stops.listen()
+        try:
+            resumed = await self._recovering.resume(left)
+        except (SessionBusy, StaleWriter):
+            resumed = None
+        except TurnwiseError as problem:
+            left.job.fail(problem)
+            raise
+        else:
+            log.info("Invocation %s of session %s was recovered.", left.orphan.invocation_id, lane.key.id)
+        finally:
+            lane.current = None
+            if suspect:
+                self._suspects.leave()
+        if resumed is None:
+            # Somebody else was faster, or took it away.
+            self.followers.follow_invocation(left.job, left.orphan.invocation_id)
         return True
+
+    async def _wait(self, lane: Lane) -> bool:
+        """Returns when the session is free: True; or when nobody here waits for it any more, for its holder works it off."""
+        pause, free = HEAD_START_SECONDS, False
+        lane.looks_elsewhere = True
+        try:
+            with self._store.signals.watch(lane.key) as watch:
+                while True:
+                    session = await self._store.open(lane.key)
+                    held = session is not None and session.holder not in (None, self._driver.lease.holder)
+                    if free and not held:
+                        return True
+                    if held:
+                        await self._send_on(lane)
+                    if held and not lane.waiting:
+                        return False
+                    pause = HEAD_START_SECONDS if not held else min(2 * pause, self._store.signals.poll_seconds)
+                    free = not held
+                    while await watch.next(pause) is not None:
+                        continue
+        finally:
+            lane.looks_elsewhere = False
+
+    async def _send_on(self, lane: Lane) -> None:
+        """Lets the jobs whose messages another process took follow it."""
+        for job in list(lane.waiting.values()):
+            receipt = await self._store.inbox.receipt(job.key, job.message.id)
+            if receipt is not None and receipt.state == "queued":
+                return
+            if lane.waiting.pop(job.message.id, None) is None:
+                continue
+            if receipt is None:
+                job.fail(SessionBusy("The session was deleted while the message waited.", fix="Send it again."))
+            else:
+                self.followers.follow(job, receipt)
 
     async def _refuse(self, job: Job, problem: Exception) -> None:
         """Takes a queued message that cannot be run out of the inbox."""
-        if not job.queued:
-            return
-        code = problem.code if isinstance(problem, TurnwiseError) else type(problem).__name__
-        try:
+        if job.queued:
+            code = problem.code if isinstance(problem, TurnwiseError) else type(problem).__name__
             await self._store.inbox.refuse(job.key, job.message.id, code)
-        except TurnwiseError:
-            # The store is the problem: the message stays in the inbox, for whoever comes when it is back.
-            return
 
-    def _forget(self, key: SessionKey, lane: Lane) -> None:
-        if lane.users == 0 and lane.current is None and self._lanes.get(key) is lane:
-            del self._lanes[key]
+    @staticmethod
+    def _tell(lane: Lane, problem: Exception) -> None:
+        for job in lane.waiting.values():
+            job.fail(problem)
+        lane.waiting.clear()
+
+    def _lane(self, key: SessionKey) -> Lane:
+        return self._lanes.setdefault(key, Lane(key))
+
+    def _forget(self, lane: Lane) -> None:
+        if lane.is_unused and self._lanes.get(lane.key) is lane:
+            del self._lanes[lane.key]
 
 
 def _closed() -> SessionBusy:

@@ -9,11 +9,15 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, Session
 from turnwise.runner.closing import after, closing_events
-from turnwise.runner.continuation import Continuation, continuation_of, lapses
+from turnwise.runner.continuation import Continuation, continuation_of, interrupted, lapses
 from turnwise.runner.floor import Cast
 from turnwise.runner.job import Job, Prepared
+from turnwise.runner.recovery import orphan_of
 from turnwise.selection.cascade import Cascade, positions_of
 from turnwise.selection.owner import tool_result_owner
+
+SAVED = "artifact_invocation-"
+"""How the names of artifacts begin that were blobs of a message."""
 
 
 class Plan(NamedTuple):
@@ -35,27 +39,44 @@ class Plan(NamedTuple):
         return self.continues.turn if self.continues else 1
 
 
+class Unfinished(Exception):
+    """An older message of the session has to be answered first: its process died. Never leaves the runner."""
+
+
 class Planner:
     """Decides what becomes of a message (the first half of behaviour A18)."""
 
-    def __init__(self, cast: Cast, cascade: Cascade) -> None:
-        self._cast, self._cascade = cast, cascade
+    def __init__(self, cast: Cast, cascade: Cascade, holder: str) -> None:
+        self._cast, self._cascade, self._me = cast, cascade, holder
 
     async def plan(self, job: Job) -> Plan:
         """The plan on the session as it is now. A job is prepared once, however often it is planned anew.
 
-        SessionMissing, MessageBlocked, UnknownToolCall, NobodyEligible, and what the stores raise.
+        Unfinished unless the message interrupts; SessionMissing, MessageBlocked, UnknownToolCall, NobodyEligible, and what
+        the stores raise.
         """
         session = await self._cast.store.open(job.key, blank=job.config.create_session)
         if session is None:
             raise SessionMissing(f"Session {job.key.id!r} does not exist.", fix="Create it, or let the run create it.")
-        return await self._decide(job, session, await self.prepare(job))
+        prepared = await self.prepare(job)
+        if job.config.when_busy != "interrupt" and orphan_of(session, self._me) is not None:
+            raise Unfinished
+        return await self._decide(job, session, prepared)
 
     async def prepare(self, job: Job) -> Prepared:
-        """What the guardrails leave of the job's message, its blobs saved: done once. MessageBlocked, ArtifactError."""
+        """What the guardrails leave of the job's message, its blobs saved: done once. MessageBlocked, ArtifactError.
+
+        What is in the inbox was prepared by whoever put it there.
+        """
         if job.prepared is None:
-            job.prepared = await self._prepare(job)
+            job.prepared = self._found(job) if job.queued else await self._prepare(job)
         return job.prepared
+
+    def _found(self, job: Job) -> Prepared:
+        content = job.message.content
+        saved = [part for part in content.parts if isinstance(part, ArtifactPart) and part.name.startswith(SAVED)]
+        versions = {part.name: part.version for part in saved if part.version is not None}
+        return Prepared(self._cast.issuer.new_id("invocation"), content, versions)
 
     async def _prepare(self, job: Job) -> Prepared:
         content = job.message.content
@@ -127,7 +148,9 @@ class Planner:
             )
 
     def _lapsed(self, session: Session, job: Job) -> list[Event]:
-        over = lapses(session.head, self._cast.tree, self._cast.issuer.now(), waits=job.config.limits.waits)
+        over = [*lapses(session.head, self._cast.tree, self._cast.issuer.now(), waits=job.config.limits.waits)]
+        if session.holder in (None, self._me):
+            over += interrupted(session.head)
         return [
             event
             for lapse in over

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from turnwise.facts.errors import StaleWriter, TurnwiseError
@@ -18,9 +18,9 @@ log = logging.getLogger("turnwise.runner")
 
 
 class Recorder:
-    """Holds the session's token during one invocation, whose events it publishes.
+    """Holds the session's token during one attempt at an invocation, whose events it publishes.
 
-    Once an append has failed it takes no more (behaviour A21).
+    Once an append has failed, or the lease is lost, it takes no more (behaviour A21).
     """
 
     def __init__(
@@ -31,12 +31,15 @@ class Recorder:
         feed: Feed,
         hooks: Sequence[Hooks],
         invocation_id: str,
+        attempt: int = 1,
     ) -> None:
         self.session = session
         self.problem: TurnwiseError | None = None
         self._store, self._lease, self._feed = store, lease, feed
         self._watchers = Watchers(hooks, session.key)
-        self._invocation_id = invocation_id
+        self._invocation_id, self._attempt = invocation_id, attempt
+        self._signals = store.signals
+        self._lost: Callable[[], object] | None = None
         self._lock = asyncio.Lock()
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
@@ -46,6 +49,21 @@ class Recorder:
         self.session = await self._store.begin(self.session, self._lease, message, events, queue_limit=queue_limit)
         self._renew_later()
         self._announce(events, first)
+
+    async def take(self, events: Sequence[Event], *, release: bool = False) -> None:
+        """Takes the lease of a session that its holder left, and stores these events, in one commit."""
+        first = self.session.last_sequence + 1
+        events = self._stamped(events)
+        self.session = await self._store.take(self.session, self._lease, events, release=release)
+        if release:
+            self.shut(StaleWriter("The invocation has ended."))
+        else:
+            self._renew_later()
+        self._announce(events, first)
+
+    def when_lost(self, stop: Callable[[], object]) -> None:
+        """`stop` is called when the lease turns out to be lost: somebody else runs the invocation now."""
+        self._lost = stop
 
     async def append(self, events: Sequence[Event], *, release: bool = False) -> None:
         """Stores the events in order; with `release`, gives up the session too. Not torn by a cancellation.
@@ -63,6 +81,7 @@ class Recorder:
     def show(self, event: Event) -> None:
         """Passes a partial event on to whoever reads."""
         self._feed.publish(event)
+        self._signals.partial(self.session.key, event)
 
     def shut(self, problem: TurnwiseError) -> None:
         """Takes no more: an agent that does not stop when told to cannot write any longer."""
@@ -74,6 +93,9 @@ class Recorder:
             if self.problem:
                 raise self.problem
             first = self.session.last_sequence + 1
+            events = self._stamped(events)
+            if release:
+                self._stop_renewal()
             try:
                 self.session = await self._store.append(self.session, events, release=release)
             except TurnwiseError as problem:
@@ -91,6 +113,12 @@ class Recorder:
             if event.invocation_id == self._invocation_id:
                 self._feed.publish(event)
         self._watchers.tell(stored, waits=self._invocation_id if waits else None)
+        self._signals.changed(self.session.key)
+
+    def _stamped(self, events: Sequence[Event]) -> Sequence[Event]:
+        if self._attempt == 1:
+            return events
+        return [event.model_copy(update={"attempt": self._attempt}) for event in events]
 
     def _renew_later(self) -> None:
         # A timer, not a task: most turns are over before it is due.
@@ -102,7 +130,12 @@ class Recorder:
     async def _renew(self) -> None:
         while True:
             try:
-                await self._store.renew(self.session, self._lease)
+                await self._store.leases.renew(self.session, self._lease)
+            except StaleWriter as lost:
+                self.shut(lost)
+                if self._lost is not None:
+                    self._lost()
+                return
             except TurnwiseError as problem:
                 log.warning("The lease of session %s could not be renewed: %s", self.session.id, problem.code)
             await asyncio.sleep(self._lease.seconds / 3)

@@ -6,23 +6,27 @@ from typing import Any
 
 from turnwise.agents.collect import collect
 from turnwise.facts.content import Content
-from turnwise.facts.errors import ConfigError
+from turnwise.facts.errors import ConfigError, InvocationMissing
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
-from turnwise.facts.limits import RunConfig
+from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.messages import Message, MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, SessionKey
 from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
-from turnwise.ports.stores import ArtifactStore, SessionStore
+from turnwise.ports.stores import ArtifactStore, Lease, SessionStore
 from turnwise.runner.accept import checked_context, checked_id, incoming
 from turnwise.runner.driver import Driver
 from turnwise.runner.floor import Cast
 from turnwise.runner.invocation import Invocation, Result
 from turnwise.runner.job import Job
 from turnwise.runner.lanes import Lanes
+from turnwise.runner.origins import message_behind
+from turnwise.runner.recovering import Recovering
+from turnwise.runner.recovery import asked_of
+from turnwise.runner.rounds import Rounds
 from turnwise.runner.sessions import Sessions
 from turnwise.runner.sync_door import SyncDoor
 from turnwise.selection.cascade import Cascade
@@ -37,8 +41,9 @@ class Runner:
 
     root: the root of the agent tree. store: where sessions are kept. policy: how to choose, by name or as a spec.
     custom_selectors: factories of selectors of your own, by the name they have in the policy. artifacts: where blobs are
-    kept; None = nowhere. config: how messages are run unless a call says otherwise. Raises ConfigError and below it for
-    whatever does not fit together; nothing is read or written before the first message.
+    kept; None = nowhere. config: how messages are run unless a call says otherwise. process: how this process shares the
+    work with others on the same store. Raises ConfigError and below it for whatever does not fit together; nothing is read
+    or written before the first message.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class Runner:
         custom_selectors: Mapping[str, Callable[..., Any]] | None = None,
         artifacts: ArtifactStore | None = None,
         config: RunConfig | None = None,
+        process: ProcessConfig | None = None,
         guardrails: Sequence[Guardrail] = (),
         hooks: Sequence[Hooks] = (),
         issuer: Issuer | None = None,
@@ -66,10 +72,15 @@ class Runner:
         self.cascade = Cascade(spec, self.tree, custom_selectors or {})
         self._issuer = issuer or SystemIssuer()
         cast = Cast(agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
-        self._driver = Driver(cast, self.cascade, tuple(hooks), self._issuer.new_id("runner"))
-        self._lanes = Lanes(self._driver, store, self.config)
+        self.process = process or ProcessConfig()
+        # Whatever issues the other ids: no two processes may have this one.
+        lease = Lease(SystemIssuer().new_id("runner"), self.process.lease_seconds)
+        self._driver = Driver(cast, self.cascade, tuple(hooks), lease)
+        recovering = Recovering(cast, self._driver, self.config)
+        self._lanes = Lanes(self._driver, recovering, store, self.config, concurrency=self.process.concurrency)
+        self._rounds = Rounds(store, self._lanes, app, self.process.recovery_seconds)
         self._sync_door = SyncDoor()
-        self.sessions = Sessions(cast, self._lanes, tuple(hooks), app)
+        self.sessions = Sessions(cast, self._lanes, tuple(hooks), app, lease)
 
     async def start(
         self,
@@ -86,7 +97,7 @@ class Runner:
         message_id: the caller's; the same id again in a session is the same message, and gives the same answer. Raises
         MessageError (nothing was stored), SessionMissing, SessionBusy, QueueFull, StoreError.
         """
-        job = self._job(message, self.key(user, session), message_id, context, config or self.config)
+        job = self._job(message, self.key(user, session), message_id, context, config)
         if message_id is not None and await self._known(job):
             return job.invocation
         await self._lanes.submit(job)
@@ -144,11 +155,47 @@ class Runner:
         SessionMissing, InvocationMissing, SessionBusy. MessageError when it is refused now; then nothing was rewound.
         """
         asked = await self.sessions.message_of(key, invocation_id)
-        job = self._job(asked.content, key, None, context or asked.context, config or self.config)
+        job = self._job(asked.content, key, None, context or asked.context, config or asked.config)
         await self._driver.prepare(job)
         await self.sessions.rewind(key, invocation_id)
         await self._lanes.submit(job)
         return job.invocation
+
+    async def attach(
+        self, *, user: str, session: str, message_id: str | None = None, invocation_id: str | None = None
+    ) -> Invocation:
+        """A handle for a message that was accepted before, wherever it is answered, or for a whole invocation.
+
+        Its `events(after=…)` gives what is stored above that sequence number, then what comes, until the end or a wait;
+        attempts whose process died are among it. Partial events are the live ones only. InvocationMissing, SessionError
+        when the message was refused.
+        """
+        key = self.key(user, session)
+        if invocation_id is not None:
+            return await self._attach_to_invocation(key, invocation_id)
+        receipt = await self.store.inbox.receipt(key, message_id) if message_id is not None else None
+        if receipt is None:
+            raise InvocationMissing(f"Session {session!r} never accepted message {message_id!r}.", fix="Check the ids.")
+        job = Job(key, receipt.message, receipt.message.config or self.config)
+        if receipt.state == "queued":
+            self._lanes.join(job)
+        else:
+            self._lanes.followers.share_or_follow(job, receipt)
+        return job.invocation
+
+    async def recover(self) -> int:
+        """Takes up what other processes left: answers that they did not finish, and messages that nobody began.
+
+        Returns in how many sessions, when it is done there. What another process still holds is left alone. StoreError.
+        """
+        return await self._rounds.once()
+
+    async def work(self) -> None:
+        """`recover`, again and again, until it is cancelled; what it began goes on then, see `close`.
+
+        Any number of processes may do this; each answers at most `process.concurrency` messages at once.
+        """
+        await self._rounds.forever()
 
     async def idle(self) -> None:
         """Returns when no message is being answered in this process."""
@@ -166,17 +213,32 @@ class Runner:
         return SessionKey(self.app, checked_id("user", user), checked_id("session", session))
 
     def _job(
-        self, message: str | Content, key: SessionKey, message_id: str | None, context: MessageContext | None, config: RunConfig
+        self,
+        message: str | Content,
+        key: SessionKey,
+        message_id: str | None,
+        context: MessageContext | None,
+        config: RunConfig | None,
     ) -> Job:
-        content = incoming(message, config.limits)
-        known = NO_CONTEXT if context is None else checked_context(context, config.limits)
+        limits = (config or self.config).limits
+        content = incoming(message, limits)
+        known = NO_CONTEXT if context is None else checked_context(context, limits)
         id_ = self._issuer.new_id("message") if message_id is None else checked_id("message", message_id)
-        return Job(key, Message(id=id_, content=content, context=known), config)
+        return Job(key, Message(id=id_, content=content, context=known, config=config), config or self.config)
+
+    async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:
+        events = await self.store.events(key, invocation_id=invocation_id, hidden=True)
+        if not events:
+            raise InvocationMissing(f"Session {key.id!r} has no invocation {invocation_id!r}.", fix="Check the ids.")
+        message = await message_behind(self.store, key, asked_of(events))
+        job = Job(key, message, message.config or self.config)
+        self._lanes.followers.follow_invocation(job, invocation_id, whole=True)
+        return job.invocation
 
     async def _known(self, job: Job) -> bool:
         """Whether this message was started before; then its handle gives what is, and will be, recorded of it."""
         receipt = await self.store.inbox.receipt(job.key, job.message.id)
         if receipt is None or receipt.state == "queued":
             return False
-        self._lanes.follow(job, receipt)
+        self._lanes.followers.share_or_follow(job, receipt)
         return True

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionMissing
+from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionMissing, StaleWriter
 from turnwise.facts.events import USER, End, Event, Rewind
-from turnwise.facts.messages import Message, MessageContext
+from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.hooks import Hooks
-from turnwise.ports.stores import ArtifactStore
+from turnwise.ports.stores import ArtifactStore, Lease
 from turnwise.runner.closing import acting, bare_event, closing_events
 from turnwise.runner.continuation import is_being_answered
-from turnwise.runner.event_ids import origin_of
 from turnwise.runner.floor import Cast
 from turnwise.runner.lanes import Lanes
+from turnwise.runner.origins import message_behind
 from turnwise.runner.recorder import as_stored
 from turnwise.runner.watching import Watchers
 
@@ -20,7 +20,8 @@ from turnwise.runner.watching import Watchers
 class Sessions:
     """Rewind, cancel, fork and delete, never in the middle of a running answer."""
 
-    def __init__(self, cast: Cast, lanes: Lanes, hooks: Sequence[Hooks], app: str) -> None:
+    def __init__(self, cast: Cast, lanes: Lanes, hooks: Sequence[Hooks], app: str, lease: Lease) -> None:
+        self._lease = lease
         self._store, self._artifacts, self._issuer = cast.store, cast.artifacts, cast.issuer
         self._lanes, self._hooks, self._app = lanes, hooks, app
 
@@ -35,7 +36,7 @@ class Sessions:
         """The message that began that invocation. SessionMissing, InvocationMissing."""
         for event in await self._events_of(key, invocation_id):
             if event.author == USER and event.content is not None:
-                return Message(id=event.id, content=event.content, context=await self._context_of(key, event))
+                return await message_behind(self._store, key, event)
         raise InvocationMissing(f"Invocation {invocation_id!r} has no message of the user.")
 
     async def rewind(self, key: SessionKey, invocation_id: str) -> Session:
@@ -50,22 +51,37 @@ class Sessions:
         return await self._append(session, [acting(event, rewind=rewind)])
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
-        """Cancels that invocation, running here or waiting; nothing happens when it has ended.
+        """Cancels that invocation, running anywhere or waiting; returns when its end is recorded.
 
-        SessionMissing; SessionBusy when another process runs it.
+        Nothing happens when it has ended. SessionMissing.
         """
         for job in self._lanes.running():
             if job.key == key and job.invocation.id == invocation_id:
                 await job.invocation.cancel()
                 return
-        session = await self.get(key)
-        open_ = session.head.invocations.get(invocation_id)
-        if open_ is None:
-            return
-        if is_being_answered(session, open_):
-            raise SessionBusy(f"Invocation {invocation_id!r} runs in another process.", fix="Cancel it there.")
+        with self._store.signals.watch(key) as watch:
+            asked = False
+            while (session := await self.get(key)).head.invocations.get(invocation_id) is not None:
+                if await self._closed(session, invocation_id):
+                    return
+                if not asked:
+                    await self._store.leases.stop(key, invocation_id)
+                    asked = True
+                await watch.next(self._store.signals.poll_seconds)
+
+    async def _closed(self, session: Session, invocation_id: str) -> bool:
+        """Ends an open invocation that nobody runs; False when somebody does, or was faster."""
+        open_ = session.head.invocations[invocation_id]
+        if is_being_answered(session, open_, self._lease.holder):
+            return False
         end = End(reason="cancelled")
-        await self._append(session, closing_events(self._issuer, session.head, invocation_id, open_.agent, end))
+        events = closing_events(self._issuer, session.head, invocation_id, open_.agent, end)
+        try:
+            await self._store.take(session, self._lease, events, release=True)
+        except (SessionBusy, StaleWriter):
+            return False
+        await self._tell(session, events)
+        return True
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
         """A new session of the same user with the visible log, or with what came before that invocation.
@@ -103,16 +119,14 @@ class Sessions:
 
     async def _append(self, session: Session, events: Sequence[Event]) -> Session:
         appended = await self._store.append(session, events)
-        watchers = Watchers(self._hooks, session.key)
-        watchers.tell(as_stored(events, session.last_sequence + 1))
-        await watchers.told()
+        await self._tell(session, events)
         return appended
 
-    async def _context_of(self, key: SessionKey, event: Event) -> MessageContext:
-        """The context that message came with. A fork's copied messages came to the session their events' ids name."""
-        origin = origin_of(event.id)
-        receipt = await self._store.inbox.receipt(key._replace(id=origin.session), origin.message)
-        return receipt.message.context if receipt else MessageContext()
+    async def _tell(self, before: Session, events: Sequence[Event]) -> None:
+        self._store.signals.changed(before.key)
+        watchers = Watchers(self._hooks, before.key)
+        watchers.tell(as_stored(events, before.last_sequence + 1))
+        await watchers.told()
 
     async def _copy(self, artifacts: ArtifactStore, source: SessionKey, target: SessionKey, name: str) -> None:
         for info in await artifacts.versions(source, name):
@@ -123,7 +137,7 @@ class Sessions:
     async def _idle(self, key: SessionKey) -> Session:
         """The session, if nobody answers a message of it, here or in another process. SessionMissing, SessionBusy."""
         session = await self.get(key)
-        if session.held or any(job.key == key for job in self._lanes.running()):
+        if session.holder not in (None, self._lease.holder) or any(job.key == key for job in self._lanes.running()):
             raise _busy(key)
         return session
 

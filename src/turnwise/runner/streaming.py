@@ -36,15 +36,20 @@ async def open_stream(blank: Event, take: Take) -> AsyncIterator[TextStream]:
 
 
 class PieceFilter:
-    """Keeps `<next>` tags out of what is shown, also when a tag is cut across pieces (behaviour B6)."""
+    """Keeps `<next>` tags out of what is shown, also when a tag is cut across pieces (behaviour B6), and counts it."""
 
     def __init__(self) -> None:
         self._filters: dict[str, NextTagFilter] = {}
+        self._shown: dict[str, int] = {}
 
     def feed(self, event: Event) -> Event | None:
-        """The partial event with only its visible text; None when nothing of it is visible yet."""
+        """The partial event with only its visible text, and its offset; None when nothing of it is visible yet."""
+        offset = self._shown.get(event.id, 0)
         if not event.text:
-            return event
+            return event.model_copy(update={"offset": offset})
         tags = self._filters.setdefault(event.id, NextTagFilter())
         visible = tags.feed(event.text)
-        return event.model_copy(update={"content": text_content(visible)}) if visible else None
+        if not visible:
+            return None
+        self._shown[event.id] = offset + len(visible)
+        return event.model_copy(update={"content": text_content(visible), "offset": offset})

@@ -1,6 +1,7 @@
 """What the runner's tests share: a runner over a real store, closed at the end."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,3 +34,14 @@ def make_runner() -> Iterator[MakeRunner]:
             await runner.close()
 
     asyncio.run(close())
+
+
+@pytest.fixture
+def process(make_runner: MakeRunner, tmp_path: Path) -> MakeRunner:
+    """Makes a runner with a connection of its own to the one file, as another process has."""
+
+    def make(root: Agent, **options: Any) -> Runner:
+        options.setdefault("store", SqlSessionStore(f"sqlite:///{tmp_path}/s.db"))
+        return make_runner(root, issuer=None, **options)
+
+    return make

@@ -9,7 +9,7 @@ from runner_play import ask, key, log, reason
 
 from turnwise import AgentContext, Content, Limits, RunConfig, Runner, agent
 from turnwise.agents.function import FunctionAgent
-from turnwise.facts.content import BlobPart, TextPart, text_content
+from turnwise.facts.content import BlobPart, TextPart, ToolResultPart, text_content
 from turnwise.facts.errors import MessageBlocked, MessageError, MessageTooLarge, SessionBusy
 from turnwise.facts.messages import Message, MessageContext
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
@@ -40,9 +40,9 @@ async def state_of(runner: Runner, message_id: str) -> str:
     return receipt.state if receipt else "unknown"
 
 
-async def leave_behind(runner: Runner, text: str, id_: str = "left") -> None:
+async def leave_behind(runner: Runner, text: str | Content, id_: str = "left") -> None:
     """Puts a message into the inbox, as a process that died right after leaves it."""
-    message = Message(id=id_, content=text_content(text, "user"))
+    message = Message(id=id_, content=text_content(text, "user") if isinstance(text, str) else text)
     await runner.store.inbox.accept(key(), message, create=True, limit=10)
 
 
@@ -87,10 +87,19 @@ async def test_a_message_that_is_blocked_is_not_kept_though_the_session_is_busy(
 
 async def test_a_poisonous_message_left_by_another_process_is_put_aside(make_runner: MakeRunner) -> None:
     """A32: whoever comes next is not stopped by it."""
+    runner = make_runner(Gate().agent)
+    poison = Content(role="user", parts=(ToolResultPart(call_id="nobody's", result=1),))
+    await leave_behind(runner, poison)
+    assert (await ask(runner, "next")).text == "answer to next"
+    assert await state_of(runner, "left") == "refused"
+
+
+async def test_what_was_put_in_the_inbox_is_not_shown_to_guardrails_again(make_runner: MakeRunner) -> None:
+    """A18: once, by whoever accepted it."""
     runner = make_runner(Gate().agent, guardrails=[Buggy()])
     await leave_behind(runner, "poison")
     assert (await ask(runner, "next")).text == "answer to next"
-    assert await state_of(runner, "left") == "refused"
+    assert [text for author, text in await log(runner) if author == "user"] == ["poison", "next"]
 
 
 @pytest.mark.parametrize("policy", ["queue", "reject", "interrupt"])
@@ -105,9 +114,36 @@ async def test_messages_left_behind_are_answered_first_and_block_nobody(make_run
 
     runner = make_runner(sees, config=RunConfig(when_busy=policy, limits=Limits(transfers=1)))
     await leave_behind(runner, "left")
+    if policy == "reject":
+        with pytest.raises(SessionBusy):
+            await ask(runner, "zero")
+        await runner.idle()
     for text in ("one", "two"):
         assert (await ask(runner, text)).text == text
     assert seen == [("left", 1), ("one", 1), ("two", 1)]
+
+
+async def test_a_message_is_run_as_it_came_whoever_finds_it(make_runner: MakeRunner) -> None:
+    """A43: its configuration is kept with it."""
+    seen: list[int] = []
+
+    @agent
+    async def sees(context: AgentContext) -> str:
+        seen.append(context.config.limits.transfers)
+        return "seen"
+
+    gate = Gate()
+    busy, other = make_runner(gate.agent), make_runner(sees)
+    first = await busy.start("slow", user="ada", session="s")
+    await gate.began.wait()
+    await busy.start("two", user="ada", session="s", message_id="two", config=RunConfig(limits=Limits(transfers=3)))
+    receipt = await busy.store.inbox.receipt(key(), "two")
+    assert receipt is not None
+    await other.store.inbox.accept(key(), receipt.message, create=True, limit=1)
+    assert await other.recover() == 1
+    assert seen == [3]
+    gate.go.set()
+    await first.result()
 
 
 class SlowInbox:

@@ -5,7 +5,7 @@ from turnwise.facts.content import Content, ToolResultPart, text_content
 from turnwise.facts.events import Await
 from turnwise.facts.sessions import Head, OpenCall, OpenInvocation, Session
 from turnwise.facts.tree import AgentTree
-from turnwise.runner.continuation import continuation_of, is_being_answered, lapses
+from turnwise.runner.continuation import continuation_of, interrupted, is_being_answered, lapses
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root"), AgentCard(name="b", parent="root")])
@@ -68,8 +68,8 @@ def test_a_tool_result_goes_on_with_its_call() -> None:
     assert continuation_of(head, result, "root", TREE) is None, "who was not chosen does not get the floor (C20)"
 
 
-def test_open_invocations_end_when_expired_when_their_agent_is_gone_when_too_many_or_when_their_process_is() -> None:
-    """A42, A20."""
+def test_waiting_invocations_end_when_expired_when_their_agent_is_gone_or_when_there_are_too_many() -> None:
+    """A42, A20. What runs is not theirs to end: an interrupting message does, when its process died."""
     head = Head(
         invocations={
             "expired": waiting("a", "w1", 9, expires=NOW - timedelta(seconds=1)),
@@ -80,7 +80,8 @@ def test_open_invocations_end_when_expired_when_their_agent_is_gone_when_too_man
         }
     )
     over = {lapse.invocation_id: lapse.reason for lapse in lapses(head, TREE, NOW, waits=3)}
-    assert over == {"expired": "limit:wait_seconds", "gone": "failed", "old": "limit:waits", "running": "cancelled"}
+    assert over == {"expired": "limit:wait_seconds", "gone": "failed", "old": "limit:waits"}
+    assert [(lapse.invocation_id, lapse.reason) for lapse in interrupted(head)] == [("running", "cancelled")]
 
 
 def test_an_invocation_whose_holder_is_closed_to_the_caller_is_not_continued() -> None:
@@ -107,7 +108,8 @@ def test_who_is_being_answered() -> None:
     """A41: one that waits may have parallel agents at work; what was written last tells whose run holds the session."""
 
     def session(*, held: bool, last: int) -> Session:
-        return Session(app="app", user="ada", id="s", held=held, last_sequence=last, created_at=NOW, updated_at=NOW)
+        holder = "x" if held else None
+        return Session(app="app", user="ada", id="s", holder=holder, last_sequence=last, created_at=NOW, updated_at=NOW)
 
     running, waits = OpenInvocation(agent="a", last=3), OpenInvocation(state="waiting", agent="a", last=3)
     assert is_being_answered(session(held=True, last=3), running)
@@ -115,3 +117,4 @@ def test_who_is_being_answered() -> None:
     assert not is_being_answered(session(held=True, last=4), waits)
     assert not is_being_answered(session(held=False, last=3), running)
     assert not is_being_answered(session(held=False, last=3), waits)
+    assert not is_being_answered(session(held=True, last=3), running, me="x"), "who asks does not answer it"

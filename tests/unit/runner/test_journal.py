@@ -2,8 +2,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from turnwise.facts.content import Content, TextPart, ToolResultPart
-from turnwise.facts.events import Actions, Await, Event, StepRecord
-from turnwise.runner.journal import journal_of
+from turnwise.facts.events import Actions, Await, Event, Rewind, StepRecord
+from turnwise.runner.journal import journal_of, journal_with_attempts
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -90,3 +90,20 @@ def test_the_outcome_of_a_finished_branch_is_what_it_and_its_children_said_last(
     outcome = journal.outcome("1/c")
     assert (outcome.text, outcome.next, outcome.escalated, outcome.moved) == ("second", "e", True, False)
     assert journal.outcome("1/c/>p#1").text == "private"
+
+
+def test_another_attempt_keeps_the_steps_of_the_dead_ones_and_nothing_else() -> None:
+    """Decision 6: work on record is not repeated; what was said, and decided on it, is."""
+    taken_back = Rewind(from_sequence=2, invocation_id="i")
+    journal = journal_with_attempts(
+        [
+            event(1, "user", "hi"),
+            event(2, "a", steps=(StepRecord(key="1:pay", value=3),)),
+            event(3, "a", "half an answer", steps=(StepRecord(key="?1:select#1", value={}),), finished=("1/b",)),
+            event(4, "a", rewind=taken_back),
+            event(5, "a", steps=(StepRecord(key="1:mail", value=4),)),
+        ]
+    )
+    assert journal.steps == {"1:pay": 3, "1:mail": 4}
+    assert journal.said == {}
+    assert journal.finished == frozenset()

@@ -1,0 +1,54 @@
+"""How many messages one process answers at once, and whose turn it is."""
+
+import asyncio
+from collections import deque
+
+
+class Gate:
+    """Lets at most `limit` in at once, in the order in which they came. Any event loop may ask."""
+
+    def __init__(self, limit: int) -> None:
+        self._free = limit
+        self._line: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether one could enter now; nobody waits before."""
+        return self._free > 0 and not self._line
+
+    def try_enter(self) -> bool:
+        """Enters if that is possible now."""
+        if self.is_open:
+            self._free -= 1
+            return True
+        return False
+
+    async def enter(self) -> None:
+        """Enters when it is one's turn. Who gives up waiting leaves the line."""
+        if self.try_enter():
+            return
+        place = asyncio.get_running_loop().create_future()
+        self._line.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place in self._line:
+                self._line.remove(place)
+            elif not place.cancelled():
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Gives the place to who waits longest, or back."""
+        if self._line:
+            place = self._line.popleft()
+            place.get_loop().call_soon_threadsafe(self._give, place)
+        else:
+            self._free += 1
+
+    def _give(self, place: asyncio.Future[None]) -> None:
+        # Whoever gave up meanwhile does not keep the place from the next.
+        if place.done():
+            self.leave()
+        else:
+            place.set_result(None)

@@ -1,0 +1,104 @@
+"""Taking up what a dead process left: another attempt at its invocation, or its end."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from turnwise.facts.content import Content
+from turnwise.facts.errors import SessionBusy, StaleWriter
+from turnwise.facts.events import End, Event, Rewind
+from turnwise.facts.limits import RunConfig
+from turnwise.facts.sessions import Session, SessionKey
+from turnwise.runner.closing import acting, bare_event, closing_events
+from turnwise.runner.continuation import Continuation
+from turnwise.runner.driver import Driver
+from turnwise.runner.floor import Cast
+from turnwise.runner.job import Job
+from turnwise.runner.origins import message_behind
+from turnwise.runner.planning import Plan
+from turnwise.runner.recovery import Orphan, asked_of, fate_of, orphan_of
+
+
+class Leftover(NamedTuple):
+    """What a dead process left of a session: the message it was answering, and what it had stored for it."""
+
+    job: Job
+    session: Session
+    orphan: Orphan
+    asked: Event
+    events: Sequence[Event]
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt comes next."""
+        return self.orphan.open.attempt + 1
+
+
+class Recovering:
+    """Finds out what was left in a session, and takes it up. Holds nothing between sessions.
+
+    config: how messages are run that came without a configuration of their own.
+    """
+
+    def __init__(self, cast: Cast, driver: Driver, config: RunConfig) -> None:
+        self._cast, self._driver, self._config = cast, driver, config
+
+    async def leftover(self, key: SessionKey) -> Leftover | None:
+        """What a dead process left in the session; None when there is nothing, or somebody holds it."""
+        session = await self._cast.store.open(key)
+        orphan = orphan_of(session, self._driver.lease.holder) if session else None
+        if session is None or orphan is None:
+            return None
+        events = await self._cast.store.events(key, invocation_id=orphan.invocation_id, hidden=True)
+        asked = asked_of(events)
+        message = await message_behind(self._cast.store, key, asked)
+        job = Job(key, message, message.config or self._config)
+        job.accept()
+        return Leftover(job, session, orphan, asked, events)
+
+    async def give_up(self, key: SessionKey) -> None:
+        """Gives up the lease of a dead process that left nothing to do: what it answered waits, or has ended."""
+        session = await self._cast.store.open(key)
+        if session is not None and not session.held and orphan_of(session) is None:
+            try:
+                await self._cast.store.take(session, self._driver.lease, (), release=True)
+            except (SessionBusy, StaleWriter):
+                return
+
+    async def resume(self, left: Leftover) -> Session | None:
+        """Runs it again from where its turn began, or ends it; as `Driver.serve`.
+
+        SessionBusy or StaleWriter when somebody else was faster; then nothing was done.
+        """
+        feed = left.job.invocation.feed
+        for event in left.events:
+            if (event.sequence or 0) >= (left.asked.sequence or 0):
+                feed.publish(event)
+        end = fate_of(left.orphan, left.session, self._cast.tree, left.job.config.limits.attempts)
+        if end is not None:
+            return await self._close(left, end)
+        recorder = self._driver.recorder(left.job, left.session, left.orphan.invocation_id, left.attempt)
+        await recorder.take([self._beginning(left)])
+        return await self._driver.run(left.job, recorder, _plan(left))
+
+    async def _close(self, left: Leftover, end: End) -> Session:
+        recorder = self._driver.recorder(left.job, left.session, left.orphan.invocation_id, left.orphan.open.attempt)
+        head, holder = left.session.head, left.orphan.open.agent
+        await recorder.take(closing_events(self._cast.issuer, head, left.orphan.invocation_id, holder, end), release=True)
+        await recorder.told()
+        left.job.invocation.feed.close()
+        return recorder.session
+
+    def _beginning(self, left: Leftover) -> Event:
+        """The event that begins the next attempt and takes back what the last one left of its turn."""
+        id_, open_ = left.orphan
+        event = bare_event(self._cast.issuer, open_.agent, id_, str(open_.turn))
+        return acting(event, rewind=Rewind(from_sequence=open_.since + 1, invocation_id=id_))
+
+
+def _plan(left: Leftover) -> Plan:
+    """What was decided for the message, as it stands in the log."""
+    id_, open_ = left.orphan
+    selection = left.asked.actions.selection
+    assert selection is not None
+    continues = Continuation(id_, open_.agent, open_.turn, left.asked.actions.answers)
+    return Plan(left.session, left.asked.content or Content(), (), selection, id_, continues)

@@ -1,0 +1,484 @@
+"""Answers whose process died, taken up by another (decision 6, A13, A20, A23, A33, A41, A42, E7)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from runner_play import Crash, Gate, ShortLease, ask, die, key, log, reason
+
+from turnwise import AgentContext, Loop, Parallel, RunConfig, Runner, Sequential, agent
+from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionError
+from turnwise.facts.limits import Limits
+from turnwise.facts.messages import MessageContext
+
+Process = Callable[..., Runner]
+
+
+async def test_a_new_attempt_takes_back_what_the_dead_one_left_and_keeps_its_steps(process: Process) -> None:
+    """Decision 6: one final answer; recorded work is not done twice, what was said and written is."""
+    crash, worked, said = Crash(), [], []
+
+    @agent
+    async def clerk(context: AgentContext) -> str:
+        n = context.state.get("n", 0) + 1
+        context.state["n"] = n
+        said.append(n)
+        await context.say(f"let me see ({n})")
+        await context.step("pay", lambda: worked.append("paid"))
+        await crash.here()
+        return f"done {n}"
+
+    await die(process, clerk, crash, message_id="m")
+    alive = process(clerk)
+    assert await alive.recover() == 1
+    assert (worked, said) == (["paid"], [1, 1])
+    result = await ask(alive, "hi", message_id="m")
+    assert (result.text, reason(result)) == ("let me see (1)\ndone 1", "completed")
+    assert [text for _, text in await log(alive) if text] == ["hi", "let me see (1)", "done 1"]
+    session = await alive.sessions.get(key())
+    assert (session.state, session.head.invocations) == ({"n": 1}, {})
+    stored = await alive.store.events(key(), hidden=True)
+    assert [event.sequence for event in stored] == list(range(1, len(stored) + 1))
+    assert [event.attempt for event in stored] == sorted(event.attempt for event in stored)
+    assert await alive.recover() == 0
+
+
+async def test_only_the_open_turn_is_run_again(process: Process) -> None:
+    """Decision 6, A36: who handed over before is not asked again, and what it was told is told again."""
+    crash, ran = Crash(), []
+
+    @agent
+    async def desk(message: str, context: AgentContext) -> str:
+        ran.append(("desk", message))
+        await context.say("this way")
+        await crash.here()
+        return "helped"
+
+    @agent(children=[desk])
+    async def door(message: str, context: AgentContext) -> str:
+        ran.append(("door", message))
+        await context.transfer("desk", message="the case of ada")
+        return "welcome"
+
+    await die(process, door, crash)
+    alive = process(door)
+    await alive.recover()
+    assert ran == [("door", "hi"), ("desk", "the case of ada"), ("desk", "the case of ada")]
+    assert [text for _, text in await log(alive) if text] == ["hi", "welcome", "this way", "helped"]
+
+
+async def test_a_reply_is_not_asked_for_again(process: Process) -> None:
+    """A42: what was asked and answered before stands; a step of an attempt before the question is known after it."""
+    before, after, worked = Crash(), Crash(), []
+
+    @agent
+    async def form(context: AgentContext) -> str:
+        await context.step("draft", lambda: worked.append("drafted"))
+        await before.here()
+        name = (await context.ask("Your name?")).text
+        await context.step("save", lambda: worked.append(name))
+        await after.here()
+        return f"Saved {name}"
+
+    await die(process, form, before)
+    alive = process(form)
+    await alive.recover()
+    head = (await alive.sessions.get(key())).head
+    assert [open_.state for open_ in head.invocations.values()] == ["waiting"]
+    await die(process, form, after, "Ada")
+    await alive.recover()
+    assert worked == ["drafted", "Ada"]
+    assert [text for _, text in await log(alive) if text] == ["hi", "Your name?", "Ada", "Saved Ada"]
+
+
+async def test_waiting_invocations_are_left_alone(process: Process) -> None:
+    """Decision 6: a parallel sibling died with its process; the reply brings it back."""
+    crash = Crash()
+
+    @agent
+    async def asks(context: AgentContext) -> str:
+        return f"thanks, {(await context.ask('name?')).text}"
+
+    @agent
+    async def works(context: AgentContext) -> str:
+        await asyncio.sleep(0.01)
+        await context.say("working")
+        await crash.here()
+        return "worked"
+
+    both = Parallel("both", [asks, works])
+    await die(process, both, crash)
+    alive = process(both)
+    assert await alive.recover() == 1
+    assert await alive.recover() == 0
+    assert [text for _, text in await log(alive) if text] == ["hi", "name?", "working"]
+    assert sorted((await ask(alive, "Ada")).text.split("\n")) == ["thanks, Ada", "worked"]
+
+
+@pytest.mark.parametrize("composite", [Sequential, Loop])
+async def test_composites_run_their_open_turn_again(process: Process, composite: Any) -> None:
+    """A41: with the steps of children known."""
+    crash, worked = Crash(), []
+
+    @agent
+    async def one(context: AgentContext) -> str:
+        await context.step("one", lambda: worked.append(1))
+        return "one"
+
+    @agent
+    async def two(context: AgentContext) -> str:
+        await context.step("two", lambda: worked.append(2))
+        await crash.here()
+        await context.escalate()
+        return "two"
+
+    line = composite("line", [one, two])
+    await die(process, line, crash)
+    alive = process(line)
+    await alive.recover()
+    assert worked == [1, 2]
+    assert [text for _, text in await log(alive) if text] == ["hi", "one", "two"]
+
+
+async def test_an_agent_that_keeps_killing_its_process_is_stopped(process: Process) -> None:
+    """Decision 6: after limits.attempts attempts, with a typed end; the session goes on."""
+    crash = Crash(times=3)
+
+    @agent
+    async def poison(message: str) -> str:
+        if message == "hi":
+            await crash.here()
+        return f"fine: {message}"
+
+    await die(process, poison, crash)
+    for _ in range(2):
+        limits = Limits(invocation_seconds=0.5, grace_seconds=0)
+        next_ = process(poison, store=ShortLease(process(poison).store), config=RunConfig(limits=limits))
+        recovering = asyncio.create_task(next_.recover())
+        await crash.reached.wait()
+        crash.reached.clear()
+        await asyncio.sleep(0.02)
+        recovering.cancel()
+    alive = process(poison)
+    assert await alive.recover() == 1
+    (end,) = [e.actions.end for e in await alive.store.events(key()) if e.actions.end]
+    assert (end.reason, "3 times" in end.detail) == ("limit:attempts", True)
+    assert (await ask(alive, "more")).text == "fine: more"
+
+
+async def test_an_agent_that_is_gone_meanwhile_fails_the_answer(process: Process) -> None:
+    """Decision 10."""
+    crash = Crash()
+
+    @agent
+    async def old() -> str:
+        await crash.here()
+        return "never"
+
+    @agent
+    async def new(message: str) -> str:
+        return f"new: {message}"
+
+    await die(process, old, crash, message_id="m")
+    alive = process(new)
+    assert (await ask(alive, "more")).text == "new: more"
+    assert reason(await ask(alive, "hi", message_id="m")) == "failed"
+
+
+async def test_what_was_to_be_stopped_when_its_process_died_is_cancelled(process: Process) -> None:
+    """A23."""
+    crash = Crash()
+
+    @agent
+    async def clerk() -> str:
+        await crash.here()
+        return "answered after all"
+
+    invocation = await die(process, clerk, crash)
+    alive = process(clerk)
+    await alive.store.leases.stop(key(), invocation.id)
+    await alive.recover()
+    assert reason(await ask(alive, "hi", message_id=invocation.message_id)) == "cancelled"
+
+
+@pytest.mark.parametrize("policy", ["queue", "reject", "interrupt"])
+async def test_the_next_message_finds_what_a_dead_process_left(process: Process, policy: Any) -> None:
+    """A32: it is answered first, or stopped by an interrupt; who rejects is told that the session is busy."""
+    crash = Crash()
+
+    @agent
+    async def clerk(message: str) -> str:
+        if message == "hi":
+            await crash.here()
+        return f"answer to {message}"
+
+    await die(process, clerk, crash, message_id="m")
+    alive = process(clerk, config=RunConfig(when_busy=policy))
+    if policy == "reject":
+        with pytest.raises(SessionBusy):
+            await ask(alive, "next")
+        await alive.idle()
+    assert (await ask(alive, "next")).text == "answer to next"
+    first = await ask(alive, "hi", message_id="m")
+    assert reason(first) == ("cancelled" if policy == "interrupt" else "completed")
+    assert [text for _, text in await log(alive) if text][-2:] == ["next", "answer to next"]
+
+
+async def test_a_clarifying_question_that_was_not_asked_is_asked(process: Process) -> None:
+    """C4: the decision is in the log; the question follows from it."""
+    from turnwise.facts.selections import Candidate, Verdict
+    from turnwise.selection.policy import PolicySpec, StageSpec
+
+    class Unsure:
+        name = "unsure"
+
+        async def select(self, request: Any) -> Verdict:
+            candidates = (Candidate(agent="a", score=0.5), Candidate(agent="b", score=0.5))
+            return Verdict(selector="unsure", outcome="clarify", candidates=candidates, reason="A or B?")
+
+    @agent
+    async def a() -> str:
+        return "a"
+
+    @agent
+    async def b() -> str:
+        return "b"
+
+    @agent(children=[a, b])
+    async def root() -> str:
+        return "root"
+
+    policy = PolicySpec(name="own", stages=(StageSpec(selector="unsure"),))
+    options: dict[str, Any] = {"policy": policy, "custom_selectors": {"unsure": lambda _tree: Unsure()}}
+    alive = process(root, **options)
+
+    class DiesAtTheSecondWrite(ShortLease):
+        reached = asyncio.Event()
+
+        async def append(self, *arguments: Any, **options: Any) -> Any:
+            self.reached.set()
+            await asyncio.Event().wait()
+
+    dead_store = DiesAtTheSecondWrite(alive.store)
+    dead = process(root, store=dead_store, **options)
+    running = asyncio.create_task(ask(dead, "hi", message_id="m"))
+    await dead_store.reached.wait()
+    await asyncio.sleep(0.02)
+    await alive.recover()
+    result = await ask(alive, "hi", message_id="m")
+    assert (result.text, reason(result)) == ("A or B?", "clarify")
+    running.cancel()
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+
+
+async def test_who_was_not_dead_is_refused_and_its_reader_gets_the_answer_that_counts(process: Process) -> None:
+    """A33, E7: a process that stood still and goes on; its late answer never shows."""
+    gate = Gate()
+    slow = process(gate.agent, store=ShortLease(process(gate.agent).store))
+    invocation = await slow.start("hi", user="ada", session="s")
+    await gate.began.wait()
+    await asyncio.sleep(0.02)
+
+    @agent(name="gated")
+    async def quick(message: str) -> str:
+        return f"quick answer to {message}"
+
+    alive = process(quick)
+    await alive.recover()
+    gate.go.set()
+    result = await invocation.result()
+    assert (result.text, reason(result)) == ("quick answer to hi", "completed")
+    assert [text for _, text in await log(alive) if text] == ["hi", "quick answer to hi"]
+    await slow.idle()
+
+
+async def test_one_process_stops_what_another_answers(process: Process) -> None:
+    """A23: by the session, and by a handle that follows."""
+    gate = Gate()
+    one, two = process(gate.agent), process(gate.agent)
+    for by_handle in (False, True):
+        gate.began.clear()
+        running = await one.start("hi", user="ada", session="s")
+        await gate.began.wait()
+        assert running.id is not None
+        if by_handle:
+            await (await two.attach(user="ada", session="s", invocation_id=running.id)).cancel()
+        else:
+            await two.sessions.cancel(key(), running.id)
+        assert reason(await running.result()) == "cancelled"
+
+
+async def test_one_process_interrupts_what_another_answers(process: Process) -> None:
+    """A32."""
+    gate = Gate()
+    one, two = process(gate.agent), process(gate.agent)
+    running = await one.start("slow", user="ada", session="s")
+    await gate.began.wait()
+    next_ = await two.start("next", user="ada", session="s", config=RunConfig(when_busy="interrupt"))
+    assert reason(await running.result()) == "cancelled"
+    gate.go.set()
+    assert (await next_.result()).text == "answer to next"
+
+
+async def test_readers_attach_to_what_runs_waits_in_line_or_has_ended(process: Process) -> None:
+    """E7, decision 5: here and in another process, by the message or by the invocation, from any sequence number."""
+    gate = Gate()
+    one, two = process(gate.agent), process(gate.agent)
+    first = await one.start("one", user="ada", session="s", message_id="one")
+    await gate.began.wait()
+    second = await one.start("two", user="ada", session="s", message_id="two")
+    readers = [await r.attach(user="ada", session="s", message_id=m) for r in (one, two) for m in ("one", "two")]
+    readers += [await r.attach(user="ada", session="s", invocation_id=first.id) for r in (one, two)]
+    gate.go.set()
+    texts = [(await reader.result()).text for reader in readers]
+    assert texts == ["answer to one", "answer to two"] * 2 + ["answer to one"] * 2
+    await second.result()
+    for runner in (one, two):
+        late = await runner.attach(user="ada", session="s", message_id="two")
+        stored = [event.sequence async for event in late.events()]
+        assert stored == [3, 4]
+        assert [event.sequence async for event in late.events(after=3)] == [4]
+
+
+async def test_who_attaches_to_what_was_never_accepted_is_told_so(process: Process) -> None:
+    runner = process(Gate().agent)
+    await runner.store.create(key())
+    for asked in ({"message_id": "m"}, {"invocation_id": "i"}, {}):
+        with pytest.raises(InvocationMissing):
+            await runner.attach(user="ada", session="s", **asked)
+
+
+async def test_who_attaches_to_a_refused_message_is_told_why(process: Process) -> None:
+    from turnwise.facts.content import text_content
+    from turnwise.facts.messages import Message
+
+    runner = process(Gate().agent)
+    await runner.store.inbox.accept(key(), Message(id="m", content=text_content("x", "user")), create=True, limit=1)
+    await runner.store.inbox.refuse(key(), "m", "cancelled")
+    with pytest.raises(SessionError, match="refused"):
+        await (await runner.attach(user="ada", session="s", message_id="m")).result()
+
+
+async def test_partial_events_reach_who_attaches_in_the_same_process(process: Process) -> None:
+    """A19, decision 5: with offsets, and never a piece that the final event already holds."""
+    go, shown = asyncio.Event(), asyncio.Event()
+
+    @agent
+    async def writer(context: AgentContext) -> None:
+        async with context.stream() as stream:
+            await stream.write("Hello ")
+            shown.set()
+            await go.wait()
+            await stream.write("world")
+
+    runner = process(writer)
+    running = await runner.start("hi", user="ada", session="s", message_id="m")
+    await shown.wait()
+    attached = await runner.attach(user="ada", session="s", message_id="m")
+    by_invocation = await runner.attach(user="ada", session="s", invocation_id=running.id)
+    await asyncio.sleep(0.05)
+    go.set()
+    pieces = [(e.text, e.offset) async for e in attached.events() if e.partial]
+    late = [(e.text, e.offset) async for e in by_invocation.events() if e.partial]
+    assert set(pieces) <= {("Hello ", 0), ("world", 6)}
+    assert set(late) <= {("world", 6)}
+    assert (await attached.result()).text == "Hello world"
+
+
+async def test_at_most_so_many_messages_are_answered_at_once_and_all_are_accepted(process: Process) -> None:
+    """A bounded number for each process; sessions take turns."""
+    from turnwise.facts.limits import ProcessConfig
+
+    go, order = asyncio.Event(), list[str]()
+    running, most = 0, 0
+
+    @agent
+    async def busy(message: str) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await go.wait()
+        order.append(message)
+        await asyncio.sleep(0.001)
+        running -= 1
+        return message
+
+    runner = process(busy, process=ProcessConfig(concurrency=2))
+    handles = []
+    for session in "abcd":
+        handles += [await runner.start(f"{session}{n}", user="ada", session=session) for n in range(3)]
+    go.set()
+    assert [(await handle.result()).text for handle in handles] == [f"{s}{n}" for s in "abcd" for n in range(3)]
+    assert most == 2
+    assert set(order[:4]) == {"a0", "b0", "c0", "d0"}, "a busy session does not keep others from their turn"
+
+
+async def test_a_store_that_was_away_loses_no_accepted_message(process: Process) -> None:
+    """A21, decision 3: what was accepted is answered when the store is back."""
+    from turnwise.facts.errors import StoreUnavailable
+
+    class Away:
+        away = False
+
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        async def begin(self, *arguments: Any, **options: Any) -> Any:
+            if Away.away:
+                raise StoreUnavailable("The store is away.")
+            return await self._inner.begin(*arguments, **options)
+
+    gate = Gate()
+    runner = process(gate.agent, store=Away(process(gate.agent).store))
+    first = await runner.start("one", user="ada", session="s")
+    await gate.began.wait()
+    second = await runner.start("two", user="ada", session="s", message_id="two")
+    Away.away = True
+    gate.go.set()
+    await first.result()
+    with pytest.raises(StoreUnavailable):
+        await second.result()
+    Away.away = False
+    assert await runner.recover() == 1
+    assert (await ask(runner, "two", message_id="two")).text == "answer to two"
+
+
+async def test_the_context_of_a_message_is_that_of_every_attempt(process: Process) -> None:
+    """C20: roles and attributes."""
+    crash, seen = Crash(), []
+
+    @agent
+    async def clerk(context: AgentContext) -> str:
+        seen.append(context.message_context.attributes)
+        await crash.here()
+        return "done"
+
+    await die(process, clerk, crash, context=MessageContext(attributes={"customer": 7}))
+    await process(clerk).recover()
+    assert seen == [{"customer": 7}] * 2
+
+
+async def test_a_worker_takes_up_what_is_left_until_it_is_cancelled(process: Process) -> None:
+    """E7."""
+    from turnwise.facts.limits import ProcessConfig
+
+    crash = Crash()
+
+    @agent
+    async def clerk() -> str:
+        await crash.here()
+        return "done"
+
+    invocation = await die(process, clerk, crash, message_id="m")
+    worker = process(clerk, process=ProcessConfig(recovery_seconds=0.02))
+    work = asyncio.create_task(worker.work())
+    reader = await process(clerk).attach(user="ada", session="s", message_id="m")
+    assert (await reader.result()).text == "done"
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+    assert (await invocation.result()).text == "done"
