@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart
     from turnwise.facts.errors import TurnwiseError
     from turnwise.facts.events import Event
-    from turnwise.facts.limits import Limits, RunConfig
+    from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
     from turnwise.facts.messages import MessageContext
     from turnwise.facts.selections import Selection
     from turnwise.ports.context import AgentContext
@@ -36,6 +36,7 @@ _HOMES = {
     "Parallel": "turnwise.agents.composite",
     "Pattern": "turnwise.facts.cards",
     "PolicySpec": "turnwise.selection.policy",
+    "ProcessConfig": "turnwise.facts.limits",
     "Result": "turnwise.runner.invocation",
     "RunConfig": "turnwise.facts.limits",
     "Runner": "turnwise.runner.runner",
@@ -65,6 +66,7 @@ __all__ = [
     "Parallel",
     "Pattern",
     "PolicySpec",
+    "ProcessConfig",
     "Result",
     "RunConfig",
     "Runner",

@@ -4,7 +4,7 @@ import functools
 import inspect
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from turnwise.config.settings import Reference, Settings, find_file, read_settin
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
+from turnwise.ports.hooks import Hooks
 from turnwise.runner import Runner
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
@@ -28,7 +29,7 @@ _SECRET_OPTION = re.compile(r"((?:password|secret|token|key)[a-z_]*=)[^&]*", re.
 _SQLITE_FILE = re.compile(r"(?P<kind>sqlite(?:\+\w+)?:///)(?P<file>(?!/|:memory:).+)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _NEEDED = {
-    "store": ("open", "begin", "append", "events"),
+    "store": ("open", "begin", "take", "append", "events"),
     "artifacts": ("save", "load", "list"),
     "guardrails": ("name", "check"),
     "hooks": ("selected", "stored", "ended"),
@@ -37,10 +38,14 @@ _Selectors = Mapping[str, Callable[..., Any]]
 
 
 class App(NamedTuple):
-    """A runner, ready for messages, and the file it was made from. Whoever has it closes the runner."""
+    """A runner, ready for messages, the file it was made from, and its store's place without a password.
+
+    Whoever has it closes the runner.
+    """
 
     runner: Runner
     path: Path
+    store: str = ""
 
 
 class Report(NamedTuple):
@@ -64,13 +69,13 @@ class Report(NamedTuple):
         return shown(self.path)
 
 
-def load_app(path: Path | None = None) -> App:
-    """The app of that configuration file, or of turnwise.yaml here or above.
+def load_app(path: Path | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
+    """The app of that configuration file, or of turnwise.yaml here or above. `hooks` watch besides those of the file.
 
     Modules are imported; nothing is opened before the first message. ConfigError, or one below it, for the first mistake;
     its fix says how many more there are.
     """
-    assembly = _Assembly(find_file(path))
+    assembly = _Assembly(find_file(path), hooks)
     runner = assembly.runner()
     problems = assembly.problems
     if runner is None or problems:
@@ -78,7 +83,7 @@ def load_app(path: Path | None = None) -> App:
         if len(problems) > 1:
             first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
-    return App(runner, assembly.path)
+    return App(runner, assembly.path, _shown_place(assembly.settings.store))
 
 
 def check_app(path: Path | None = None) -> Report:
@@ -113,8 +118,8 @@ def _shown_place(place: str | Reference | None) -> str:
 class _Assembly:
     """Builds one app, collecting every mistake on the way."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, hooks: Sequence[Hooks] = ()) -> None:
+        self.path, self._hooks = path, hooks
         self.timings: list[tuple[str, float]] = []
         self.tree: AgentTree | None = None
         with self._timed("read"):
@@ -157,8 +162,7 @@ class _Assembly:
                 if len(selectors) == len(self._own_selectors()):
                     Cascade(policy, self.tree, selectors)  # for what is wrong with the policy, too
                 return None
-            settings = self.settings
-            return Runner(root, app=settings.app, policy=policy, custom_selectors=selectors, config=settings.run, **parts)
+            return Runner(root, app=self.settings.app, policy=policy, custom_selectors=selectors, **parts)
         except PatternError as error:
             if not agents.report_patterns():
                 self._document.report_error(("agents",), error)
@@ -182,10 +186,12 @@ class _Assembly:
     def _parts(self) -> dict[str, Any]:
         settings = self.settings
         return {
+            "config": settings.run,
+            "process": settings.process,
             "store": self._store(settings.store),
             "artifacts": self._artifacts(settings.artifacts),
             "guardrails": [self._made(reference) for reference in settings.guardrails],
-            "hooks": [self._made(reference) for reference in settings.hooks],
+            "hooks": [*(self._made(reference) for reference in settings.hooks), *self._hooks],
         }
 
     def _store(self, place: str | Reference) -> Any:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from turnwise import Limits, RunConfig
+from turnwise import Limits, ProcessConfig, RunConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -274,6 +274,8 @@ def test_every_limit_and_its_default_is_listed() -> None:
     listed = next(block for block in blocks if "limits" in block)
     assert listed["limits"] == Limits().model_dump()
     assert listed["run"] == RunConfig().model_dump(exclude={"limits", "deadline_seconds"})
+    process = next(block["process"] for block in blocks if "process" in block)
+    assert process == ProcessConfig().model_dump()
 
 
 def test_a_page_that_is_right_passes(tmp_path: Path) -> None:

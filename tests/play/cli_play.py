@@ -19,6 +19,7 @@ ENVIRONMENT = {
 }
 AGENTS = """
 import asyncio
+from pathlib import Path
 from turnwise import AgentContext, agent
 
 @agent
@@ -41,13 +42,32 @@ async def stubborn():
         except asyncio.CancelledError:
             pass
 
+@agent(patterns=["parcel"])
+async def parcels(context: AgentContext):
+    await context.say("I look for it.")
+    await context.step("charge", charge)
+    if not Path("seen").exists():
+        Path("seen").touch()
+        await asyncio.sleep(60)
+    while Path("hold").exists():
+        await asyncio.sleep(0.05)
+    return "Here it is."
+
+def charge():
+    with open("charged", "a") as file:
+        file.write("once ")
+    return 12
+
 @agent(patterns=["fail"])
 def failing():
     raise ValueError("as asked")
 """
 CONFIGURATION = (
-    "app: test\nroot: desk\nagents: ['cli_agents:desk', 'cli_agents:slow', 'cli_agents:stubborn', 'cli_agents:failing']\n"
+    "app: test\nroot: desk\n"
+    "agents: ['cli_agents:desk', 'cli_agents:slow', 'cli_agents:stubborn', 'cli_agents:failing', 'cli_agents:parcels']\n"
 )
+IMPATIENT = "process: {lease_seconds: 1, recovery_seconds: 0.1}\n"
+"""What makes a configuration's processes take up at once what others left."""
 
 
 def turnwise(*arguments: str, cwd: Path, stdin: str | bytes = "", **environment: str) -> subprocess.CompletedProcess[str]:
@@ -59,7 +79,39 @@ def turnwise(*arguments: str, cwd: Path, stdin: str | bytes = "", **environment:
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    """Starts the command; its standard input stays open, its errors are among its output."""
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=ENVIRONMENT,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def heard(process: subprocess.Popen[str], words: str) -> str:
+    """The next line of its output with these words in it."""
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        if words in line:
+            return line
+        said.append(line)
+    raise AssertionError(f"{words!r} was never said: {said}")
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Its exit code, and what it still had to say."""
+    rest, _ = process.communicate(timeout=30)
+    return process.returncode, rest
+
+
 Terminal = Callable[..., Any]
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def messages(*lines: dict[str, str]) -> str:

@@ -9,9 +9,11 @@ import pytest
 
 from turnwise.assemble import App, Report, check_app, load_app
 from turnwise.facts.errors import ConfigError, ImportPathError, TurnwiseError
+from turnwise.facts.limits import ProcessConfig
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 from turnwise.stores.artifacts.objects import ObjectArtifactStore
 from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
+from turnwise.testing.fakes import RecordingHooks
 
 AGENTS = '''
 from turnwise import agent, Selection
@@ -170,8 +172,23 @@ async def test_selectors_of_ones_own(project: Project, text: str) -> None:
     await app.runner.close()
 
 
-async def test_limits_and_run_configuration_reach_the_runner(project: Project) -> None:
-    app = await _closed(load_app(project(LEAST + "limits: {message_bytes: 10}\nrun: {when_busy: reject}\n")))
+async def test_a_caller_may_watch_beside_the_hooks_of_the_file(project: Project) -> None:
+    mine = RecordingHooks()
+    app = load_app(project(LEAST + "hooks: ['M:Watch']\n"), hooks=[mine])
+    await _answer(app, "hello")
+    await app.runner.close()
+    assert [event.text for event in mine.events] == ["hello", "desk: hello"]
+
+
+async def test_an_app_knows_its_store_without_the_password(project: Project) -> None:
+    path = project(LEAST.replace("'sqlite://'", "postgresql://ann:geheim@db/x"))
+    assert (await _closed(load_app(path))).store == "postgresql://ann:***@db/x"
+
+
+async def test_limits_run_and_process_configuration_reach_the_runner(project: Project) -> None:
+    text = "limits: {message_bytes: 10}\nrun: {when_busy: reject}\nprocess: {lease_seconds: 3, concurrency: 2}\n"
+    app = await _closed(load_app(project(LEAST + text)))
+    assert app.runner.process == ProcessConfig(lease_seconds=3.0, concurrency=2)
     assert app.runner.config.limits.message_bytes == 10
     assert app.runner.config.when_busy == "reject"
 

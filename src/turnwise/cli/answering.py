@@ -168,10 +168,13 @@ class Answering:
         self._progress.advance(failed=True)
 
 
-def event_json(user: str, session: str, event: Event) -> str:
-    """A stored event as one line: whose session it is of, then its own fields; actions that say nothing are left out."""
+def event_json(user: str, session: str, event: Event, **about: Any) -> str:
+    """A stored event as one line: whose session it is of and what else is known about it, then its own fields.
+
+    Actions that say nothing are left out.
+    """
     import json
 
-    data: dict[str, Any] = {"user": user, "session": session, **event.model_dump(mode="json")}
+    data: dict[str, Any] = {"user": user, "session": session, **about, **event.model_dump(mode="json")}
     data["actions"] = {name: value for name, value in data["actions"].items() if value not in (None, False, [], {}, ())}
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))

@@ -137,6 +137,8 @@ class Answer:
 
     def _acts(self, event: Event) -> None:
         actions = event.actions
+        if rendering.begins_attempt(event):
+            terminal.say(rendering.attempt_line(event))
         if event.author != USER:
             for name, version in actions.artifact_versions.items():
                 terminal.say("  " + one_line(f"saved {name}, version {version}"), "dim")

@@ -1,39 +1,80 @@
 """What is recorded of a session, for a reader at a terminal and for programs."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.text import Text
 
 from turnwise.cli import rendering
 from turnwise.cli.clean import one_line
 from turnwise.facts.events import USER, Actions, Event
-from turnwise.facts.sessions import Session, SessionKey
+from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
 from turnwise.ports.stores import SessionInfo, SessionStore
+from turnwise.runner.journal import DECISION
 
 PAGE_EVENTS = 500
 _INDENT = 7
 
 
-async def log(
-    store: SessionStore, key: SessionKey, *, last: int | None = None, hidden: bool = False
-) -> AsyncIterator[tuple[Event, bool]]:
-    """The session's events in order, each with whether a rewind hides it; page by page, however long the log is."""
+class Entry(NamedTuple):
+    """An event of a log, and what became of it. `hidden`: a rewind hides it; `superseded`: that of a new attempt."""
+
+    event: Event
+    hidden: bool = False
+    superseded: bool = False
+
+    @property
+    def tells_attempts(self) -> bool:
+        """Whether it belongs to an answer that was tried more than once, as far as that is known at its place."""
+        return self.superseded or self.event.attempt > 1
+
+    @property
+    def mark(self) -> str:
+        """What a reader has to know of it, in brackets; "" when it is plainly there."""
+        if self.superseded:
+            return f" (attempt {self.event.attempt}, superseded)"
+        return " (rewound)" if self.hidden else ""
+
+
+async def log(store: SessionStore, key: SessionKey, *, last: int | None = None, hidden: bool = False) -> AsyncIterator[Entry]:
+    """The session's events in order; with `hidden` also what rewinds hide. Page by page, however long the log is."""
     after = 0
     if last is not None:
         newest = await store.events(key, last=last, hidden=hidden)
         after = (newest[0].sequence or 1) - 1 if newest else 0
-    while True:
-        page = await store.events(key, after=after, limit=PAGE_EVENTS, hidden=hidden)
-        if not page:
-            return
+    attempts: dict[str, list[Event]] | None = None
+    while page := await store.events(key, after=after, limit=PAGE_EVENTS, hidden=hidden):
         visible = {event.sequence for event in page}
         if hidden:
-            seen = await store.events(key, after=after, limit=PAGE_EVENTS)
-            visible = {event.sequence for event in seen}
+            visible = {event.sequence for event in await store.events(key, after=after, limit=PAGE_EVENTS)}
         for event in page:
-            yield event, event.sequence not in visible
+            is_hidden = event.sequence not in visible
+            if is_hidden and attempts is None:
+                attempts = await _new_attempts(store, key, after)
+            begun = (attempts or {}).get(event.invocation_id, ())
+            yield Entry(event, is_hidden, is_hidden and any(_supersedes(each, event) for each in begun))
         after = page[-1].sequence or after
+
+
+async def _new_attempts(store: SessionStore, key: SessionKey, after: int) -> dict[str, list[Event]]:
+    """The events that began new attempts, from there to the end of the log, by invocation."""
+    found: dict[str, list[Event]] = {}
+    while page := await store.events(key, after=after, limit=PAGE_EVENTS, hidden=True):
+        for event in page:
+            if rendering.begins_attempt(event):
+                found.setdefault(event.invocation_id, []).append(event)
+        after = page[-1].sequence or after
+    return found
+
+
+def _supersedes(begun: Event, event: Event) -> bool:
+    """Whether this new attempt took that event back. A fork has new numbers, but no event below those that rewinds name."""
+    rewind = begun.actions.rewind
+    return (
+        rewind is not None
+        and begun.attempt > event.attempt
+        and rewind.from_sequence <= (event.sequence or 0) < (begun.sequence or 0)
+    )
 
 
 def session_table(infos: Iterable[SessionInfo]) -> Iterator[Text]:
@@ -62,42 +103,60 @@ def session_line(session: Session) -> str:
     parts = [f"session {session.id} of user {session.user} in {session.app}", f"{session.last_sequence} events"]
     if session.head.active_agent:
         parts.append(f"{session.head.active_agent} spoke last")
-    for _, agent, _ in session.head.waiting():
-        parts.append(f"{agent} waits for a reply")
+    for open_ in session.head.invocations.values():
+        if open_.state == "running":
+            parts.append(_running(open_, session.held))
+    for _, agent, wait in session.head.waiting():
+        parts.append(f"{agent} waits for {'a reply' if wait.kind == 'reply' else 'the result of a tool'}")
+    if session.queued:
+        parts.append(f"{session.queued} message{'s' if session.queued > 1 else ''} in the inbox")
     return one_line(" · ".join(parts))
 
 
-def transcript(event: Event, hidden: bool) -> Iterator[Text]:
+def _running(open_: OpenInvocation, held: bool) -> str:
+    if not held:
+        return f"{open_.agent} was answering when its process stopped"
+    return f"{open_.agent} is answering" + (f", attempt {open_.attempt}" if open_.attempt > 1 else "")
+
+
+def transcript(entry: Entry) -> Iterator[Text]:
     """The lines of one event: its number, its author and what was said or done."""
-    lines = list(rendering.content_lines(event.content)) if event.content else []
-    lines += _done(event)
-    if not lines:
-        return
+    content = entry.event.content
+    said = list(rendering.content_lines(content)) if content else []
+    return _headed(entry, [*said, *_done(entry)])
+
+
+def _headed(entry: Entry, lines: list[Text]) -> Iterator[Text]:
+    event = entry.event
     head = rendering.styled(f"{event.sequence:>5}  ", "dim")
     head.append(one_line(event.author), style="bold cyan" if event.author != USER else "bold")
-    head.append(f"{' (in private)' if event.is_private else ''}{' (rewound)' if hidden else ''}: ")
+    head.append(f"{' (in private)' if event.is_private else ''}{entry.mark}: ")
     for number, line in enumerate(lines):
         shown = rendering.indented(line, _INDENT)
         shown = head.append_text(shown[_INDENT:]) if number == 0 else shown
-        if hidden:
+        if entry.hidden:
             shown.stylize("dim")
         yield shown
 
 
-def _done(event: Event) -> Iterator[Text]:
+def _done(entry: Entry) -> Iterator[Text]:
     """What an event does besides saying something."""
-    actions = event.actions
+    event, actions = entry.event, entry.event.actions
     if event.error:
         yield rendering.styled(f"failed [{event.error.code}]: {one_line(event.error.message)}", "red")
     for name, version in actions.artifact_versions.items():
         yield rendering.styled(one_line(f"saved {name}, version {version}"), "dim")
+    for step in _kept_steps(entry):
+        yield rendering.styled(one_line(f"did step {step}, kept for the next attempt"), "green")
     if actions.blocked_by:
         yield rendering.styled(one_line(f"was stopped by the guardrail {actions.blocked_by}"), "yellow")
     if actions.transfer_to:
         yield rendering.styled(one_line(f"→ hands over to {actions.transfer_to}"), "dim")
     if actions.awaits and actions.awaits.kind == "tool_result":
         yield rendering.styled(one_line(f"waits for the result of {actions.awaits.id}"), "dim")
-    if actions.rewind:
+    if rendering.begins_attempt(event):
+        yield rendering.attempt_line(event)
+    elif actions.rewind:
         yield rendering.styled(f"↶ rewinds to before #{actions.rewind.from_sequence}", "yellow")
     if actions.end and actions.end.reason != "completed":
         yield rendering.styled(_end(actions), "yellow")
@@ -109,21 +168,37 @@ def _end(actions: Actions) -> str:
     return one_line(f"ended {actions.end.reason}{detail}")
 
 
-def course(event: Event, hidden: bool) -> Iterator[Text]:
-    """What an event says about the course of things: a decision with its verdicts, a hand-over, a wait, an end."""
-    actions = event.actions
-    number = f"{event.sequence:>5}  "
-    mark = "  (rewound)" if hidden else ""
+def _kept_steps(entry: Entry) -> list[str]:
+    """The names of recorded steps in what a new attempt took back: it finds their results again."""
+    if not entry.superseded:
+        return []
+    keys = (step.key for step in entry.event.actions.steps)
+    return [key.removeprefix(f"{entry.event.branch}:") for key in keys if not key.startswith(DECISION)]
+
+
+def course(entry: Entry) -> Iterator[Text]:
+    """What an event says about the course of things: a decision with its verdicts, a hand-over, a wait, an end.
+
+    Of an answer that was tried more than once, also what was said.
+    """
+    event, actions = entry.event, entry.event.actions
+    number, mark = f"{event.sequence:>5}  ", f" {entry.mark}" if entry.mark else ""
     if actions.selection is not None:
         said = one_line(event.text, 80) if event.author == USER else f"(asked by {one_line(event.author)})"
         yield Text()
-        yield rendering.styled(number + said + mark, "bold" + (" dim" if hidden else ""))
+        yield rendering.styled(f"{number}{said}{mark}", "bold" + (" dim" if entry.hidden else ""))
         yield rendering.indented(rendering.decision_line(actions.selection), _INDENT)
         for item in rendering.explanation(actions.selection):
             yield rendering.indented(item, _INDENT)
         yield rendering.indented(rendering.summary(actions.selection), _INDENT)
-    for line in _done(event):
-        yield rendering.styled(number, "dim").append(one_line(event.author) + " ", style="bold").append_text(line).append(mark)
+    if entry.tells_attempts and event.author != USER and event.content is not None:
+        yield from _headed(entry, list(rendering.content_lines(event.content)))
+    for line in _done(entry):
+        author = rendering.styled(number, "dim").append(one_line(event.author), style="bold")
+        shown = author.append(f"{entry.mark} ").append_text(line)
+        if entry.hidden:
+            shown.stylize("dim")
+        yield shown
     if actions.awaits is not None and actions.awaits.kind == "reply":
         yield rendering.styled(f"{number}{one_line(event.author)} waits for a reply{mark}", "dim")
     if actions.end is not None and actions.end.reason == "completed":
@@ -133,13 +208,22 @@ def course(event: Event, hidden: bool) -> Iterator[Text]:
 _COURSE = ("selection", "transfer_to", "awaits", "blocked_by", "rewind", "end")
 
 
-def course_data(event: Event, hidden: bool) -> dict[str, Any] | None:
-    """The same for programs; None for an event that only says something."""
+def course_data(entry: Entry) -> dict[str, Any] | None:
+    """The same for programs; None for an event that only says something, and belongs to the one attempt there is."""
+    event = entry.event
     actions = event.actions.model_dump(mode="json", include=set(_COURSE))
     told = {name: value for name, value in actions.items() if value is not None}
     if event.error is not None:
         told["error"] = event.error.model_dump(mode="json")
-    if not told:
+    if steps := _kept_steps(entry):
+        told["kept_steps"] = steps
+    text = event.text if event.author == USER or entry.tells_attempts else ""
+    if not told and not (entry.tells_attempts and text):
         return None
-    about = {"sequence": event.sequence, "invocation_id": event.invocation_id, "author": event.author, "hidden": hidden}
-    return {**about, "text": event.text if event.author == USER else "", **told}
+    about = {"sequence": event.sequence, "invocation_id": event.invocation_id, "author": event.author}
+    return {**about, **standing(entry), "attempt": event.attempt, "text": text, **told}
+
+
+def standing(entry: Entry) -> dict[str, bool]:
+    """What became of the event, for programs."""
+    return {"hidden": entry.hidden, "superseded": entry.superseded}

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from turnwise.cli.clean import clean, one_line
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart, ToolCallPart, ToolResultPart
+from turnwise.facts.events import Event
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 
 RANKED_ROWS = 10
@@ -164,3 +165,13 @@ def content_lines(content: Content) -> Iterator[Text]:
             yield styled(one_line(f"[calls {part.tool} {json.dumps(part.arguments, ensure_ascii=False)}]", 500), "dim")
         elif isinstance(part, ToolResultPart):
             yield styled(one_line(f"[result of {part.tool or part.call_id}]"), "dim")
+
+
+def begins_attempt(event: Event) -> bool:
+    """Whether an invocation is run again from here on, because its process stopped: this is no rewind by a user."""
+    return event.actions.rewind is not None and event.attempt > 1
+
+
+def attempt_line(event: Event) -> Text:
+    """What an event says that begins a new attempt."""
+    return styled(f"↻ attempt {event.attempt}: the process of attempt {event.attempt - 1} stopped before the end", "yellow")

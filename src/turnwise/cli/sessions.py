@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from turnwise.facts.sessions import SessionKey
     from turnwise.runner import Runner
 
-app = typer.Typer(help="List, show, explain, rewind, fork and delete sessions.", rich_markup_mode=None, no_args_is_help=True)
+app = typer.Typer(
+    help="List, show, explain, cancel, rewind, fork and delete sessions.", rich_markup_mode=None, no_args_is_help=True
+)
 
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
-HiddenOption = Annotated[bool, typer.Option("--hidden", help="Also what a rewind hides.")]
+HiddenOption = Annotated[bool, typer.Option("--hidden", help="Also what a rewind, or a new attempt, took back.")]
 TURN_HELP = "A turn: the number of any event in it, or its invocation id."
 
 
@@ -78,18 +80,23 @@ async def _show(config: "Path | None", user: str, session: str, last: int | None
         head = await runner.sessions.get(key)
         if not as_json:
             terminal.say(records.session_line(head), "dim")
-        async for event, is_hidden in records.log(runner.store, key, last=last, hidden=hidden):
+        async for entry in records.log(runner.store, key, last=last, hidden=hidden):
             if as_json:
-                terminal.write(safe_json(event_json(user, session, event)) + "\n")
+                about = records.standing(entry) if hidden else {}
+                terminal.write(safe_json(event_json(user, session, entry.event, **about)) + "\n")
             else:
-                terminal.say_all(records.transcript(event, is_hidden))
+                terminal.say_all(records.transcript(entry))
 
 
 @app.command(short_help="Show every decision, and why.")
 def explain(
     session: SessionArgument, config: ConfigOption = None, user: UserOption = DEFAULT_USER, as_json: JsonOption = False
 ) -> None:
-    """Show every decision with every verdict, what was passed over, hand-overs, waits and ends. Rewound ones are marked."""
+    """Show every decision with every verdict, what was passed over, hand-overs, waits and ends. What was rewound is marked.
+
+    Of an answer whose process stopped before the end, every attempt is shown: what it said, the steps that were kept, and
+    the final answer.
+    """
     asyncio.run(_explain(config, user, session, as_json))
 
 
@@ -102,13 +109,45 @@ async def _explain(config: "Path | None", user: str, session: str, as_json: bool
         head = await runner.sessions.get(key)
         if not as_json:
             terminal.say(records.session_line(head), "dim")
-        async for event, is_hidden in records.log(runner.store, key, hidden=True):
+        async for entry in records.log(runner.store, key, hidden=True):
             if as_json:
-                data = records.course_data(event, is_hidden)
+                data = records.course_data(entry)
                 if data is not None:
                     terminal.print_json(data)
             else:
-                terminal.say_all(records.course(event, is_hidden))
+                terminal.say_all(records.course(entry))
+
+
+@app.command()
+def cancel(
+    session: SessionArgument,
+    turn: Annotated[
+        str | None,
+        typer.Argument(metavar="TURN", help=TURN_HELP + " By default what is being answered, else the newest that waits."),
+    ] = None,
+    config: ConfigOption = None,
+    user: UserOption = DEFAULT_USER,
+) -> None:
+    """Stop an answer that is being given, by whichever process, or end a question that waits for a reply."""
+    asyncio.run(_cancel(config, user, session, turn))
+
+
+async def _cancel(config: "Path | None", user: str, session: str, turn: str | None) -> None:
+    from turnwise.cli import terminal
+    from turnwise.cli.running import running
+
+    async with running(config) as turnwise:
+        runner, key = turnwise.runner, turnwise.runner.key(user, session)
+        open_ = (await runner.sessions.get(key)).head.invocations
+        newest = max(open_, key=lambda id_: (open_[id_].state == "running", open_[id_].began), default=None)
+        invocation = await _invocation(runner, key, turn) if turn is not None else newest
+        if invocation is None or invocation not in open_:
+            which = f"Turn {turn}" if turn is not None else f"Everything in session {session}"
+            terminal.note(f"{which} has ended already.")
+            return
+        await runner.sessions.cancel(key, invocation)
+    what = "no longer waits" if open_[invocation].state == "waiting" else "was stopped"
+    terminal.say(f"{open_[invocation].agent} {what}; the turn that began with #{open_[invocation].began} is over.")
 
 
 @app.command()

@@ -9,12 +9,14 @@ from turnwise.config.entries import AgentEntry, read_entries
 from turnwise.config.places import Document, Where, did_you_mean, shown
 from turnwise.config.validation import validated
 from turnwise.facts.errors import ConfigError
-from turnwise.facts.limits import Limits, RunConfig
+from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
 
 FILE_NAME = "turnwise.yaml"
 DEFAULT_STORE = "sqlite:///turnwise.db"
 
-KEYS = ("app", "root", "agents", "policy", "selectors", "store", "artifacts", "limits", "run", "guardrails", "hooks")
+KEYS = (
+    "app", "root", "agents", "policy", "selectors", "store", "artifacts", "limits", "run", "process", "guardrails", "hooks",
+)  # fmt: skip
 NOTES = "x-"
 """Keys that begin so are the users' own: a place for anchors."""
 
@@ -43,6 +45,7 @@ class Settings(NamedTuple):
     store: str | Reference
     artifacts: str | Reference | None
     run: RunConfig
+    process: ProcessConfig
     guardrails: tuple[Reference, ...]
     hooks: tuple[Reference, ...]
 
@@ -86,6 +89,7 @@ def read_settings(path: Path, variables: Mapping[str, str] | None = None) -> Set
         store=_place(document, ("store",)) or DEFAULT_STORE,
         artifacts=_place(document, ("artifacts",)),
         run=_run(document),
+        process=validated(document, ("process",), ProcessConfig, _mapping(document, "process")) or ProcessConfig(),
         guardrails=_references(document, "guardrails"),
         hooks=_references(document, "hooks"),
     )

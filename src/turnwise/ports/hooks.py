@@ -17,5 +17,5 @@ class Hooks(Protocol):
         ...
 
     async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
-        """An invocation ended, or waits (`waiting`)."""
+        """An invocation ended, waits (`waiting`), or was lost to another process, which answers on (`lost`)."""
         ...

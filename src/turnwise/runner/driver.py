@@ -68,6 +68,7 @@ class Driver:
             await self._answer(job, await self._open_floor(job, recorder, plan), plan)
         except StaleWriter:
             lost = True
+            recorder.lose()
         except Exception as error:
             if not isinstance(error, TurnwiseError):
                 log.exception("The runner failed in invocation %s of session %s.", plan.invocation_id, job.key.id)

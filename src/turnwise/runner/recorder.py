@@ -12,7 +12,7 @@ from turnwise.facts.sessions import Session, storable
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.runner.feed import Feed
-from turnwise.runner.watching import Watchers
+from turnwise.runner.watching import LOST, WAITING, Watchers
 
 log = logging.getLogger("turnwise.runner")
 
@@ -74,6 +74,10 @@ class Recorder:
         task.add_done_callback(_retrieve)
         await asyncio.shield(task)
 
+    def lose(self) -> None:
+        """Another process answers on."""
+        self._watchers.tell((), left=(self._invocation_id, LOST))
+
     async def told(self) -> None:
         """Returns when the hooks know everything, or have had their time."""
         await self._watchers.told()
@@ -112,7 +116,7 @@ class Recorder:
             # A message may also end older invocations that waited in vain; they are not its answer.
             if event.invocation_id == self._invocation_id:
                 self._feed.publish(event)
-        self._watchers.tell(stored, waits=self._invocation_id if waits else None)
+        self._watchers.tell(stored, left=(self._invocation_id, WAITING) if waits else None)
         self._signals.changed(self.session.key)
 
     def _stamped(self, events: Sequence[Event]) -> Sequence[Event]:

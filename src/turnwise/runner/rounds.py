@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 
-from turnwise.facts.errors import StoreError
+from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.lanes import Lanes
@@ -30,13 +30,13 @@ class Rounds:
         return len(taken)
 
     async def forever(self) -> None:
-        """Takes up what is due, again and again, as long as this process has room for it. Survives the store's absence."""
+        """Takes up what is due, again and again, as long as this process has room for it. Survives that the store is away."""
         reached = True
         while True:
             try:
                 await self._round()
                 reached = True
-            except StoreError as problem:
+            except StoreUnavailable as problem:
                 if reached:
                     log.warning("What is left to do cannot be read: %s", problem)
                 reached = False

@@ -11,8 +11,8 @@ from turnwise.ports.hooks import Hooks
 
 HOOK_SECONDS = 5.0
 """How long one call of a hook may take, and how long the end of an invocation waits for what is still to be told."""
-WAITING = "waiting"
-"""What hooks are told instead of an end when an invocation waits."""
+WAITING, LOST = "waiting", "lost"
+"""What hooks are told instead of an end: the invocation waits, or another process answers on."""
 
 log = logging.getLogger("turnwise.runner")
 
@@ -22,14 +22,16 @@ class Watchers:
 
     def __init__(self, hooks: Sequence[Hooks], key: SessionKey) -> None:
         self._hooks, self._key = hooks, key
-        self._untold: deque[tuple[Sequence[Event], str | None]] = deque()
+        self._untold: deque[tuple[Sequence[Event], tuple[str, str] | None]] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def tell(self, stored: Sequence[Event], *, waits: str | None = None) -> None:
-        """Stored events, with the decisions and ends in them; `waits` is the id of an invocation that waits after them."""
+    def tell(self, stored: Sequence[Event], *, left: tuple[str, str] | None = None) -> None:
+        """Stored events, with the decisions and ends in them; `left` is an invocation that is left after them, and how:
+        WAITING or LOST.
+        """
         if not self._hooks:
             return
-        self._untold.append((stored, waits))
+        self._untold.append((stored, left))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
 
@@ -40,11 +42,11 @@ class Watchers:
 
     async def _work(self) -> None:
         while self._untold:
-            stored, waits = self._untold.popleft()
-            for call in self._calls(stored, waits):
+            stored, left = self._untold.popleft()
+            for call in self._calls(stored, left):
                 await _watch(call)
 
-    def _calls(self, stored: Sequence[Event], waits: str | None) -> Iterator[Awaitable[None]]:
+    def _calls(self, stored: Sequence[Event], left: tuple[str, str] | None) -> Iterator[Awaitable[None]]:
         for hook in self._hooks:
             for event in stored:
                 yield hook.stored(self._key, event)
@@ -52,8 +54,8 @@ class Watchers:
                     yield hook.selected(self._key, event.actions.selection)
                 if event.actions.end:
                     yield hook.ended(self._key, event.invocation_id, event.actions.end.reason)
-            if waits is not None:
-                yield hook.ended(self._key, waits, WAITING)
+            if left is not None:
+                yield hook.ended(self._key, *left)
 
 
 async def _watch(call: Awaitable[None]) -> None:

@@ -1,11 +1,13 @@
 """Projects and terminals for the command line's tests."""
 
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
-from cli_play import AGENTS, COMMAND, CONFIGURATION, ENVIRONMENT, turnwise
+from cli_play import AGENTS, COMMAND, CONFIGURATION, ENVIRONMENT, Start, started, turnwise
 
 
 @pytest.fixture
@@ -44,3 +46,18 @@ def terminal() -> Any:
     yield start
     for child in running:
         child.close(force=True)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts the command, and kills what is left of it after the test."""
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+        running.append(started(*arguments, cwd=cwd))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()

@@ -50,7 +50,7 @@ def test_sessions_explain(shop: Path) -> None:
         "       3. awaited  chosen orders 0.90 (resume)",
         "    4  completed",
         "    5  where is my return?  (rewound)",
-        "returns → hands over to orders  (rewound)",
+        "returns (rewound) → hands over to orders",
     ):
         assert expected in said
     told = [json.loads(line) for line in turnwise("sessions", "explain", "one", "--json", cwd=shop).stdout.splitlines()]

@@ -13,9 +13,9 @@ def test_version_and_help(tmp_path: Path) -> None:
     assert turnwise("--version", cwd=tmp_path).stdout.startswith("turnwise 0.")
     said = turnwise("--help", cwd=tmp_path)
     assert said.returncode == 0
-    for word in ("init", "check", "select", "chat", "run", "sessions", "Exit codes", "130", "TURNWISE_DEBUG"):
+    for word in ("init", "check", "select", "chat", "run", "worker", "sessions", "Exit codes", "130", "TURNWISE_DEBUG"):
         assert word in said.stdout
-    for group in ("list", "show", "explain", "rewind", "fork", "delete"):
+    for group in ("list", "show", "explain", "cancel", "rewind", "fork", "delete"):
         assert group in turnwise("sessions", "-h", cwd=tmp_path).stdout
 
 

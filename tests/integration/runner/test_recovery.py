@@ -11,6 +11,7 @@ from turnwise import AgentContext, Loop, Parallel, RunConfig, Runner, Sequential
 from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionError
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import MessageContext
+from turnwise.testing.fakes import RecordingHooks
 
 Process = Callable[..., Runner]
 
@@ -275,8 +276,8 @@ async def test_a_clarifying_question_that_was_not_asked_is_asked(process: Proces
 
 async def test_who_was_not_dead_is_refused_and_its_reader_gets_the_answer_that_counts(process: Process) -> None:
     """A33, E7: a process that stood still and goes on; its late answer never shows."""
-    gate = Gate()
-    slow = process(gate.agent, store=ShortLease(process(gate.agent).store))
+    gate, told = Gate(), RecordingHooks()
+    slow = process(gate.agent, store=ShortLease(process(gate.agent).store), hooks=[told])
     invocation = await slow.start("hi", user="ada", session="s")
     await gate.began.wait()
     await asyncio.sleep(0.02)
@@ -292,6 +293,7 @@ async def test_who_was_not_dead_is_refused_and_its_reader_gets_the_answer_that_c
     assert (result.text, reason(result)) == ("quick answer to hi", "completed")
     assert [text for _, text in await log(alive) if text] == ["hi", "quick answer to hi"]
     await slow.idle()
+    assert [reason for _, reason in told.ends] == ["lost"]
 
 
 async def test_one_process_stops_what_another_answers(process: Process) -> None:

@@ -10,7 +10,7 @@ from turnwise.agents.function import agent
 from turnwise.assemble import App
 from turnwise.cli.conversation import Answer, Conversation
 from turnwise.facts.content import text_content
-from turnwise.facts.events import Actions, End, ErrorInfo, Event
+from turnwise.facts.events import Actions, End, ErrorInfo, Event, Rewind
 from turnwise.facts.messages import MessageContext
 from turnwise.runner import Runner
 from turnwise.stores.sql import SqlSessionStore
@@ -52,6 +52,13 @@ def test_two_streams_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> Non
         event("b", author="orders", id_="e2"),
     )
     assert shown(capsys, *events) == "desk: a\norders: b\n"
+
+
+def test_an_answer_that_begins_anew_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """E7: another process takes up an answer whose own process stopped."""
+    again = Actions(rewind=Rewind(from_sequence=2, invocation_id="i"))
+    events = (event("Hel", partial=True), event(actions=again, attempt=2, id_="e2"), event("Hello.", attempt=2, id_="e3"))
+    assert shown(capsys, *events) == ("desk: Hel\n↻ attempt 2: the process of attempt 1 stopped before the end\ndesk: Hello.\n")
 
 
 def test_a_stream_that_breaks_off_ends_its_line(capsys: pytest.CaptureFixture[str]) -> None:

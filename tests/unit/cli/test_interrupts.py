@@ -19,3 +19,12 @@ async def test_what_was_there_before_comes_back() -> None:
     with Interrupts(lambda: None):
         assert signal.getsignal(signal.SIGINT) != before
     assert signal.getsignal(signal.SIGINT) == before
+
+
+async def test_other_signals_may_ask_too() -> None:
+    asked = asyncio.Event()
+    before = signal.getsignal(signal.SIGTERM)
+    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(asked.wait(), 10)
+    assert signal.getsignal(signal.SIGTERM) == before

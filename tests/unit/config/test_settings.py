@@ -6,6 +6,7 @@ import pytest
 
 from turnwise.config.settings import DEFAULT_STORE, Reference, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError
+from turnwise.facts.limits import ProcessConfig
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,8 @@ def test_the_least_that_can_be_said() -> None:
 def test_everything_that_can_be_said() -> None:
     read = settings(
         "app: shop\nroot: desk\nagents: [agents:desk]\npolicy: {use: adk}\nselectors: {mine: sel:Mine}\n"
-        "store: {import: 'my.store:Store', options: {a: 1}}\nartifacts: files\nlimits: {turns: 3}\n"
+        "store: {import: 'my.store:Store', options: {a: 1}}\nartifacts: files\nlimits: {turns: 3, attempts: 5}\n"
+        "process: {lease_seconds: 2, concurrency: 7, recovery_seconds: 0.5}\n"
         "run: {when_busy: reject}\nguardrails: [g:one]\nhooks: ['h:two']\nx-notes: &a {}\n"
     )
     assert read.document.problems == ()
@@ -42,7 +44,8 @@ def test_everything_that_can_be_said() -> None:
     assert read.selectors["mine"] == Reference("sel:Mine", {}, ("selectors", "mine"))
     assert read.store == Reference("my.store:Store", {"a": 1}, ("store",))
     assert read.artifacts == "files"
-    assert (read.run.when_busy, read.run.limits.turns) == ("reject", 3)
+    assert (read.run.when_busy, read.run.limits.turns, read.run.limits.attempts) == ("reject", 3, 5)
+    assert read.process == ProcessConfig(lease_seconds=2.0, concurrency=7, recovery_seconds=0.5)
     assert [reference.path for reference in (*read.guardrails, *read.hooks)] == ["g:one", "h:two"]
 
 
@@ -60,6 +63,14 @@ def test_everything_that_can_be_said() -> None:
         ("limits: {turn: 3}", "3: There is no key 'turn' here. Did you mean 'turns'?"),
         ("limits: 3", "3: 'limits' should be keys and values, but is a number."),
         ("run: {deadline_seconds: soon}", "3: 'deadline_seconds' should be a number, but is text."),
+        ("process: 3", "3: 'process' should be keys and values, but is a number. Write them below `process:`."),
+        ("process: {lease_second: 3}", "3: There is no key 'lease_second' here. Did you mean 'lease_seconds'?"),
+        ("proces: {}", "3: There is no key 'proces' in this file. Did you mean 'process'?"),
+        ("process: {concurrency: 0}", "3: 'concurrency' should be greater than or equal to 1."),
+        ("process: {concurrency: 1.5}", "3: 'concurrency' should be a whole number"),
+        ("process: {recovery_seconds: often}", "3: 'recovery_seconds' should be a number, but is text."),
+        ("process: {lease_seconds: 0}", "3: 'lease_seconds' should be greater than 0."),
+        ("process: {lease_seconds: .inf}", "3: 'lease_seconds' should be a finite number."),
         ("run: {limits: {}}", "3: Limits stand at the top of the file, not below 'run'."),
         ("selectors: {mine: 3}", "3: Here an import path was expected."),
         ("hooks: h:one", "3: 'hooks' should be a list of import paths, but is text."),
