@@ -27,10 +27,15 @@ class Await(Fact):
 
 
 class StepRecord(Fact):
-    """The recorded result of `context.step`: work that is not repeated. `key` begins with the branch of its agent's run."""
+    """The recorded result of `context.step`: work that is not repeated. `key` begins with the branch of its agent's run.
+
+    state_delta, artifact_versions: what the work wrote besides, so that a new attempt has it without the work.
+    """
 
     key: str
     value: JsonValue = None
+    state_delta: dict[str, JsonValue] = Field(default_factory=dict)
+    artifact_versions: dict[str, int] = Field(default_factory=dict)
 
 
 class Rewind(Fact):
@@ -68,7 +73,8 @@ class Actions(Fact):
     awaits: the invocation waits; state_before: what the keys that it changed so far held
     before it began, None for absent ones. answers: the id of the wait this message answers.
     selection: why the agent was chosen. positions: places in fixed orders, by key.
-    steps: recorded steps. finished: branches that ran to their end before this event, so a resumed turn skips them.
+    steps: recorded steps; the event that begins a new attempt holds those of the attempts before. finished: branches that
+    ran to their end before this event, so a resumed turn skips them.
     blocked_by: the guardrail that stopped the author before it spoke.
     """
 

@@ -27,7 +27,7 @@ from turnwise.runner.floor import Cast, Floor, Handover
 from turnwise.runner.frame import Frame
 from turnwise.runner.hops import stop_reason
 from turnwise.runner.job import Job
-from turnwise.runner.journal import EMPTY, journal_with_attempts
+from turnwise.runner.journal import EMPTY, journal_of
 from turnwise.runner.planning import Plan, Planner
 from turnwise.runner.recorder import Recorder
 from turnwise.selection.cascade import Cascade
@@ -62,6 +62,7 @@ class Driver:
 
     async def run(self, job: Job, recorder: Recorder, plan: Plan) -> Session | None:
         """Answers a message that has begun, as `serve` does. What it did before is looked up if it is taken up again."""
+        job.invocation.id = plan.invocation_id
         problem: BaseException | None = None
         lost = False
         try:
@@ -107,8 +108,7 @@ class Driver:
     async def _open_floor(self, job: Job, recorder: Recorder, plan: Plan) -> Floor:
         journal = EMPTY
         if plan.continues:
-            events = await self._cast.store.events(job.key, invocation_id=plan.invocation_id, hidden=True)
-            journal = journal_with_attempts(events)
+            journal = journal_of(await self._cast.store.events(job.key, invocation_id=plan.invocation_id))
         return Floor(
             self._cast,
             recorder,

@@ -8,22 +8,24 @@ from turnwise.ports.signals import Watch
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.continuation import is_being_answered
 from turnwise.runner.job import Job
-from turnwise.runner.recovery import orphan_of
 
 FIRST_LOOK_SECONDS = 0.02
+RECOVERY_SECONDS = 5.0
+"""The longest pause between attempts to recover what cannot be recovered."""
+
+Recover = Callable[[Session], bool]
 
 
 class Follower:
     """Gives a job's readers the events of its invocation as they are stored, and partial ones as signals carry them.
 
     It stops where the message's answer does: at the end, at a wait, or at the user's next message. With `whole`, all
-    messages of the invocation are followed. `take_up` is called when nobody answers any more: it is to be recovered.
+    messages of the invocation are followed. `recover` takes the session up if nobody answers there any more, and tells
+    whether that was so.
     """
 
-    def __init__(
-        self, store: SessionStore, job: Job, invocation_id: str, take_up: Callable[[], object], *, whole: bool = False
-    ) -> None:
-        self._store, self._job, self._id, self._take_up = store, job, invocation_id, take_up
+    def __init__(self, store: SessionStore, job: Job, invocation_id: str, recover: Recover, *, whole: bool = False) -> None:
+        self._store, self._job, self._id, self._recover = store, job, invocation_id, recover
         self._whole = whole
         self._seen = max((event.sequence or 0 for event in job.invocation.feed.stored), default=0)
         self._begun = whole or self._seen > 0
@@ -42,10 +44,12 @@ class Follower:
                 if answered or self._is_over(session):
                     self._job.invocation.feed.close()
                     return
-                if session is not None and orphan_of(session) is not None:
-                    self._take_up()
                 self._revision = session.revision if session is not None else -1
-                pause = FIRST_LOOK_SECONDS if news else min(2 * pause, signals.poll_seconds)
+                if session is not None and self._recover(session):
+                    # Again at once, unless it cannot be recovered now.
+                    pause = min(2 * pause, RECOVERY_SECONDS)
+                else:
+                    pause = FIRST_LOOK_SECONDS if news else min(2 * pause, signals.poll_seconds)
                 await self._listen(watch, pause)
 
     async def _pass_on(self) -> bool:

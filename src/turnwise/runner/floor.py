@@ -71,7 +71,7 @@ class Floor:
         self.replay = Replay(journal, turn)
         self.temp: dict[str, JsonValue] = {}
         self.handover: Handover | None = None
-        self.steps: dict[str, JsonValue] = dict(journal.steps)
+        self.steps: dict[str, StepRecord] = dict(journal.steps)
         self.stopped: End | None = None
         self.failure: TurnwiseError | None = None
         self.notice = ""

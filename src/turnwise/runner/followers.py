@@ -1,28 +1,35 @@
 """The handles whose messages are not answered through them: they follow, or leave the line."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Protocol
 
 from turnwise.facts.errors import SessionBusy, SessionError, TurnwiseError
-from turnwise.facts.sessions import SessionKey
+from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.stores import Receipt, SessionStore
 from turnwise.runner.elsewhere import Follower
 from turnwise.runner.job import Job
 
 
-class Followers:
-    """Starts and keeps the tasks that follow. `running` gives the jobs answered here; `take_up` recovers a session."""
+class Here(Protocol):
+    """What runs in this process, as those who follow need it."""
 
-    def __init__(
-        self, store: SessionStore, running: Callable[[], Sequence[Job]], take_up: Callable[[SessionKey], object]
-    ) -> None:
-        self._store, self._running, self._take_up = store, running, take_up
+    def running(self) -> Sequence[Job]: ...
+    def is_abandoned(self, session: Session) -> bool: ...
+    def take_up(self, key: SessionKey) -> "asyncio.Task[None]": ...
+
+
+class Followers:
+    """Starts and keeps the tasks that follow what is answered elsewhere, or was before."""
+
+    def __init__(self, store: SessionStore, here: Here) -> None:
+        self._store, self._here = store, here
         self._following: set[asyncio.Task[None]] = set()
         self._asking: set[asyncio.Task[None]] = set()
 
     def share_or_follow(self, job: Job, receipt: Receipt) -> None:
         """For a handle that nobody reads yet: it becomes that of the run, if the message is answered here."""
-        for running in self._running():
+        for running in self._here.running():
             if running.key == job.key and running.message.id == job.message.id:
                 job.invocation = running.invocation
                 return
@@ -39,7 +46,7 @@ class Followers:
     def follow_invocation(self, job: Job, invocation_id: str, *, whole: bool = False) -> None:
         """Lets the job's readers see what is stored of the message in that invocation, or of the `whole` of it."""
         job.invocation.runs(invocation_id, lambda: self._stop(job, invocation_id))
-        follower = Follower(self._store, job, invocation_id, lambda: self._take_up(job.key), whole=whole)
+        follower = Follower(self._store, job, invocation_id, self._recover_if_abandoned, whole=whole)
         task = _kept(self._following, self._follow(job, follower))
         # Also when it never came to run: nobody waits for a feed that nobody fills.
         task.add_done_callback(lambda _: job.invocation.feed.close(_closed()))
@@ -61,6 +68,13 @@ class Followers:
         for task in (following := [*self._following]):
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
+
+    def _recover_if_abandoned(self, session: Session) -> bool:
+        """Has the session taken up if nobody answers there any more; whether that was so."""
+        if not self._here.is_abandoned(session):
+            return False
+        self._here.take_up(session.key)
+        return True
 
     async def _follow(self, job: Job, follower: Follower) -> None:
         try:

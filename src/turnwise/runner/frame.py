@@ -13,6 +13,7 @@ from turnwise.facts.content import Content, ToolCallPart, text_content
 from turnwise.facts.errors import AgentFailed, AgentTimeout, LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import Actions, Await, ErrorInfo, Event, StepRecord, segment_of
 from turnwise.facts.selections import Selection, Verdict
+from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.ports.context import Outcome, Stream, Suspend
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.runner.closing import bare_event, told
@@ -142,7 +143,7 @@ class Frame:
         self._selections += 1
         key = f"{DECISION}{self.branch}:select#{self._selections}"
         if key in self._floor.journal.steps:
-            return Verdict.model_validate(self._floor.journal.steps[key], strict=False)
+            return Verdict.model_validate(self._floor.journal.steps[key].value, strict=False)
         place = f"{self.card.name}/{selector.name}"
         tree = self._floor.cast.tree
         request = SelectionRequest(
@@ -172,13 +173,21 @@ class Frame:
     async def step(self, key: str, work: Callable[[], T]) -> T: ...
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
         place = f"{self.branch}:{key}"
-        if place in self._floor.steps:
-            return self._floor.steps[place]
+        known = self._floor.steps.get(place)
+        if known is not None:
+            if place in self._floor.journal.carried:
+                self._delta |= known.state_delta
+                self._saved |= known.artifact_versions
+            return known.value
+        delta, saved = dict(self._delta), dict(self._saved)
         made = work()
-        value = await made if isawaitable(made) else made
-        recorded = self._floor.steps[place] = as_json(f"The result of step {key!r}", value)
-        await self._floor.emit(self.event(steps=(StepRecord(key=place, value=recorded),)))
-        return recorded
+        value = as_json(f"The result of step {key!r}", await made if isawaitable(made) else made)
+        wrote = {k: v for k, v in self._delta.items() if not k.startswith(TEMP_PREFIX) and (k not in delta or delta[k] != v)}
+        kept = {name: version for name, version in self._saved.items() if saved.get(name) != version}
+        record = StepRecord(key=place, value=value, state_delta=wrote, artifact_versions=kept)
+        self._floor.steps[place] = record
+        await self._floor.emit(self.event(steps=(record,)))
+        return value
 
     async def perform(self) -> None:
         """Runs the agent to its end and records what it emits.

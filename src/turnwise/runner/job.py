@@ -52,6 +52,8 @@ class Job:
         """It will not be answered: whoever waits for its acceptance, or reads, gets the problem."""
         if not self._accepted.done():
             self._accepted.set_exception(problem)
+            # Not everybody asks whether it was accepted.
+            self._accepted.exception()
         self.invocation.feed.close(problem)
 
     async def accepted(self) -> None:

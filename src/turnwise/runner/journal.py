@@ -6,15 +6,15 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from turnwise.facts.content import Content
-from turnwise.facts.events import USER, End, Event
-from turnwise.facts.sessions import visible
+from turnwise.facts.events import USER, End, Event, StepRecord
 from turnwise.ports.context import Outcome
 
 
 class Journal(NamedTuple):
     """A pure fold over the stored events of one invocation.
 
-    said: by branch, the events an agent run emitted, in order. steps: recorded results by key. finished: branches that ran
+    said: by branch, the events an agent run emitted, in order. steps: recorded steps by key; carried: those of them that an
+    attempt left whose events were taken back. finished: branches that ran
     to their end. replies: what the user answered, by the id of the wait. messages: what the user had said last when a turn
     began, or what the giver of the floor told, by the turn's number: an agent that runs again gets the message it got at
     first. state_before: what the keys that the invocation changed before its last question held before; silent: what events
@@ -22,7 +22,8 @@ class Journal(NamedTuple):
     """
 
     said: Mapping[str, tuple[Event, ...]]
-    steps: Mapping[str, JsonValue]
+    steps: Mapping[str, StepRecord]
+    carried: frozenset[str]
     finished: frozenset[str]
     replies: Mapping[str, Content]
     messages: Mapping[int, Content]
@@ -43,26 +44,31 @@ class Journal(NamedTuple):
         return outcome_of(sorted(events, key=lambda e: e.sequence or 0))._replace(escalated=own)
 
 
-EMPTY = Journal({}, {}, frozenset(), {}, {}, {}, {}, None)
+EMPTY = Journal({}, {}, frozenset(), frozenset(), {}, {}, {}, {}, None)
 DECISION = "?"
 """How the keys of recorded decisions begin. Those of agents' steps begin with a branch, which is never so."""
 
 
-def journal_with_attempts(events: Iterable[Event]) -> Journal:
-    """The journal of what is visible of one invocation's events, and of the steps in what its new attempts took back.
+def carried(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
+    """The steps that a new attempt has from those before: of all visible events above `since`, but no decisions.
 
-    Work is not repeated that was recorded; what was said, and decided on it, is.
+    Work that is on record is not repeated; what was said is said anew, and decided on anew.
     """
-    events = list(events)
-    journal = journal_of(visible(events))
-    steps = {step.key: step.value for event in events for step in event.actions.steps if not step.key.startswith(DECISION)}
-    return journal._replace(steps=steps | dict(journal.steps))
+    records = {
+        step.key: step
+        for event in events
+        if (event.sequence or 0) > since
+        for step in event.actions.steps
+        if not step.key.startswith(DECISION)
+    }
+    return tuple(records.values())
 
 
 def journal_of(events: Iterable[Event]) -> Journal:
     """The journal of one invocation's events, in append order."""
     said: dict[str, list[Event]] = {}
-    steps: dict[str, JsonValue] = {}
+    steps: dict[str, StepRecord] = {}
+    carried_: set[str] = set()
     finished: set[str] = set()
     replies: dict[str, Content] = {}
     messages: dict[int, Content] = {}
@@ -80,7 +86,9 @@ def journal_of(events: Iterable[Event]) -> Journal:
             turn += 1
             messages[turn] = actions.brief or latest
             stopped = stopped or actions.stopped
-        steps |= {step.key: step.value for step in actions.steps}
+        steps |= {step.key: step for step in actions.steps}
+        if actions.rewind is not None:
+            carried_.update(step.key for step in actions.steps)
         finished.update(actions.finished)
         if event.author == USER:
             replies |= _replies(event)
@@ -93,7 +101,15 @@ def journal_of(events: Iterable[Event]) -> Journal:
             waits.add(actions.awaits.id)
             before = actions.state_before
     return Journal(
-        {b: tuple(es) for b, es in said.items()}, steps, frozenset(finished), replies, messages, before, silent, stopped
+        {b: tuple(es) for b, es in said.items()},
+        steps,
+        frozenset(carried_),
+        frozenset(finished),
+        replies,
+        messages,
+        before,
+        silent,
+        stopped,
     )
 
 

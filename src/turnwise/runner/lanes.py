@@ -6,7 +6,7 @@ import logging
 
 from turnwise.facts.errors import SessionBusy, StaleWriter, StoreError, TurnwiseError
 from turnwise.facts.limits import RunConfig
-from turnwise.facts.sessions import SessionKey
+from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.driver import Driver
 from turnwise.runner.followers import Followers
@@ -14,7 +14,8 @@ from turnwise.runner.gate import Gate
 from turnwise.runner.job import Job
 from turnwise.runner.lane import Lane
 from turnwise.runner.planning import Unfinished
-from turnwise.runner.recovering import Recovering
+from turnwise.runner.recovering import Leftover, Recovering
+from turnwise.runner.recovery import orphan_of
 from turnwise.runner.stops import Stops
 
 HEAD_START_SECONDS = 0.05
@@ -43,26 +44,35 @@ class Lanes:
         self._gate = Gate(concurrency)
         self._suspects = Gate(1)
         self._lanes: dict[SessionKey, Lane] = {}
+        self._closing = False
         self._stops = Stops(store, driver.lease.holder, self.running)
-        self.followers = Followers(store, self.running, self.take_up)
+        self.followers = Followers(store, self)
 
     async def submit(self, job: Job) -> None:
         """Returns when the message is accepted: it is being answered, or waits in the inbox.
 
         SessionBusy (policy `reject`), QueueFull, and whatever makes a message impossible to accept.
         """
+        # Not torn by a caller who gives up: a message that is stored is also in line.
+        entering = asyncio.create_task(self._enter(job))
+        entering.add_done_callback(_retrieve)
+        await asyncio.shield(entering)
+
+    async def _enter(self, job: Job) -> None:
         lane = self._lane(job.key)
         lane.users += 1
         try:
-            if lane.is_busy or lane.door.locked():
-                await self._make_way(lane, job)
+            if job.config.when_busy == "reject" and await self._is_busy(lane):
+                raise _busy(job)
+            answered = lane.current
             async with lane.door:
-                if not lane.is_busy and self._gate.try_enter():
-                    self._start(lane, job, inside=True)
+                if not lane.is_busy and (self._gate.is_open or job.config.when_busy == "reject"):
+                    self._start(lane, job)
                 else:
-                    # Not torn by a caller who gives up: a message that is stored is also in line.
-                    await asyncio.shield(asyncio.create_task(self._queue(lane, job)))
+                    await self._queue(lane, job)
                 await job.accepted()
+            if job.config.when_busy == "interrupt" and job.queued:
+                await self._interrupt(lane, answered, job)
         finally:
             lane.users -= 1
             self._forget(lane)
@@ -84,6 +94,12 @@ class Lanes:
         """Whether another message could be answered here at once."""
         return self._gate.is_open
 
+    def is_abandoned(self, session: Session) -> bool:
+        """Whether an answer of that session is to be recovered: nobody gives it, not even this process."""
+        lane = self._lanes.get(session.key)
+        mine = None if lane is not None and lane.is_busy else self._driver.lease.holder
+        return orphan_of(session, mine) is not None
+
     def running(self) -> list[Job]:
         """The jobs that are being answered now."""
         return [lane.current for lane in self._lanes.values() if lane.current]
@@ -95,26 +111,34 @@ class Lanes:
         await self.followers.withdrawn()
 
     async def close(self) -> None:
-        """Waits for what runs here; who waits for another process is told to ask again. The inbox keeps the messages."""
+        """Waits for what was accepted here; who waits for another process is told to ask again, the inbox keeps the rest."""
+        self._closing = True
+        for lane in self._lanes.values():
+            if lane.looks_elsewhere and lane.task:
+                lane.task.cancel()
         while tasks := [lane.task for lane in self._lanes.values() if lane.task]:
-            for lane in self._lanes.values():
-                if lane.looks_elsewhere and lane.task:
-                    lane.task.cancel()
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks)
         await self.followers.close()
+        self._closing = False
 
-    async def _make_way(self, lane: Lane, job: Job) -> None:
-        if job.config.when_busy == "reject":
-            raise _busy(job)
-        if job.config.when_busy == "interrupt":
-            if lane.current is not None:
-                lane.current.invocation.interrupt()
-            else:
-                await self._interrupt_elsewhere(lane)
+    async def _is_busy(self, lane: Lane) -> bool:
+        """Whether a message of the session is being answered; elsewhere is looked only if this one could not begin now."""
+        if lane.is_busy or lane.door.locked():
+            return True
+        session = None if self._gate.is_open else await self._store.open(lane.key)
+        return session is not None and session.held
 
-    async def _interrupt_elsewhere(self, lane: Lane) -> None:
+    async def _interrupt(self, lane: Lane, answered: Job | None, by: Job) -> None:
+        """Stops what was being answered when the interrupting message came, here or elsewhere, if it still is."""
+        if answered is not None and answered.invocation.id is not None:
+            if lane.current is answered:
+                answered.invocation.interrupt()
+            return
         session = await self._store.open(lane.key)
-        for invocation_id, open_ in session.head.invocations.items() if session else ():
+        receipt = await self._store.inbox.receipt(lane.key, by.message.id)
+        if session is None or receipt is None or receipt.state != "queued":
+            return
+        for invocation_id, open_ in session.head.invocations.items():
             if open_.state == "running":
                 await self._store.leases.stop(lane.key, invocation_id)
 
@@ -147,9 +171,9 @@ class Lanes:
         if lane.waiting.pop(job.message.id, None) is not None:
             self.followers.withdraw(job)
 
-    def _start(
-        self, lane: Lane, first: Job | None = None, *, inside: bool = False, recover: bool = False
-    ) -> "asyncio.Task[None]":
+    def _start(self, lane: Lane, first: Job | None = None, *, recover: bool = False) -> "asyncio.Task[None]":
+        # Entered at once if there is room, so that nobody else takes the place before the task comes to run.
+        inside = self._gate.try_enter()
         lane.task = asyncio.create_task(self._work(lane, first, inside=inside, recover=recover))
         return lane.task
 
@@ -157,7 +181,7 @@ class Lanes:
         """Works the session off: the message at hand, then what is in the inbox, as long as no other process does."""
         try:
             doing = Next.AGAIN
-            while doing is not Next.REST or lane.waiting:
+            while (doing is not Next.REST and not self._closing) or lane.waiting or first:
                 if doing is Next.WAIT and not await self._wait(lane):
                     return
                 if not inside:
@@ -166,14 +190,14 @@ class Lanes:
                     doing = await self._serve(lane, first) if first else await self._advance(lane, recover=recover)
                 finally:
                     self._gate.leave()
-                    first, inside, lane.current = None, False, None
+                    first, inside, recover, lane.current = None, False, False, None
         except Exception as problem:
             if not isinstance(problem, TurnwiseError):
                 log.exception("The runner failed in session %s.", lane.key.id)
             # What is in the inbox stays there, for whoever comes when the store is back.
-            self._tell(lane, problem)
+            self._tell(lane, first, problem)
         except asyncio.CancelledError:
-            self._tell(lane, _closed())
+            self._tell(lane, first, _closed())
             raise
         finally:
             lane.task = None
@@ -186,23 +210,19 @@ class Lanes:
             job = lane.waiting.pop(oldest.id, None) or Job(lane.key, oldest, oldest.config or self._config)
             job.queued = True
             return await self._serve(lane, job)
-        if recover and not await self._recover(lane):
+        if recover:
+            if await self._recover(lane):
+                return Next.AGAIN
             await self._recovering.give_up(lane.key)
         await self._send_on(lane)
         return Next.REST
 
     async def _serve(self, lane: Lane, job: Job) -> Next:
-        """Answers the job, or finds out who does."""
+        """Answers the job, or finds out who does. Raises what the store raises; the job's readers know it then."""
         lane.current = job
         self._stops.listen()
         try:
-            session = await self._driver.serve(job)
-        except Unfinished:
-            return await self._after_another(lane, job)
-        except SessionBusy as busy:
-            return await self._behind_others(lane, job, busy)
-        except StaleWriter:
-            return await self._known_or_again(lane, job)
+            return await self._answer(lane, job)
         except StoreError as problem:
             # It may pass: the message is not refused for it.
             job.fail(problem)
@@ -216,10 +236,25 @@ class Lanes:
         except BaseException as stopped:
             job.fail(stopped)
             raise
-        if session is None and job.invocation.id is not None:
-            self.followers.follow_invocation(job, job.invocation.id)
-            return Next.WAIT
-        return Next.AGAIN if session is not None and session.queued else Next.REST
+
+    async def _answer(self, lane: Lane, job: Job) -> Next:
+        try:
+            session = await self._driver.serve(job)
+        except Unfinished:
+            return await self._after_another(lane, job)
+        except SessionBusy as busy:
+            if job.config.when_busy == "reject" and not job.queued:
+                job.fail(busy)
+                return Next.WAIT
+            return await self._known_or_again(lane, job)
+        except StaleWriter:
+            return await self._known_or_again(lane, job)
+        if session is not None:
+            return Next.AGAIN if session.queued else Next.REST
+        # It was lost to another process.
+        assert job.invocation.id is not None
+        self.followers.follow_invocation(job, job.invocation.id)
+        return Next.WAIT
 
     async def _after_another(self, lane: Lane, job: Job) -> Next:
         """An older message is to be recovered first."""
@@ -241,15 +276,6 @@ class Lanes:
         except TurnwiseError as problem:
             job.fail(problem)
 
-    async def _behind_others(self, lane: Lane, job: Job, busy: SessionBusy) -> Next:
-        """Somebody else has the session, or older messages wait; the job's message is in the inbox unless it is rejected."""
-        if job.config.when_busy == "reject" and not job.queued:
-            job.fail(busy)
-            return Next.WAIT
-        if job.config.when_busy == "interrupt" and not job.queued:
-            await self._interrupt_elsewhere(lane)
-        return await self._known_or_again(lane, job)
-
     async def _known_or_again(self, lane: Lane, job: Job) -> Next:
         """Follows the message when it was started elsewhere, else waits with it."""
         receipt = await self._store.inbox.receipt(job.key, job.message.id)
@@ -269,42 +295,52 @@ class Lanes:
         left = await self._recovering.leftover(lane.key)
         if left is None:
             return False
-        suspect = left.attempt >= SUSPECT_ATTEMPT
-        if suspect:
-            await self._suspects.enter()
+        if left.attempt < SUSPECT_ATTEMPT:
+            await self._resume(lane, left)
+            return True
+        if not self._suspects.try_enter():
+            # Others are answered meanwhile.
+            self._gate.leave()
+            try:
+                await self._suspects.enter()
+            finally:
+                await self._gate.enter()
+        try:
+            await self._resume(lane, left)
+        finally:
+            self._suspects.leave()
+        return True
+
+    async def _resume(self, lane: Lane, left: Leftover) -> None:
         lane.current = left.job
         self._stops.listen()
         try:
             resumed = await self._recovering.resume(left)
         except (SessionBusy, StaleWriter):
             resumed = None
-        except TurnwiseError as problem:
+        except BaseException as problem:
             left.job.fail(problem)
             raise
-        else:
-            log.info("Invocation %s of session %s was recovered.", left.orphan.invocation_id, lane.key.id)
         finally:
             lane.current = None
-            if suspect:
-                self._suspects.leave()
         if resumed is None:
             # Somebody else was faster, or took it away.
             self.followers.follow_invocation(left.job, left.orphan.invocation_id)
-        return True
 
     async def _wait(self, lane: Lane) -> bool:
         """Returns when the session is free: True; or when nobody here waits for it any more, for its holder works it off."""
-        pause, free = HEAD_START_SECONDS, False
+        pause, free, revision = HEAD_START_SECONDS, False, -1
         lane.looks_elsewhere = True
         try:
             with self._store.signals.watch(lane.key) as watch:
-                while True:
+                while not self._closing:
                     session = await self._store.open(lane.key)
                     held = session is not None and session.holder not in (None, self._driver.lease.holder)
                     if free and not held:
                         return True
-                    if held:
+                    if session is None or session.revision != revision:
                         await self._send_on(lane)
+                        revision = session.revision if session else -1
                     if held and not lane.waiting:
                         return False
                     pause = HEAD_START_SECONDS if not held else min(2 * pause, self._store.signals.poll_seconds)
@@ -313,13 +349,15 @@ class Lanes:
                         continue
         finally:
             lane.looks_elsewhere = False
+        self._tell(lane, None, _closed())
+        return False
 
     async def _send_on(self, lane: Lane) -> None:
         """Lets the jobs whose messages another process took follow it."""
         for job in list(lane.waiting.values()):
             receipt = await self._store.inbox.receipt(job.key, job.message.id)
             if receipt is not None and receipt.state == "queued":
-                return
+                continue
             if lane.waiting.pop(job.message.id, None) is None:
                 continue
             if receipt is None:
@@ -334,8 +372,9 @@ class Lanes:
             await self._store.inbox.refuse(job.key, job.message.id, code)
 
     @staticmethod
-    def _tell(lane: Lane, problem: Exception) -> None:
-        for job in lane.waiting.values():
+    def _tell(lane: Lane, first: Job | None, problem: Exception) -> None:
+        """Tells everybody who waits in the lane why it is not worked off."""
+        for job in (*lane.waiting.values(), *([first] if first else [])):
             job.fail(problem)
         lane.waiting.clear()
 
@@ -345,6 +384,12 @@ class Lanes:
     def _forget(self, lane: Lane) -> None:
         if lane.is_unused and self._lanes.get(lane.key) is lane:
             del self._lanes[lane.key]
+
+
+def _retrieve(task: "asyncio.Task[None]") -> None:
+    # Whoever asked may be gone; the message is on its way all the same.
+    if not task.cancelled():
+        task.exception()
 
 
 def _closed() -> SessionBusy:

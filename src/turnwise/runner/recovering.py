@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from turnwise.facts.content import Content
 from turnwise.facts.errors import SessionBusy, StaleWriter
-from turnwise.facts.events import End, Event, Rewind
+from turnwise.facts.events import End, Event, Rewind, StepRecord
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.runner.closing import acting, bare_event, closing_events
@@ -13,18 +13,22 @@ from turnwise.runner.continuation import Continuation
 from turnwise.runner.driver import Driver
 from turnwise.runner.floor import Cast
 from turnwise.runner.job import Job
+from turnwise.runner.journal import carried
 from turnwise.runner.origins import message_behind
 from turnwise.runner.planning import Plan
 from turnwise.runner.recovery import Orphan, asked_of, fate_of, orphan_of
 
 
 class Leftover(NamedTuple):
-    """What a dead process left of a session: the message it was answering, and what it had stored for it."""
+    """What a dead process left of a session: the message it was answering, the work on record, and all that is stored of it
+    from that message on.
+    """
 
     job: Job
     session: Session
     orphan: Orphan
     asked: Event
+    steps: tuple[StepRecord, ...]
     events: Sequence[Event]
 
     @property
@@ -48,12 +52,15 @@ class Recovering:
         orphan = orphan_of(session, self._driver.lease.holder) if session else None
         if session is None or orphan is None:
             return None
-        events = await self._cast.store.events(key, invocation_id=orphan.invocation_id, hidden=True)
-        asked = asked_of(events)
+        visible = await self._cast.store.events(key, invocation_id=orphan.invocation_id)
+        asked = asked_of(visible)
+        everything = await self._cast.store.events(
+            key, after=(asked.sequence or 1) - 1, invocation_id=orphan.invocation_id, hidden=True
+        )
         message = await message_behind(self._cast.store, key, asked)
         job = Job(key, message, message.config or self._config)
         job.accept()
-        return Leftover(job, session, orphan, asked, events)
+        return Leftover(job, session, orphan, asked, carried(visible, orphan.open.since), everything)
 
     async def give_up(self, key: SessionKey) -> None:
         """Gives up the lease of a dead process that left nothing to do: what it answered waits, or has ended."""
@@ -71,8 +78,7 @@ class Recovering:
         """
         feed = left.job.invocation.feed
         for event in left.events:
-            if (event.sequence or 0) >= (left.asked.sequence or 0):
-                feed.publish(event)
+            feed.publish(event)
         end = fate_of(left.orphan, left.session, self._cast.tree, left.job.config.limits.attempts)
         if end is not None:
             return await self._close(left, end)
@@ -89,10 +95,11 @@ class Recovering:
         return recorder.session
 
     def _beginning(self, left: Leftover) -> Event:
-        """The event that begins the next attempt and takes back what the last one left of its turn."""
+        """The event that begins the next attempt: it takes back what the last one left of its turn, but for its steps."""
         id_, open_ = left.orphan
         event = bare_event(self._cast.issuer, open_.agent, id_, str(open_.turn))
-        return acting(event, rewind=Rewind(from_sequence=open_.since + 1, invocation_id=id_))
+        rewind = Rewind(from_sequence=open_.since + 1, invocation_id=id_)
+        return acting(event, rewind=rewind, steps=left.steps)
 
 
 def _plan(left: Leftover) -> Plan:

@@ -7,7 +7,7 @@ from typing import Any
 from turnwise.agents.collect import collect
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, InvocationMissing
-from turnwise.facts.events import Event
+from turnwise.facts.events import USER, Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.messages import Message, MessageContext
@@ -16,17 +16,14 @@ from turnwise.facts.sessions import Head, SessionKey
 from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
-from turnwise.ports.stores import ArtifactStore, Lease, SessionStore
+from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.accept import checked_context, checked_id, incoming
-from turnwise.runner.driver import Driver
+from turnwise.runner.desks import Desks
 from turnwise.runner.floor import Cast
 from turnwise.runner.invocation import Invocation, Result
 from turnwise.runner.job import Job
-from turnwise.runner.lanes import Lanes
 from turnwise.runner.origins import message_behind
-from turnwise.runner.recovering import Recovering
 from turnwise.runner.recovery import asked_of
-from turnwise.runner.rounds import Rounds
 from turnwise.runner.sessions import Sessions
 from turnwise.runner.sync_door import SyncDoor
 from turnwise.selection.cascade import Cascade
@@ -73,14 +70,9 @@ class Runner:
         self._issuer = issuer or SystemIssuer()
         cast = Cast(agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
-        # Whatever issues the other ids: no two processes may have this one.
-        lease = Lease(SystemIssuer().new_id("runner"), self.process.lease_seconds)
-        self._driver = Driver(cast, self.cascade, tuple(hooks), lease)
-        recovering = Recovering(cast, self._driver, self.config)
-        self._lanes = Lanes(self._driver, recovering, store, self.config, concurrency=self.process.concurrency)
-        self._rounds = Rounds(store, self._lanes, app, self.process.recovery_seconds)
+        self._desks = Desks(cast, self.cascade, tuple(hooks), app, self.config, self.process)
         self._sync_door = SyncDoor()
-        self.sessions = Sessions(cast, self._lanes, tuple(hooks), app, lease)
+        self.sessions = Sessions(cast, self._desks, tuple(hooks), app)
 
     async def start(
         self,
@@ -100,7 +92,7 @@ class Runner:
         job = self._job(message, self.key(user, session), message_id, context, config)
         if message_id is not None and await self._known(job):
             return job.invocation
-        await self._lanes.submit(job)
+        await self._desks.here.lanes.submit(job)
         return job.invocation
 
     async def run(self, message: str | Content, *, user: str, session: str, **options: Any) -> AsyncIterator[Event]:
@@ -131,9 +123,7 @@ class Runner:
 
         async def answered() -> Result:
             invocation = await self.start(message, user=user, session=session, **options)
-            result = await invocation.result()
-            await self._lanes.idle(invocation.session)
-            return result
+            return await invocation.result()
 
         return self._sync_door.run(answered())
 
@@ -152,13 +142,15 @@ class Runner:
     ) -> Invocation:
         """Rewinds to before that invocation and answers its message again, in the same context unless another is given.
 
-        SessionMissing, InvocationMissing, SessionBusy. MessageError when it is refused now; then nothing was rewound.
+        If another message comes between, it is answered first: this one is never rejected for it. SessionMissing,
+        InvocationMissing, SessionBusy. MessageError when it is refused now; then nothing was rewound.
         """
         asked = await self.sessions.message_of(key, invocation_id)
-        job = self._job(asked.content, key, None, context or asked.context, config or asked.config)
-        await self._driver.prepare(job)
+        config = (config or asked.config or self.config).model_copy(update={"when_busy": "queue"})
+        job = self._job(asked.content, key, None, context or asked.context, config)
+        await self._desks.here.driver.prepare(job)
         await self.sessions.rewind(key, invocation_id)
-        await self._lanes.submit(job)
+        await self._desks.here.lanes.submit(job)
         return job.invocation
 
     async def attach(
@@ -173,14 +165,16 @@ class Runner:
         key = self.key(user, session)
         if invocation_id is not None:
             return await self._attach_to_invocation(key, invocation_id)
-        receipt = await self.store.inbox.receipt(key, message_id) if message_id is not None else None
+        receipt = None
+        if message_id is not None:
+            receipt = await self.store.inbox.receipt(key, checked_id("message", message_id))
         if receipt is None:
             raise InvocationMissing(f"Session {session!r} never accepted message {message_id!r}.", fix="Check the ids.")
         job = Job(key, receipt.message, receipt.message.config or self.config)
         if receipt.state == "queued":
-            self._lanes.join(job)
+            self._desks.here.lanes.join(job)
         else:
-            self._lanes.followers.share_or_follow(job, receipt)
+            self._desks.here.lanes.followers.share_or_follow(job, receipt)
         return job.invocation
 
     async def recover(self) -> int:
@@ -188,22 +182,22 @@ class Runner:
 
         Returns in how many sessions, when it is done there. What another process still holds is left alone. StoreError.
         """
-        return await self._rounds.once()
+        return await self._desks.here.rounds.once()
 
     async def work(self) -> None:
         """`recover`, again and again, until it is cancelled; what it began goes on then, see `close`.
 
         Any number of processes may do this; each answers at most `process.concurrency` messages at once.
         """
-        await self._rounds.forever()
+        await self._desks.here.rounds.forever()
 
     async def idle(self) -> None:
         """Returns when no message is being answered in this process."""
-        await self._lanes.idle()
+        await self._desks.here.lanes.idle()
 
     async def close(self) -> None:
         """Waits for what is running, then closes the stores. Idempotent."""
-        await self._lanes.close()
+        await self._desks.here.lanes.close()
         await self.store.close()
         if self.artifacts is not None:
             await self.artifacts.close()
@@ -227,12 +221,12 @@ class Runner:
         return Job(key, Message(id=id_, content=content, context=known, config=config), config or self.config)
 
     async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:
-        events = await self.store.events(key, invocation_id=invocation_id, hidden=True)
-        if not events:
+        events = await self.store.events(key, invocation_id=checked_id("invocation", invocation_id), hidden=True)
+        if not any(event.author == USER and event.content for event in events):
             raise InvocationMissing(f"Session {key.id!r} has no invocation {invocation_id!r}.", fix="Check the ids.")
         message = await message_behind(self.store, key, asked_of(events))
         job = Job(key, message, message.config or self.config)
-        self._lanes.followers.follow_invocation(job, invocation_id, whole=True)
+        self._desks.here.lanes.followers.follow_invocation(job, invocation_id, whole=True)
         return job.invocation
 
     async def _known(self, job: Job) -> bool:
@@ -240,5 +234,5 @@ class Runner:
         receipt = await self.store.inbox.receipt(job.key, job.message.id)
         if receipt is None or receipt.state == "queued":
             return False
-        self._lanes.followers.share_or_follow(job, receipt)
+        self._desks.here.lanes.followers.share_or_follow(job, receipt)
         return True

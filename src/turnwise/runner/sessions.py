@@ -7,23 +7,23 @@ from turnwise.facts.events import USER, End, Event, Rewind
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.hooks import Hooks
-from turnwise.ports.stores import ArtifactStore, Lease
+from turnwise.ports.stores import ArtifactStore
 from turnwise.runner.closing import acting, bare_event, closing_events
 from turnwise.runner.continuation import is_being_answered
+from turnwise.runner.desks import Desks
 from turnwise.runner.floor import Cast
-from turnwise.runner.lanes import Lanes
 from turnwise.runner.origins import message_behind
 from turnwise.runner.recorder import as_stored
+from turnwise.runner.recovery import orphan_of
 from turnwise.runner.watching import Watchers
 
 
 class Sessions:
     """Rewind, cancel, fork and delete, never in the middle of a running answer."""
 
-    def __init__(self, cast: Cast, lanes: Lanes, hooks: Sequence[Hooks], app: str, lease: Lease) -> None:
-        self._lease = lease
+    def __init__(self, cast: Cast, desks: Desks, hooks: Sequence[Hooks], app: str) -> None:
         self._store, self._artifacts, self._issuer = cast.store, cast.artifacts, cast.issuer
-        self._lanes, self._hooks, self._app = lanes, hooks, app
+        self._desks, self._hooks, self._app = desks, hooks, app
 
     async def get(self, key: SessionKey) -> Session:
         """The session's head and state. SessionMissing."""
@@ -55,29 +55,32 @@ class Sessions:
 
         Nothing happens when it has ended. SessionMissing.
         """
-        for job in self._lanes.running():
+        for job in self._desks.here.lanes.running():
             if job.key == key and job.invocation.id == invocation_id:
                 await job.invocation.cancel()
                 return
         with self._store.signals.watch(key) as watch:
-            asked = False
             while (session := await self.get(key)).head.invocations.get(invocation_id) is not None:
-                if await self._closed(session, invocation_id):
-                    return
-                if not asked:
-                    await self._store.leases.stop(key, invocation_id)
-                    asked = True
-                await watch.next(self._store.signals.poll_seconds)
+                if not await self._cancelled(session, invocation_id):
+                    await watch.next(self._store.signals.poll_seconds)
 
-    async def _closed(self, session: Session, invocation_id: str) -> bool:
-        """Ends an open invocation that nobody runs; False when somebody does, or was faster."""
+    async def _cancelled(self, session: Session, invocation_id: str) -> bool:
+        """Ends an open invocation if nobody runs anything in its session, else has it stopped; whether it was ended."""
         open_ = session.head.invocations[invocation_id]
-        if is_being_answered(session, open_, self._lease.holder):
+        if session.held:
+            if is_being_answered(session, open_) and session.stop != invocation_id:
+                await self._store.leases.stop(session.key, invocation_id)
             return False
-        end = End(reason="cancelled")
-        events = closing_events(self._issuer, session.head, invocation_id, open_.agent, end)
+        orphan = orphan_of(session)
+        if orphan is not None and orphan.invocation_id != invocation_id:
+            # What another attempt takes back must not be the end of something else.
+            self._desks.here.lanes.take_up(session.key)
+            return False
+        events = closing_events(self._issuer, session.head, invocation_id, open_.agent, End(reason="cancelled"))
+        # Not as this process's holder: it may be about to answer something there itself.
+        lease = self._desks.here.driver.lease._replace(holder=self._issuer.new_id("cancel"))
         try:
-            await self._store.take(session, self._lease, events, release=True)
+            await self._store.take(session, lease, events, release=True)
         except (SessionBusy, StaleWriter):
             return False
         await self._tell(session, events)
@@ -137,7 +140,9 @@ class Sessions:
     async def _idle(self, key: SessionKey) -> Session:
         """The session, if nobody answers a message of it, here or in another process. SessionMissing, SessionBusy."""
         session = await self.get(key)
-        if session.holder not in (None, self._lease.holder) or any(job.key == key for job in self._lanes.running()):
+        desk = self._desks.here
+        elsewhere = session.holder not in (None, desk.driver.lease.holder)
+        if elsewhere or any(job.key == key for job in desk.lanes.running()):
             raise _busy(key)
         return session
 

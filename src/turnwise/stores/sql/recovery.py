@@ -1,6 +1,6 @@
 """What others left: sessions in which something is to be done, and word that an invocation is to be stopped."""
 
-from sqlalchemy import Connection, bindparam, literal_column, not_, or_, select, update
+from sqlalchemy import Connection, bindparam, func, literal_column, not_, or_, select, update
 
 from turnwise.facts.sessions import SessionKey
 from turnwise.stores.sql.claims import held
@@ -14,6 +14,8 @@ _MAY_BE_DUE = or_(_s.lease_holder.is_not(None), _s.queued > literal_column("0"))
 DUE = (
     select(_s.user_id, _s.session_id)
     .where(_s.app == bindparam("at_app"), _MAY_BE_DUE, not_(held()))
+    # Not always the same ones first: what stays due, for whatever reason, must not keep others from their turn.
+    .order_by(func.random())
     .limit(bindparam("at_most"))
 )
 _STOP = update(sessions).where(is_session()).values(stop=bindparam("invocation"))
