@@ -3,7 +3,7 @@ from typing import Any
 
 from turnwise.facts.content import Content, TextPart, ToolResultPart
 from turnwise.facts.events import Actions, Await, Event, Rewind, StepRecord
-from turnwise.runner.journal import journal_of, journal_with_attempts
+from turnwise.runner.journal import carried, journal_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -57,7 +57,7 @@ def test_steps_and_finished_branches_are_found() -> None:
             event(2, "b", "x", "1/b", finished=("1/a",)),
         ]
     )
-    assert journal.steps == {"1/a:pay": 3}
+    assert journal.steps == {"1/a:pay": StepRecord(key="1/a:pay", value=3)}
     assert journal.finished == {"1/a"}
 
 
@@ -92,18 +92,20 @@ def test_the_outcome_of_a_finished_branch_is_what_it_and_its_children_said_last(
     assert journal.outcome("1/c/>p#1").text == "private"
 
 
-def test_another_attempt_keeps_the_steps_of_the_dead_ones_and_nothing_else() -> None:
+def test_another_attempt_has_the_steps_of_those_before_and_nothing_else() -> None:
     """Decision 6: work on record is not repeated; what was said, and decided on it, is."""
-    taken_back = Rewind(from_sequence=2, invocation_id="i")
-    journal = journal_with_attempts(
-        [
-            event(1, "user", "hi"),
-            event(2, "a", steps=(StepRecord(key="1:pay", value=3),)),
-            event(3, "a", "half an answer", steps=(StepRecord(key="?1:select#1", value={}),), finished=("1/b",)),
-            event(4, "a", rewind=taken_back),
-            event(5, "a", steps=(StepRecord(key="1:mail", value=4),)),
-        ]
-    )
-    assert journal.steps == {"1:pay": 3, "1:mail": 4}
-    assert journal.said == {}
-    assert journal.finished == frozenset()
+    pay, mail = StepRecord(key="1:pay", value=3, state_delta={"paid": True}), StepRecord(key="2:mail", value=4)
+    decision = StepRecord(key="?2:select#1", value={})
+    log = [
+        event(1, "user", "hi"),
+        event(2, "a", steps=(pay,)),
+        event(3, "a", transfer_to="b"),
+        event(4, "b", steps=(mail,), branch="2"),
+        event(5, "b", "half an answer", steps=(decision,), finished=("2/c",), branch="2"),
+    ]
+    assert carried(log, since=3) == (mail,)
+    begins = event(6, "b", rewind=Rewind(from_sequence=4, invocation_id="i"), steps=(mail,))
+    journal = journal_of([*log[:3], begins])
+    assert (journal.steps, journal.carried) == ({"1:pay": pay, "2:mail": mail}, {"2:mail"})
+    assert (journal.finished, journal.said) == (frozenset(), {})
+    assert carried([*log[:3], begins], since=3) == (mail,), "the next one has them, too"
