@@ -147,6 +147,11 @@ class SessionExists(SessionError):
 class SessionBusy(SessionError):
     code = "session.busy"
 
+    @classmethod
+    def answering(cls, session: str) -> "SessionBusy":
+        """The error for who does not want to wait until that session is free."""
+        return cls(f"Session {session!r} is answering another message.", fix="Try again, or queue the message.")
+
 
 class QueueFull(SessionError):
     code = "session.queue_full"

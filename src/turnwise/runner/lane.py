@@ -10,7 +10,8 @@ class Lane:
     """Who waits, who is answered, and the task that works them off.
 
     door: keeps arrivals in order while one of them is being accepted. users: how many arrivals hold on to the lane.
-    waiting: jobs whose messages are in the inbox, in order. looks_elsewhere: nothing runs here, another process holds it.
+    waiting: jobs whose messages are in the inbox, by the message's id. looks_elsewhere: nothing runs here, another process
+    holds it. closing: what others left is not taken up any more.
     """
 
     def __init__(self, key: SessionKey) -> None:
@@ -21,6 +22,7 @@ class Lane:
         self.current: Job | None = None
         self.task: asyncio.Task[None] | None = None
         self.looks_elsewhere = False
+        self.closing = False
 
     @property
     def is_busy(self) -> bool:

@@ -12,6 +12,9 @@ from sqlalchemy import Connection
 
 from turnwise.stores.sql.problems import Place
 
+PATIENCE = 15.0
+"""How many seconds a call waits for a database that is away or locked: in the queue, in tries, and between them."""
+
 T = TypeVar("T")
 
 Job = Callable[[Connection], T]

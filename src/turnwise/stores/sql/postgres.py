@@ -15,15 +15,13 @@ from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import MissingExtra
 from turnwise.stores.sql import schema
-from turnwise.stores.sql.calls import Call, Job, Watch, pauses
+from turnwise.stores.sql.calls import PATIENCE, Call, Job, Watch, pauses
 from turnwise.stores.sql.lanes import Lane
 from turnwise.stores.sql.problems import Place, is_lost, may_pass
 
 T = TypeVar("T")
 
 CONNECTIONS = 8
-PATIENCE = 15.0
-"""How many seconds a call may take, with all its tries, and the wait for a connection."""
 CONNECT_SECONDS = 5
 IDLE_SECONDS = 10
 MIGRATION_LOCK = 7_236_112_004_871

@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import ConfigError, StoreCorrupt, StoreUnavailable
 from turnwise.stores.sql import schema
-from turnwise.stores.sql.calls import Call, Job, Watch
+from turnwise.stores.sql.calls import PATIENCE, Call, Job, Watch
 from turnwise.stores.sql.lanes import Lane
 from turnwise.stores.sql.problems import Place, is_busy
 
@@ -25,8 +25,6 @@ T = TypeVar("T")
 BEGIN = "BEGIN IMMEDIATE"
 GROUP = 256
 """The most calls in one transaction."""
-PATIENCE = 15.0
-"""How many seconds a call may take, with its wait for the writer and for locks."""
 SLICE_SECONDS = 0.5
 """How long SQLite itself waits for a lock, before it is asked who still waits."""
 MIGRATION_SECONDS = 60.0

@@ -17,7 +17,7 @@ from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import Decision, Decisions, Inbox, Lease, Leases, Page, Receipt, SessionInfo
 from turnwise.stores.sql import catalog, decisions, fork, inbox, leases, log, recovery, replay
-from turnwise.stores.sql.calls import Job
+from turnwise.stores.sql.calls import PATIENCE, Job
 from turnwise.stores.sql.draft import Draft, draft, hides_from
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.problems import Duplicate
@@ -42,7 +42,7 @@ class Executor(Protocol):
     """Runs jobs on a database's connections, each in one transaction, durable when its call returns."""
 
     async def read(self, job: Job[T]) -> T: ...
-    async def write(self, job: Job[T]) -> T: ...
+    async def write(self, job: Job[T], *, repeatable: bool = True) -> T: ...
     async def close(self) -> None: ...
 
 
@@ -51,12 +51,13 @@ class SqlSessionStore:
 
     It connects at the first call, and then makes its tables, or brings those of an older version to this one. It may be
     used from several event loops. ConfigError for a URL of another kind. `issuer` gives the time of records; leases go by
-    the database's clock. After a rewind the app's and the user's state stay as they are.
+    the database's clock. After a rewind the app's and the user's state stay as they are. `patience` is how many seconds a
+    call waits for a database that is away or locked, before it raises StoreUnavailable.
     """
 
-    def __init__(self, url: str, *, issuer: Issuer | None = None) -> None:
+    def __init__(self, url: str, *, issuer: Issuer | None = None, patience: float = PATIENCE) -> None:
         self._url = _parsed(url)
-        self._executor = _executor(self._url)
+        self._executor = _executor(self._url, patience)
         self._signals: Signals | None = None
         self._lock = threading.Lock()
         self._issuer = issuer or SystemIssuer()
@@ -85,7 +86,8 @@ class SqlSessionStore:
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
         now = time_text(self._issuer.now())
-        return await self._executor.write(lambda connection: catalog.create(connection, key, state or {}, now))
+        job = partial(catalog.create, key=key, state=state or {}, now=now)
+        return await self._executor.write(job, repeatable=False)
 
     async def open(self, key: SessionKey, *, blank: bool = False) -> Session | None:
         now = self._issuer.now() if blank else None
@@ -159,7 +161,7 @@ class SqlSessionStore:
             now = time_text(self._issuer.now())
             job = partial(fork.write_fork, new=new, place=place, span=span, progress=progress, now=now)
             try:
-                return await self._executor.write(job)
+                return await self._executor.write(job, repeatable=False)
             except fork.LogChanged:
                 continue
         raise StaleWriter(f"Session {key.id!r} kept being rewound while it was forked.", fix="Fork it again.")
@@ -294,8 +296,9 @@ def _parsed(url: str) -> URL:
     return parsed
 
 
-def _executor(url: URL) -> Executor:
-    return SqliteExecutor(url) if url.drivername in SQLITE else PostgresExecutor(url)
+def _executor(url: URL, patience: float) -> Executor:
+    kind = SqliteExecutor if url.drivername in SQLITE else PostgresExecutor
+    return kind(url, patience=patience)
 
 
 def _make_signals(url: URL) -> Signals:

@@ -163,7 +163,7 @@ def test_a_patience_that_is_no_number(timeout: str) -> None:
 
 
 async def test_what_was_given_up_on_is_left_out_of_the_group(tmp_path: Path, statements: list[str]) -> None:
-    executor = SqliteExecutor(make_url(f"sqlite:///{tmp_path}/x.db"), patience=0.3)
+    executor = SqliteExecutor(make_url(f"sqlite:///{tmp_path}/x.db"), patience=1.0)
     await executor.write(put("a"))
     started, go = threading.Event(), threading.Event()
 
