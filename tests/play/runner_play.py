@@ -1,13 +1,18 @@
 """How the runner's tests talk to it."""
 
 import asyncio
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from turnwise import Content, Limits, RunConfig, Runner, agent
 from turnwise.agents.function import FunctionAgent
-from turnwise.facts.sessions import SessionKey
-from turnwise.ports.stores import SessionStore
+from turnwise.facts.content import text_content
+from turnwise.facts.messages import Message, MessageContext
+from turnwise.facts.sessions import Session, SessionKey
 from turnwise.runner import Result
+
+T = TypeVar("T")
 
 
 async def ask(runner: Runner, text: str | Content, session: str = "s", **options: object) -> Result:
@@ -30,6 +35,29 @@ async def log(runner: Runner, session: str = "s") -> list[tuple[str, str]]:
     return [(e.author, e.text) for e in await runner.store.events(key(session))]
 
 
+def direct(name: str) -> MessageContext:
+    """For a message to that agent."""
+    return MessageContext(direct_agent_id=name)
+
+
+async def soon(awaited: Awaitable[T]) -> T:
+    """What is awaited; a failure, instead of a hang, when it does not come at all."""
+    return await asyncio.wait_for(awaited, 30)
+
+
+async def until(runner: Runner, holds: Callable[[Session], object], session: str = "s") -> None:
+    """Returns when that is true of the session as it is stored."""
+    with runner.store.signals.watch(key(session)) as watch:
+        while not holds(await runner.sessions.get(key(session))):
+            await watch.next(0.05)
+
+
+async def leave_behind(runner: Runner, text: str, message_id: str = "left", session: str = "s") -> None:
+    """Puts a message into the inbox, as a process that died right after leaves it."""
+    message = Message(id=message_id, content=text_content(text, "user"))
+    await runner.store.inbox.accept(key(session), message, create=True, limit=100)
+
+
 class Gate:
     """An agent that holds every message until `go` is set, in whatever process."""
 
@@ -45,14 +73,62 @@ class Gate:
         self.agent: FunctionAgent = gated
 
 
-class ShortLease:
-    """A store whose leases are over at once, as those of a process that has died are in time."""
+class InFront:
+    """Stands in front of a store, or a part of one: what it has not itself, nor in `parts`, is that of the inner one."""
 
-    def __init__(self, inner: SessionStore) -> None:
-        self._inner: Any = inner
+    def __init__(self, inner: Any, **parts: Any) -> None:
+        self._inner = inner
+        self.__dict__.update(parts)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+class Holds(InFront):
+    """Stands still in one of its methods, the first time that it is called, until `go` is set."""
+
+    def __init__(self, inner: Any, method: str) -> None:
+        super().__init__(inner)
+        self._method, self.reached, self.go = method, asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        if name != self._method or self.reached.is_set():
+            return method
+
+        async def held(*arguments: Any, **options: Any) -> Any:
+            self.reached.set()
+            await self.go.wait()
+            return await method(*arguments, **options)
+
+        return held
+
+
+class Fails(InFront):
+    """Raises the problem in one of its methods, before anything is done: the next `times` times that `when` is true."""
+
+    def __init__(
+        self, inner: Any, method: str, problem: Exception, *, times: int = 1_000_000, when: Callable[..., bool] | None = None
+    ) -> None:
+        super().__init__(inner)
+        self.times, self._method, self._problem, self._when = times, method, problem, when
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        if name != self._method:
+            return method
+
+        async def failing(*arguments: Any, **options: Any) -> Any:
+            if self.times and (self._when is None or self._when(*arguments, **options)):
+                self.times -= 1
+                raise self._problem
+            return await method(*arguments, **options)
+
+        return failing
+
+
+class ShortLease(InFront):
+    """A store whose leases are over at once, as those of a process that has died are in time."""
 
     async def begin(self, session: Any, lease: Any, *arguments: Any, **options: Any) -> Any:
         return await self._inner.begin(session, lease._replace(seconds=0.01), *arguments, **options)
@@ -83,4 +159,26 @@ async def die(make: Any, root: Any, crash: Crash, text: str = "hi", **options: A
     await crash.reached.wait()
     crash.reached.clear()
     await asyncio.sleep(0.02)
+    return invocation
+
+
+@asynccontextmanager
+async def killed() -> AsyncIterator[None]:
+    """What is begun inside does nothing more when the block is left; a `ShortLease` is over then."""
+    before = asyncio.all_tasks()
+    yield
+    begun = asyncio.all_tasks() - before
+    for task in begun:
+        task.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)
+    await asyncio.sleep(0.02)
+
+
+async def kill(make: Any, root: Any, crash: Crash, text: str = "hi", session: str = "s", **options: Any) -> Any:
+    """As `die`, of a process that is gone for good: nobody reads in it, nor notices that it is late."""
+    dead = make(root, store=ShortLease(make(root).store))
+    async with killed():
+        invocation = await dead.start(text, user="ada", session=session, **options)
+        await soon(crash.reached.wait())
+    crash.reached.clear()
     return invocation

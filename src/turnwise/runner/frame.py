@@ -179,6 +179,7 @@ class Frame:
                 self._delta |= known.state_delta
                 self._saved |= known.artifact_versions
             return known.value
+        await self._floor.recorder.confirm()
         delta, saved = dict(self._delta), dict(self._saved)
         made = work()
         value = as_json(f"The result of step {key!r}", await made if isawaitable(made) else made)

@@ -14,7 +14,7 @@ class Lane:
     holds it. closing: what others left is not taken up any more.
     """
 
-    def __init__(self, key: SessionKey) -> None:
+    def __init__(self, key: SessionKey, *, closing: bool) -> None:
         self.key = key
         self.door = asyncio.Lock()
         self.users = 0
@@ -22,7 +22,7 @@ class Lane:
         self.current: Job | None = None
         self.task: asyncio.Task[None] | None = None
         self.looks_elsewhere = False
-        self.closing = False
+        self.closing = closing
 
     @property
     def is_busy(self) -> bool:

@@ -27,6 +27,8 @@ class Lanes:
         self._store, self._holder = store, driver.lease.holder
         self._gate = Gate(concurrency)
         self._lanes: dict[SessionKey, Lane] = {}
+        self._accepting: set[asyncio.Task[None]] = set()
+        self._closing = False
         self.followers = Followers(store, self)
         self._line = Line(driver, store, self.followers)
         stops = Stops(store, self._holder, self.running)
@@ -43,12 +45,7 @@ class Lanes:
             if job.config.when_busy == "reject" and await self._is_busy(lane):
                 raise SessionBusy.answering(job.key.id)
             answered = lane.current
-            async with lane.door:
-                if not lane.is_busy and (self._gate.is_open or job.config.when_busy == "reject"):
-                    self._start(lane, job)
-                else:
-                    await self._queue(lane, job)
-                await job.accepted()
+            await self._pass_door(lane, job)
             if job.config.when_busy == "interrupt" and job.queued:
                 await self._interrupt(lane, answered, job)
         finally:
@@ -89,11 +86,12 @@ class Lanes:
 
     async def close(self) -> None:
         """Waits for what was accepted here; who waits for another process is told to ask again, the inbox keeps the rest."""
+        self._closing = True
         for lane in self._lanes.values():
             lane.closing = True
             if lane.looks_elsewhere and lane.task:
                 lane.task.cancel()
-        while tasks := [lane.task for lane in self._lanes.values() if lane.task]:
+        while tasks := [*self._accepting, *(lane.task for lane in self._lanes.values() if lane.task)]:
             await asyncio.wait(tasks)
         await self.followers.close()
 
@@ -118,21 +116,32 @@ class Lanes:
             if open_.state == "running":
                 await self._store.leases.stop(lane.key, invocation_id)
 
+    async def _pass_door(self, lane: Lane, job: Job) -> None:
+        """Has the message answered at once, or stored; the next to arrive comes after that."""
+        await lane.door.acquire()
+        if lane.is_busy or not (self._gate.is_open or job.config.when_busy == "reject"):
+            lane.users += 1
+            accepting = asyncio.create_task(self._queue(lane, job))
+            self._accepting.add(accepting)
+            accepting.add_done_callback(self._accepting.discard)
+            accepting.add_done_callback(_retrieve)
+            await asyncio.shield(accepting)
+            return
+        self._start(lane, job)
+        try:
+            await job.accepted()
+        finally:
+            lane.door.release()
+
     async def _queue(self, lane: Lane, job: Job) -> None:
-        """Puts the message in the inbox and in line, also if its caller gives up: what is stored is answered here."""
-        lane.users += 1
-
-        async def accept() -> None:
-            try:
-                await self._line.accept(lane, job)
-                if lane.waiting and not lane.is_busy:
-                    self._start(lane)
-            finally:
-                self._let_go(lane)
-
-        accepting = asyncio.create_task(accept())
-        accepting.add_done_callback(_retrieve)
-        await asyncio.shield(accepting)
+        """Puts the message in the inbox and in line, also if its caller has given up: what is stored is answered here."""
+        try:
+            await self._line.accept(lane, job)
+            if lane.waiting and not lane.is_busy:
+                self._start(lane)
+        finally:
+            lane.door.release()
+            self._let_go(lane)
 
     def _start(self, lane: Lane, first: Job | None = None, *, recover: bool = False) -> "asyncio.Task[None]":
         # Entered at once if there is room, so that nobody else takes the place before the task comes to run.
@@ -148,7 +157,7 @@ class Lanes:
             self._forget(lane)
 
     def _lane(self, key: SessionKey) -> Lane:
-        return self._lanes.setdefault(key, Lane(key))
+        return self._lanes.setdefault(key, Lane(key, closing=self._closing))
 
     def _let_go(self, lane: Lane) -> None:
         lane.users -= 1

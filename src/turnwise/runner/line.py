@@ -30,8 +30,12 @@ class Line:
         """Puts a job in line whose message is in the inbox."""
         job.queued = True
         job.accept()
+        current = lane.current
+        if current is not None and current is not job and current.message.id == job.message.id:
+            # The same message, sent again while it is tried: one answer, and both handles read it.
+            job.invocation = current.invocation
+            return
         known = lane.waiting.setdefault(job.message.id, job)
-        # The same message, sent twice at once: one answer, and both handles read it.
         job.invocation = known.invocation
         known.invocation.waits_in_line(lambda: self._leave(lane, known))
         if known.invocation.is_cancelled:

@@ -12,7 +12,6 @@ from turnwise.runner.closing import after, closing_events
 from turnwise.runner.continuation import Continuation, continuation_of, interrupted, lapses
 from turnwise.runner.floor import Cast
 from turnwise.runner.job import Job, Prepared
-from turnwise.runner.recovery import orphan_of
 from turnwise.selection.cascade import Cascade, positions_of
 from turnwise.selection.owner import tool_result_owner
 
@@ -40,7 +39,15 @@ class Plan(NamedTuple):
 
 
 class Unfinished(Exception):
-    """An older message of the session has to be answered first: its process died. Never leaves the runner."""
+    """An older message of the session is being answered, or its process died while it was. Never leaves the runner.
+
+    held: whether another process has the session. It may die before this one comes to write, and must not be found then
+    with another message behind its own.
+    """
+
+    def __init__(self, *, held: bool) -> None:
+        super().__init__()
+        self.held = held
 
 
 class Planner:
@@ -52,15 +59,17 @@ class Planner:
     async def plan(self, job: Job) -> Plan:
         """The plan on the session as it is now. A job is prepared once, however often it is planned anew.
 
-        Unfinished unless the message interrupts; SessionMissing, MessageBlocked, UnknownToolCall, NobodyEligible, and what
-        the stores raise.
+        Unfinished, unless the message interrupts what a dead process left; SessionMissing, MessageBlocked, UnknownToolCall,
+        NobodyEligible, and what the stores raise.
         """
         session = await self._cast.store.open(job.key, blank=job.config.create_session)
         if session is None:
             raise SessionMissing(f"Session {job.key.id!r} does not exist.", fix="Create it, or let the run create it.")
         prepared = await self.prepare(job)
-        if job.config.when_busy != "interrupt" and orphan_of(session, self._me) is not None:
-            raise Unfinished
+        if any(open_.state == "running" for open_ in session.head.invocations.values()):
+            held = session.holder not in (None, self._me)
+            if held or job.config.when_busy != "interrupt":
+                raise Unfinished(held=held)
         return await self._decide(job, session, prepared)
 
     async def prepare(self, job: Job) -> Prepared:
@@ -149,8 +158,7 @@ class Planner:
 
     def _lapsed(self, session: Session, job: Job) -> list[Event]:
         over = [*lapses(session.head, self._cast.tree, self._cast.issuer.now(), waits=job.config.limits.waits)]
-        if session.holder in (None, self._me):
-            over += interrupted(session.head)
+        over += interrupted(session.head)
         return [
             event
             for lapse in over

@@ -40,6 +40,7 @@ class Recorder:
         self._invocation_id, self._attempt = invocation_id, attempt
         self._signals = store.signals
         self._lost: Callable[[], object] | None = None
+        self._confirmed = 0.0
         self._lock = asyncio.Lock()
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
@@ -60,6 +61,25 @@ class Recorder:
         else:
             self._renew_later()
         self._announce(events, first)
+
+    async def confirm(self) -> None:
+        """Returns when the session is still ours as far as anybody can know, asking if that was not sure any more.
+
+        A process that stood still learns so before it does what another did meanwhile. StaleWriter, StoreError.
+        """
+        if self.problem:
+            raise self.problem
+        if asyncio.get_running_loop().time() - self._confirmed > self._lease.seconds:
+            try:
+                await self._renewed()
+            except TurnwiseError as problem:
+                self.shut(problem)
+                raise
+
+    async def _renewed(self) -> None:
+        asked = asyncio.get_running_loop().time()
+        await self._store.leases.renew(self.session, self._lease)
+        self._confirmed = asked
 
     def when_lost(self, stop: Callable[[], object]) -> None:
         """`stop` is called when the lease turns out to be lost: somebody else runs the invocation now."""
@@ -126,7 +146,9 @@ class Recorder:
 
     def _renew_later(self) -> None:
         # A timer, not a task: most turns are over before it is due.
-        self._renewal = asyncio.get_running_loop().call_later(self._lease.seconds / 3, self._start_renewal)
+        loop = asyncio.get_running_loop()
+        self._confirmed = loop.time()
+        self._renewal = loop.call_later(self._lease.seconds / 3, self._start_renewal)
 
     def _start_renewal(self) -> None:
         self._renewal = asyncio.create_task(self._renew())
@@ -134,7 +156,7 @@ class Recorder:
     async def _renew(self) -> None:
         while True:
             try:
-                await self._store.leases.renew(self.session, self._lease)
+                await self._renewed()
             except StaleWriter as lost:
                 self.shut(lost)
                 if self._lost is not None:

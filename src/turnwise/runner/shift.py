@@ -124,8 +124,8 @@ class Shift:
     async def _answer(self, job: Job) -> Next:
         try:
             session = await self._tools.driver.serve(job)
-        except Unfinished:
-            return await self._after_another(job)
+        except Unfinished as older:
+            return await self._after_another(job, held=older.held)
         except SessionBusy as busy:
             if job.config.when_busy == "reject" and not job.queued:
                 job.fail(busy)
@@ -142,13 +142,15 @@ class Shift:
         self._tools.followers.follow_invocation(job, job.invocation.id)
         return Next.WAIT
 
-    async def _after_another(self, job: Job) -> Next:
-        """An older message is to be recovered first."""
+    async def _after_another(self, job: Job, *, held: bool) -> Next:
+        """An older message is to be answered first: by who holds the session, else it is recovered."""
         if not job.queued and job.config.when_busy == "reject":
             job.fail(SessionBusy.answering(job.key.id))
         else:
             await self._keep(job)
         self._lane.current = None
+        if held:
+            return Next.WAIT
         await self._recover()
         return Next.AGAIN
 

@@ -1,0 +1,306 @@
+"""Programs of what may happen to processes on one store, against a model of what must be true (decisions 2, 3, 6; A21, A23,
+A32, A33, A34, A41, A42, A44, E7).
+
+Messages are sent, repeated, replied to, cancelled, interrupted and rewound in up to three processes at a time, which crash,
+stand still and go on, lose their leases and their store, and take up what others left. Everything runs on an event loop
+without chance, so that a program does the same each time, and shrinks. By default 40 programs run on a file and 20 on one
+store in memory, always the same ones. TURNWISE_MODEL_RUNS=2000 runs that many of each, and other ones each time;
+`--hypothesis-seed=NUMBER` names them.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from survival_model.checks import View, always, finally_, look, waiting_ops
+from survival_model.clock import VirtualLoop
+from survival_model.programs import AGENTS, STAGES, Program
+from survival_model.wire import Fault
+from survival_model.world import PROCESSES, Op, Process, World
+
+SESSIONS = ("a", "b")
+RUNS = os.environ.get("TURNWISE_MODEL_RUNS")
+
+
+class Do(NamedTuple):
+    """One operation, a method of `Survival`. What is given as a number names one of those there are."""
+
+    what: str
+    given: dict[str, Any]
+    let: str = "settle"
+    """What happens after it: all that can (`settle`), a `little`, or `nothing` before the next one."""
+
+
+def _do(what: str, often: int, **given: st.SearchStrategy[Any]) -> list[st.SearchStrategy[Do]]:
+    lets = st.sampled_from(("settle", "settle", "little", "nothing"))
+    # Not one strategy several times: that would count once.
+    return [st.builds(Do, st.just(what), st.fixed_dictionaries(given), lets) for _ in range(often)]
+
+
+numbers = st.integers(0, 5)
+kinds = {"pace": st.sampled_from((0, 0, 1, 2)), "repeats": st.booleans(), "concurrency": st.sampled_from((100, 100, 1))}
+message: dict[str, st.SearchStrategy[Any]] = {
+    "session": st.sampled_from("aaab"),
+    "to": st.sampled_from(AGENTS),
+    "stages": st.lists(st.sampled_from(STAGES), min_size=1, max_size=5),
+    "gates": st.sampled_from((0, 1, 2, 9)),
+    "policy": st.sampled_from(("queue", "queue", "interrupt", "reject")),
+}
+operations = st.one_of(
+    *_do("send", 7, p=numbers, **message),
+    *_do("open_gates", 3, m=numbers, gates=st.sampled_from((1, 2, 9))),
+    *_do("send_again", 1, p=numbers, m=numbers, policy=message["policy"]),
+    *_do("lease_runs_out", 2, session=message["session"]),
+    *_do("recover", 2, p=numbers),
+    *_do("holder_is_gone", 2, session=message["session"], frozen=st.booleans(), p=numbers),
+    *_do("crash", 1, p=numbers),
+    *_do("freeze_or_thaw", 1, p=numbers),
+    *_do(
+        "goes_wrong",
+        1,
+        p=numbers,
+        fault=st.sampled_from(("crash", "freeze", "outage")),
+        writes=st.integers(0, 3),
+        after=st.booleans(),
+    ),
+    *_do("boot", 1, **kinds),
+    *_do("cancel", 2, p=numbers, m=numbers, by_handle=st.booleans()),
+    *_do("rewind", 2, p=numbers, m=numbers),
+    *_do("attach", 1, p=numbers, m=numbers, whole=st.booleans()),
+    *_do("time_passes", 1, seconds=st.sampled_from((0.1, 1.0, 250.0))),
+)
+
+
+class Survival:
+    """What a program of operations does to processes on one store."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._settled = True
+        self._must_stop: list[tuple[Op, str, int]] = []
+        """Messages that must not be answered to their end once that is promised, and how many of their gates were open then."""
+        self._rejects: tuple[Op, bool] | None = None
+        """What was just sent by who does not wait, and whether the session was busy."""
+        self._recovers: Process | None = None
+        """Who was just told to take up what is left."""
+
+    async def run(self, first: dict[str, Any], program: Sequence[Do]) -> None:
+        """Does it all, lets everything come to its end, and raises AssertionError for the first thing that is wrong."""
+        self._world.boot(**first)
+        self._world.boot()
+        for do in program:
+            doing = getattr(self, do.what)(**do.given)
+            if doing is not None:
+                await doing
+            await self._go_on(do.let)
+        await self._drain()
+
+    def send(self, p: int, session: str, stages: list[str], to: str, gates: int, policy: str) -> None:
+        sent = self._world.sent(session, to, _program(stages))
+        self._world.release(sent, gates)
+        running = self._world.history.running.get(session)
+        stops = running.message if running is not None and policy == "interrupt" else None
+        process = self._up(p)
+        sure = policy == "reject" and self._settled and not process.is_odd
+        busy = sure and (view := look(self._world, session)) is not None and view.is_busy
+        op = self._world.send(process, sent, policy)
+        self._promise(op, stops)
+        self._rejects = (op, busy) if sure else None
+
+    def send_again(self, p: int, m: int, policy: str) -> None:
+        if id_ := self._message(m):
+            self._world.send(self._up(p), self._world.messages[id_], policy)
+
+    def open_gates(self, m: int, gates: int) -> None:
+        if id_ := self._message(m):
+            self._world.release(self._world.messages[id_], gates)
+
+    def goes_wrong(self, p: int, fault: str, writes: int, after: bool) -> None:
+        self._up(p).line.fault = Fault(fault, writes, after)
+
+    def crash(self, p: int) -> None:
+        self._up(p).line.die()
+
+    def freeze_or_thaw(self, p: int) -> None:
+        alive = [process.line for process in self._world.processes if not process.line.dead]
+        line = alive[p % len(alive)] if alive else self._up(0).line
+        (line.thaw if line.frozen else line.freeze)()
+
+    def boot(self, pace: int, repeats: bool, concurrency: int) -> None:
+        if sum(not process.line.dead for process in self._world.processes) < PROCESSES:
+            self._world.boot(pace=pace, repeats=repeats, concurrency=concurrency)
+
+    def lease_runs_out(self, session: str) -> None:
+        self._world.expire(session)
+
+    def holder_is_gone(self, session: str, frozen: bool, p: int) -> None:
+        holder = self._world.holder(session)
+        if holder is not None:
+            (holder.line.freeze if frozen else holder.line.die)()
+            self._world.expire(session)
+            self.recover(p)
+
+    def recover(self, p: int) -> None:
+        self._recovers = self._up(p)
+        self._world.recover(self._recovers)
+
+    def cancel(self, p: int, m: int, by_handle: bool) -> None:
+        world, process, id_ = self._world, self._up(p), self._message(m)
+        invocation = world.history.invocations.get(id_)
+        if id_ not in process.handles if by_handle else invocation is None:
+            return
+        running = world.history.running.get(world.messages[id_].session)
+        stops = id_ if running is not None and running.message == id_ else None
+        cancelling = world.cancel_handle(process, id_) if by_handle else world.cancel(process, id_, str(invocation))
+        self._promise(cancelling, stops)
+
+    def rewind(self, p: int, m: int) -> None:
+        began = [*self._world.history.invocations.items()][::-1]
+        if began:
+            self._world.rewind(self._up(p), *began[m % len(began)])
+
+    def attach(self, p: int, m: int, whole: bool) -> None:
+        if id_ := self._message(m):
+            self._world.attach(self._up(p), id_, self._world.history.invocations.get(id_) if whole else None)
+
+    async def time_passes(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _go_on(self, let: str) -> None:
+        if let == "settle":
+            await self._world.quiet()
+        elif let == "little":
+            await asyncio.sleep(0.01)
+        self._settled = let == "settle"
+        self._check(self._unexpected() if self._settled else ())
+        self._rejects = self._recovers = None
+
+    async def _drain(self) -> None:
+        """Lets everything come to its end: first what is to be stopped, then what goes on; then all must be right."""
+        world = self._world
+        for process in world.processes:
+            process.line.calm()
+        last = world.boot()
+        await self._take_up(last)
+        self._check([*self._unstopped(everywhere=True), *self._left("")])
+        for sent in world.messages.values():
+            world.release(sent, len(sent.program))
+        for session in SESSIONS:
+            world.release(sent := world.sent(session, "front", ("say", "last")), 2)
+            world.send(last, sent, "queue")
+        await self._take_up(last)
+        self._check(finally_(world, self._views()))
+
+    async def _take_up(self, last: Process) -> None:
+        for _ in range(4):
+            for session in SESSIONS:
+                holder = self._world.holder(session)
+                if holder is not None and (holder.line.dead or holder.line.cut_off):
+                    self._world.expire(session)
+            self._world.recover(last)
+            await self._go_on("settle")
+
+    def _unexpected(self) -> Iterator[str]:
+        """What is not as it must be once everything has happened that can."""
+        world = self._world
+        yield from waiting_ops(world)
+        yield from self._unstopped(everywhere=False)
+        if self._rejects is not None and (self._rejects[0].problem is not None) != self._rejects[1]:
+            yield f"the session was busy: {self._rejects[1]}; {self._rejects[0]}"
+        if self._recovers is not None and not self._recovers.is_odd:
+            yield from (f"{self._recovers.name} recovered, but {line}" for line in self._left(self._recovers.name))
+
+    def _left(self, process: str) -> Iterator[str]:
+        """What nobody sees to; that process may still see to what it had before its lease ran out."""
+        for view in self._views():
+            session, running = view.session, self._world.history.running.get(view.session.id)
+            if session.holder is None and view.is_busy and (running is None or running.process != process):
+                yield f"nobody has {session.id}: {session.queued} are queued, {view.walk.running} runs"
+
+    def _unstopped(self, *, everywhere: bool) -> Iterator[str]:
+        """Messages whose stop was promised, and that go on; those whose process cannot know yet only if `everywhere`."""
+        world = self._world
+        stopped = {id_ for op, id_, gates in self._must_stop if op.succeeded and world.messages[id_].released == gates}
+        for view in self._views():
+            holder = world.holder(view.session.id)
+            for id_ in stopped & {*view.walk.fates}:
+                knows = everywhere or (holder is not None and not holder.is_odd)
+                if view.walk.fates[id_] == "completed" or (view.walk.fates[id_] == "running" and knows):
+                    yield f"{id_} was to be stopped, and is {view.walk.fates[id_]}"
+
+    def _promise(self, op: Op, message: str | None) -> None:
+        if message is not None and self._settled and not self._world.messages[message].free:
+            self._must_stop.append((op, message, self._world.messages[message].released))
+
+    def _check(self, more: Iterable[str] = ()) -> None:
+        problems = [*self._world.problems, *self._world.history.problems]
+        for view in self._views():
+            problems += (f"{view.session.id}: {line}" for line in always(self._world, view, settled=self._settled))
+        problems += more
+        if problems:
+            raise AssertionError("\n".join(["", *problems, *self._world.told(), *(v.told() for v in self._views())]))
+
+    def _views(self) -> list[View]:
+        return [view for session in SESSIONS if (view := look(self._world, session)) is not None]
+
+    def _up(self, number: int) -> Process:
+        """One of the processes that are up; there always is one."""
+        up = [process for process in self._world.processes if process.up]
+        return up[number % len(up)] if up else self._world.boot()
+
+    def _message(self, number: int) -> str:
+        """One of the newest messages; "" when there is none."""
+        messages = [*self._world.messages][::-1]
+        return messages[number % len(messages)] if messages else ""
+
+
+def _program(stages: list[str]) -> Program:
+    """The stages up to the first that ends a turn for good."""
+    ends = [at for at, stage in enumerate(stages) if stage in ("last", "fail")]
+    return tuple(stages[: ends[0] + 1] if ends else stages)
+
+
+def survive(first: dict[str, Any], program: Sequence[Do], *, in_memory: bool) -> None:
+    """Runs a program on a store of its own."""
+    # Nothing here has to survive a loss of power.
+    fast = Path("/dev/shm")
+    folder = tempfile.mkdtemp(dir=fast if fast.is_dir() and os.access(fast, os.W_OK) else None)
+    loop = VirtualLoop()
+    world = World(loop, "sqlite://" if in_memory else f"sqlite:///{folder}/s.db")
+    try:
+        loop.run_until_complete(Survival(world).run(first, program))
+    finally:
+        loop.run_until_complete(world.end())
+        loop.close()
+        asyncio.run(world.close())
+        shutil.rmtree(folder)
+
+
+def _many(runs: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    bounds = settings(
+        max_examples=int(RUNS) if RUNS else runs,
+        derandomize=RUNS is None,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
+        suppress_health_check=[*HealthCheck],
+    )
+    programs = st.lists(operations, min_size=8, max_size=26)
+    return lambda test: bounds(given(first=st.fixed_dictionaries(kinds), program=programs)(test))
+
+
+@_many(40)
+def test_processes_on_a_file_do_what_the_model_says(first: dict[str, Any], program: list[Do]) -> None:
+    survive(first, program, in_memory=False)
+
+
+@_many(20)
+def test_processes_that_share_a_store_in_memory_do_what_the_model_says(first: dict[str, Any], program: list[Do]) -> None:
+    survive(first, program, in_memory=True)
