@@ -6,13 +6,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import dialogues, turns
+from bench import dialogues, survival, turns
+from bench.against import against
 from bench.measure import Figure, report
 from bench.sides import QUICK, Plan, Sides
 from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
 DIALOGUES = 200
+SURVIVAL = "survival"
 # On the disk of the checkout: a folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -36,35 +38,64 @@ def figures(parts: list[str], plan: Plan, folder: Path) -> list[Figure]:
     return found
 
 
-def main() -> int:
+def asked() -> argparse.Namespace:
+    """The command line, checked. `parts` are those about turns, startup and dialogues; `scenes` those about survival."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "dialogues"]
+    scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(names)}")
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help=f"only these: {', '.join(names)}; or what only runs when it is named, for it takes minutes: {', '.join(scenes)}",
+    )
     parser.add_argument("--data", type=Path, metavar="DIR", help="a folder with sgd/dev.jsonl, for the part dialogues")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="only a turn's CPU, beside another checkout's")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
+    parser.add_argument("--seed", type=int, default=1, help=f"of what is random in {SURVIVAL} (default: 1)")
     parser.add_argument("--slower-fsync", type=float, metavar="MS", help="as on a disk whose fsync takes so much longer")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the databases are made (default: build/bench)")
     arguments = parser.parse_args()
-    unknown = sorted(set(arguments.parts) - set(names))
+    unknown = sorted(set(arguments.parts) - {*names, *scenes})
     if unknown:
-        parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join(names)}")
+        parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join([*names, *scenes])}")
+    if arguments.against is not None and not (arguments.against / "src" / "turnwise").is_dir():
+        parser.error(f"{arguments.against} is no checkout of this project")
     if arguments.data is None and "dialogues" in arguments.parts:
         parser.error("the part dialogues needs --data DIR")
     if arguments.data is not None and not (arguments.data / "sgd" / "dev.jsonl").is_file():
         parser.error(f"there is no sgd/dev.jsonl in {arguments.data}")
+    arguments.scenes = [part for part in arguments.parts if part in scenes]
+    arguments.parts = [part for part in arguments.parts if part in names] or ([] if arguments.scenes else names)
+    return arguments
+
+
+def main() -> int:
+    arguments = asked()
     if arguments.slower_fsync and not is_slowed():
         again_slowed(arguments.slower_fsync, arguments.folder)
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    plan = QUICK if arguments.quick else Plan()
-    parts = arguments.parts or names
+    kept = True
+    if arguments.against is not None:
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            found = against(arguments.against.resolve(), Path(folder))
+        report("Beside another checkout", found)
+        return int(any(figure.kept is False for figure in found))
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        found = figures(parts, plan, Path(folder))
+        found = figures(arguments.parts, QUICK if arguments.quick else Plan(), Path(folder))
+        if arguments.scenes:
+            scale = survival.quick(arguments.seed) if arguments.quick else survival.Scale(arguments.seed)
+            only = [] if SURVIVAL in arguments.scenes else [scene.partition(":")[2] for scene in arguments.scenes]
+            kept = survival.survival(only, scale, Path(folder))
     if found:
         report("Beside a hand-written sqlite3 floor (medians; both WAL, synchronous=FULL)", found)
-    if "dialogues" in parts and arguments.data is not None:
+    if "dialogues" in arguments.parts and arguments.data is not None:
         asyncio.run(dialogues.main(arguments.data, DIALOGUES))
-    return int(any(figure.kept is False for figure in found))
+    return int(not kept or any(figure.kept is False for figure in found))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("Stopped.")

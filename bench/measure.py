@@ -83,16 +83,18 @@ def progress(what: str, steps: int) -> Iterator[Step]:
 
 
 def report(title: str, figures: list[Figure]) -> None:
-    """Prints the figures: a table on a terminal, the same in plain characters elsewhere."""
+    """Prints the figures: a table on a terminal, in plain characters elsewhere; without floors, no column for them."""
     console = Console()
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if console.is_terminal else box.ASCII2)
     table.add_column("figure")
-    for heading in ("Turnwise", "floor", "bound"):
+    has_floor = any(figure.floor for figure in figures)
+    for heading in ("Turnwise", "floor", "bound") if has_floor else ("Turnwise", "bound"):
         table.add_column(heading, justify="right")
     table.add_column("")
     for figure in figures:
         verdict = {True: "[green]kept[/]", False: "[red]MISSED[/]", None: ""}[figure.kept]
-        table.add_row(figure.name, figure.value, figure.floor, figure.bound, verdict)
+        floor = (figure.floor,) if has_floor else ()
+        table.add_row(figure.name, figure.value, *floor, figure.bound, verdict)
     if console.is_terminal:
         console.print(table)
     else:

@@ -68,7 +68,8 @@ class Planner:
         prepared = await self.prepare(job)
         if any(open_.state == "running" for open_ in session.head.invocations.values()):
             held = session.holder not in (None, self._me)
-            if held or job.config.when_busy != "interrupt":
+            # What waited in line interrupted when it came; it is no reason to end what came to run since.
+            if held or job.queued or job.config.when_busy != "interrupt":
                 raise Unfinished(held=held)
         return await self._decide(job, session, prepared)
 

@@ -217,10 +217,12 @@ class Survival:
             yield from (f"{self._recovers.name} recovered, but {line}" for line in self._left(self._recovers.name))
 
     def _left(self, process: str) -> Iterator[str]:
-        """What nobody sees to; that process may still see to what it had before its lease ran out."""
+        """What nobody sees to; a process that lost the session, or its lease, may still be busy with what it had."""
         for view in self._views():
-            session, running = view.session, self._world.history.running.get(view.session.id)
-            if session.holder is None and view.is_busy and (running is None or running.process != process):
+            session, history = view.session, self._world.history
+            running = history.running.get(session.id)
+            busy = (process, session.id) in history.lost or (running is not None and running.process == process)
+            if session.holder is None and view.is_busy and not busy:
                 yield f"nobody has {session.id}: {session.queued} are queued, {view.walk.running} runs"
 
     def _unstopped(self, *, everywhere: bool) -> Iterator[str]:

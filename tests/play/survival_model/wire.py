@@ -54,6 +54,8 @@ class History:
     """By message."""
     holders: dict[str, str] = field(default_factory=dict)
     """The names of processes, by how they call themselves in leases."""
+    lost: set[tuple[str, str]] = field(default_factory=set)
+    """Processes that lost a session to another while they answered."""
     recorded: set[tuple[str, str]] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     _stored: set[tuple[str, str]] = field(default_factory=set)
@@ -91,6 +93,7 @@ class History:
     def _take(self, process: str, session: Session, events: Sequence[Event], *, released: bool) -> None:
         self._keep(session, events)
         if released:
+            self._lose(session, process)
             self._end(session, events)
         elif events:
             invocation = events[-1].invocation_id
@@ -100,19 +103,30 @@ class History:
         new = self._keep(session, events)
         owner = self.running.get(session.id)
         rewinds = all(event.author == USER and event.actions.rewind for event in events)
-        if new and not rewinds and (owner is None or owner.process != process):
+        if new and rewinds:
+            self._lose(session, process)
+            self._end(session, events)
+        elif new and (owner is None or owner.process != process):
             self.problems.append(f"{process} wrote {new} although {owner} has the session")
         if released and new:
             self.running.pop(session.id, None)
 
     def _run(self, session: Session, running: Running) -> None:
+        self._lose(session, running.process)
         self.running[session.id] = running
         self.began.append(running)
 
     def _end(self, session: Session, events: Sequence[Event]) -> None:
         running = self.running.get(session.id)
-        if running is not None and any(e.actions.end and e.invocation_id == running.invocation for e in events):
-            del self.running[session.id]
+        # Nothing runs any more of what a user takes back.
+        over = any(e.actions.rewind or (e.actions.end and running and e.invocation_id == running.invocation) for e in events)
+        if over:
+            self.running.pop(session.id, None)
+
+    def _lose(self, session: Session, to: str) -> None:
+        before = self.running.get(session.id)
+        if before is not None and before.process != to:
+            self.lost.add((before.process, session.id))
 
     def _keep(self, session: Session, events: Sequence[Event]) -> list[str]:
         new = [event.id for event in events if (session.id, event.id) not in self._stored]
