@@ -35,6 +35,11 @@ async def log(runner: Runner, session: str = "s") -> list[tuple[str, str]]:
     return [(e.author, e.text) for e in await runner.store.events(key(session))]
 
 
+async def texts(runner: Runner, session: str = "s") -> list[str]:
+    """What the visible events say, without those that say nothing."""
+    return [text for _, text in await log(runner, session) if text]
+
+
 def direct(name: str) -> MessageContext:
     """For a message to that agent."""
     return MessageContext(direct_agent_id=name)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from runner_play import Fails, Gate, Holds, InFront, ask, direct, key, leave_behind, log, reason, soon, until
+from runner_play import Gate, Holds, InFront, ask, direct, key, leave_behind, reason, soon, texts, until
 
 from turnwise import AgentContext, Content, Limits, RunConfig, Runner, agent
 from turnwise.facts.errors import (
@@ -20,7 +20,6 @@ from turnwise.facts.errors import (
     QueueFull,
     SessionBusy,
     SessionError,
-    StoreUnavailable,
 )
 from turnwise.facts.limits import ProcessConfig
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
@@ -63,10 +62,6 @@ class Busy:
     def said(self, *messages: str) -> list[str]:
         """The log of these messages, when each was answered once, in this order."""
         return [text for message in messages for text in (message, f"begin {message}", f"answer to {message}")]
-
-
-async def texts(runner: Runner, session: str = "s") -> list[str]:
-    return [text for _, text in await log(runner, session) if text]
 
 
 async def give_up(task: "asyncio.Task[Any]") -> None:
@@ -135,47 +130,47 @@ async def test_a_caller_who_gives_up_at_a_slow_guardrail_makes_no_second_lane(pr
     assert await texts(runner) == busy.said("slow", "slow one", "slow two")
 
 
-async def test_a_store_that_fails_behind_another_process_is_reported_and_wedges_nothing(process: Process) -> None:
-    """A21, A32: the caller sees it; what was accepted is answered, and so is the next message."""
-    gate = Gate()
-    one, store = process(gate.agent), process(gate.agent).store
-    receipts = Fails(store.inbox, "receipt", StoreUnavailable("The store is away."), times=1)
-    two = process(gate.agent, store=InFront(store, inbox=receipts))
-    first = await one.start("one", user="ada", session="s")
-    await gate.began.wait()
-    second = await soon(two.start("two", user="ada", session="s"))
-    with pytest.raises(StoreUnavailable):
-        await soon(second.result())
-    third = await soon(two.start("three", user="ada", session="s"))
-    gate.go.set()
-    await soon(first.result())
-    assert (await soon(third.result())).text == "answer to three"
-    assert await texts(one) == [text for n in ("one", "two", "three") for text in (n, f"answer to {n}")]
-
-
-@pytest.mark.parametrize("accepted", [False, True])
-async def test_close_does_not_wait_for_another_process(process: Process, accepted: bool) -> None:
+@pytest.mark.parametrize("method", ["open", "accept", None])
+async def test_close_does_not_wait_for_another_process(process: Process, method: str | None) -> None:
     """A22, E7: its callers are told to ask again, also those whose message is on its way; what is in the inbox stays."""
     gate = Gate()
-    one, store = process(gate.agent), process(gate.agent).store
-    accepting = Holds(store.inbox, "accept")
-    two = process(gate.agent, store=InFront(store, inbox=accepting))
+    one, inner = process(gate.agent), process(gate.agent).store
+    held = Holds(inner.inbox if method == "accept" else inner, method or "")
+    two = process(gate.agent, store=InFront(inner, inbox=held) if method == "accept" else held)
     first = await one.start("one", user="ada", session="s")
     await gate.began.wait()
     starting = asyncio.create_task(two.start("two", user="ada", session="s", message_id="two"))
-    await soon(accepting.reached.wait())
-    if accepted:
-        accepting.go.set()
-        await soon(starting)
+    await soon(held.reached.wait() if method else asyncio.wait({starting}))
     closing = asyncio.create_task(two.close())
     await asyncio.sleep(0)
-    accepting.go.set()
+    held.go.set()
     await soon(closing)
     with pytest.raises(SessionBusy):
         await soon((await starting).result())
     gate.go.set()
     await soon(first.result())
     assert (await soon(ask(one, "two", message_id="two"))).text == "answer to two"
+
+
+async def test_close_waits_for_a_message_that_is_being_accepted(process: Process) -> None:
+    """A22, decision 3: also if nothing else runs by then, and its caller gave up; what was accepted here is answered here."""
+    gate = Gate()
+    store = process(gate.agent).store
+    accept = Holds(store.inbox, "accept")
+    runner = process(gate.agent, store=InFront(store, inbox=accept))
+    first = await runner.start("one", user="ada", session="s")
+    await gate.began.wait()
+    leaver = asyncio.create_task(runner.start("two", user="ada", session="s"))
+    await soon(accept.reached.wait())
+    await give_up(leaver)
+    closing = asyncio.create_task(runner.close())
+    gate.go.set()
+    await soon(first.result())
+    await asyncio.wait({closing}, timeout=0.05)
+    assert not closing.done()
+    accept.go.set()
+    await soon(closing)
+    assert await texts(process(gate.agent)) == ["one", "answer to one", "two", "answer to two"]
 
 
 async def test_close_leaves_the_messages_of_others_to_them(process: Process) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from survival_model.programs import Record, Walk
+from survival_model.programs import Walk
 from survival_model.world import Reader, World
 from turnwise import Event
 from turnwise.facts.errors import SessionError
@@ -47,13 +47,7 @@ def look(world: World, name: str) -> View | None:
         return None
     stored, shown = finish(world.store.events(key, hidden=True)), finish(world.store.events(key))
     decisions = finish(world.store.decisions.search(world.app, key=key, limit=1_000)).items
-    ids = {event.id for event in shown}
-    records = {
-        (event.invocation_id, step.key): Record(step.value, event.id not in ids)
-        for event in stored
-        for step in event.actions.steps
-    }
-    return View(session, stored, shown, decisions, Walk(world.messages, records).walk(shown))
+    return View(session, stored, shown, decisions, Walk(world.messages, stored).walk(shown))
 
 
 def always(world: World, view: View, *, settled: bool) -> Iterator[str]:
@@ -66,8 +60,6 @@ def always(world: World, view: View, *, settled: bool) -> Iterator[str]:
         yield "what is read as visible is not what its rewinds leave"
     yield from _folds(view)
     yield from _takes_back(view.stored)
-    steps = Counter((event.invocation_id, step.key) for event in view.stored for step in event.actions.steps)
-    yield from (f"{place} was recorded {times} times" for place, times in steps.items() if times > 1)
     asked = [event.text for event in view.stored if event.author == USER and event.content]
     accepted = [id_ for id_ in world.history.accepted[view.session.id] if id_ in asked]
     if asked != accepted:
@@ -96,9 +88,9 @@ def _behind(world: World, view: View) -> Iterator[str]:
 
 
 def waiting_ops(world: World) -> Iterator[str]:
-    """Messages whose senders are kept waiting by nothing."""
+    """Messages whose senders are kept waiting by nothing; in a process without room, who does not queue waits at the door."""
     for op in world.ops:
-        if op.kind == "send" and not op.done and op.process.up:
+        if op.kind == "send" and not op.done and op.process.up and op.process.concurrency > 1:
             yield f"not accepted, and not refused: {op}"
 
 
@@ -180,7 +172,7 @@ def finally_(world: World, views: Sequence[View]) -> Iterator[str]:
         yield from _messages(world, view)
         ours = {event.invocation_id for event in view.stored}
         done = Counter((invocation, place) for _, invocation, place in world.works if invocation in ours)
-        tries = 1 + world.chances(session.id)
+        tries = 1 + world.chances(session.id) + sum(e.author == USER and e.actions.rewind is not None for e in view.stored)
         yield from (f"{place} was done {times} times" for place, times in done.items() if times > tries)
         for reader in world.readers:
             if world.messages[reader.message].session == session.id and reader.process.up:

@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from turnwise import Event
 from turnwise.facts.events import USER
 
 AGENTS = ("front", "back", "form")
 """Who may hand the floor to whom: everybody to everybody. The first is the root."""
-STAGES = ("say", "count", "step", "ask", "hand", "usher", "last", "fail")
+STAGES = ("say", "count", "step", "note", "ask", "hand", "usher", "last", "fail")
 """What an agent does, one after the other, each behind a gate.
 
 say: counts in the state and says it. count: counts, and leaves the writing to what comes next. step: work that is
-recorded. ask: waits for a reply. hand, usher: gives the floor to the next agent, silently or with a word. last: the answer,
-as what the function returns. fail: raises.
+recorded. note: work that is recorded, and that counts. ask: waits for a reply. hand, usher: gives the floor to the next
+agent, silently or with a word. last: the answer, as what the function returns. fail: raises.
 """
 
 Program = tuple[str, ...]
@@ -54,17 +53,6 @@ def step_key(stage: int) -> str:
     return f"k{stage}"
 
 
-class Record(NamedTuple):
-    """A recorded step: its value, and whether a rewind hides the event that holds it."""
-
-    value: Any
-    hidden: bool
-
-
-Records = Mapping[tuple[str, str], Record]
-"""By invocation and place."""
-
-
 @dataclass
 class Answer:
     """An invocation on its way, as far as the visible log shows it."""
@@ -81,6 +69,8 @@ class Answer:
     resumed_at: int = 0
     uncounted: int = 0
     steps: list[str] = field(default_factory=list)
+    carried: dict[str, str] = field(default_factory=dict)
+    """What attempts before this one recorded since `since`."""
     attempt: int = 1
     wait: str | None = None
     silent: bool = True
@@ -102,8 +92,8 @@ class Walk:
     or `running`.
     """
 
-    def __init__(self, messages: Mapping[str, Sent], records: Records) -> None:
-        self._messages, self._records = messages, records
+    def __init__(self, messages: Mapping[str, Sent], stored: Sequence[Event]) -> None:
+        self._messages, self._stored = messages, stored
         self.problems: list[str] = []
         self.n = 0
         self.order: list[str] = []
@@ -150,6 +140,7 @@ class Walk:
             self._same(event, "answered wait", event.actions.answers, answer.wait)
             answer.message, answer.wait, answer.since, answer.attempt, answer.silent = sent.id, None, sequence, 1, True
             answer.at = answer.resumed_at = answer.at + 1
+            answer.carried = {}
         else:
             self._same(event, "answered wait", event.actions.answers, None)
             if event.invocation_id in self.open:
@@ -182,6 +173,10 @@ class Walk:
         self._same(event, "rewound from", event.actions.rewind.from_sequence, answer.since + 1)
         self._same(event, "author", event.author, answer.agent)
         answer.attempt, answer.at, answer.uncounted = event.attempt, answer.resumed_at, 0
+        before = self._stored[answer.since : (event.sequence or 0) - 1]
+        mine = [e for e in before if e.invocation_id == event.invocation_id]
+        answer.carried = {step.key: str(step.value) for e in mine for step in e.actions.steps}
+        self._same(event, "carried steps", {s.key: str(s.value) for s in event.actions.steps}, answer.carried)
 
     def _said(self, event: Event, answer: Answer) -> None:
         while self._pass_silent(answer):
@@ -198,7 +193,9 @@ class Walk:
         self._same(event, "fails", event.error is not None, stage == "fail")
         self._same(event, "ends", actions.end.reason if actions.end else None, _ENDS.get(stage))
         self._same(event, "hands over to", actions.transfer_to, next_agent(answer.agent) if stage in _GIVING else None)
-        self._same(event, "steps", [s.key for s in actions.steps], [self._place(answer)[1]] if stage == "step" else [])
+        wrote = {"n": n + 1} if stage == "note" else {}
+        steps = [(_place(answer), wrote)] if stage in _STEPS else []
+        self._same(event, "steps", [(s.key, dict(s.state_delta)) for s in actions.steps], steps)
         if stage != "end" or delta:
             self._same(event, "author", event.author, answer.agent)
             self._same(event, "branch", event.branch, answer.branch)
@@ -209,8 +206,9 @@ class Walk:
         answer.silent = False
         if stage not in _UNWRITING:
             answer.uncounted = 0
-        if stage == "step":
+        if stage in _STEPS:
             answer.steps.append(str(event.actions.steps[0].value) if event.actions.steps else "?")
+            answer.uncounted += stage == "note"
         if stage == "ask":
             # Its place is this one until the reply comes.
             answer.wait = event.actions.awaits.id if event.actions.awaits else "?"
@@ -218,7 +216,7 @@ class Walk:
             return
         answer.at += 1
         if stage in _GIVING:
-            answer.agent, answer.turn, answer.steps = next_agent(answer.agent), answer.turn + 1, []
+            answer.agent, answer.turn, answer.steps, answer.carried = next_agent(answer.agent), answer.turn + 1, [], {}
             answer.since, answer.silent, answer.resumed_at = event.sequence or 0, True, answer.at
         if event.actions.end is not None:
             self._close(event, answer)
@@ -227,17 +225,13 @@ class Walk:
         """Passes a stage that leaves no event; False when the next one leaves one."""
         if answer.stage == "count":
             answer.uncounted += 1
-        elif answer.stage == "step" and (record := self._records.get(self._place(answer))) and record.hidden:
-            # An attempt before this one recorded it.
-            answer.steps.append(str(record.value))
+        elif answer.stage in _STEPS and (value := answer.carried.get(_place(answer))) is not None:
+            answer.steps.append(value)
+            answer.uncounted += answer.stage == "note"
         else:
             return False
         answer.at += 1
         return True
-
-    def _place(self, answer: Answer) -> tuple[str, str]:
-        id_ = next(id_ for id_, open_ in self.open.items() if open_ is answer)
-        return id_, f"{answer.branch}:{step_key(answer.at)}"
 
     def _close(self, event: Event, answer: Answer) -> None:
         assert event.actions.end is not None
@@ -252,7 +246,12 @@ class Walk:
         self.problems.append(f"event {event.sequence} of {event.author}: {problem}")
 
 
-_WORDLESS = frozenset({"step", "hand", "fail", "end"})
-_UNWRITING = frozenset({"step", "fail"})
+def _place(answer: Answer) -> str:
+    return f"{answer.branch}:{step_key(answer.at)}"
+
+
+_STEPS = frozenset({"step", "note"})
+_WORDLESS = _STEPS | {"hand", "fail", "end"}
+_UNWRITING = _STEPS | {"fail"}
 _GIVING = frozenset({"hand", "usher"})
 _ENDS = {"last": "completed", "end": "completed", "fail": "failed"}

@@ -56,7 +56,8 @@ class History:
     """The names of processes, by how they call themselves in leases."""
     lost: set[tuple[str, str]] = field(default_factory=set)
     """Processes that lost a session to another while they answered."""
-    recorded: set[tuple[str, str]] = field(default_factory=set)
+    recorded: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
+    """By session, the invocations and places of steps, unless a user may have taken them back."""
     problems: list[str] = field(default_factory=list)
     _stored: set[tuple[str, str]] = field(default_factory=set)
 
@@ -131,7 +132,9 @@ class History:
     def _keep(self, session: Session, events: Sequence[Event]) -> list[str]:
         new = [event.id for event in events if (session.id, event.id) not in self._stored]
         self._stored.update((session.id, id_) for id_ in new)
-        self.recorded.update((event.invocation_id, step.key) for event in events for step in event.actions.steps)
+        if any(event.author == USER and event.actions.rewind for event in events):
+            self.recorded[session.id].clear()
+        self.recorded[session.id].update((e.invocation_id, step.key) for e in events for step in e.actions.steps)
         return new
 
 

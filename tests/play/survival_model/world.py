@@ -213,11 +213,12 @@ class World:
             await self._gate.wait()
         await line.stand()
 
-    async def work(self, process: str, invocation: str, place: str) -> str:
+    def work(self, process: str, session: str, invocation: str, place: str) -> str:
         """What agents do in a step: never twice once it is recorded, but by one who does not know that he lost the session."""
         self.works.append((process, invocation, place))
-        running = [r for r in self.history.running.values() if r.invocation == invocation]
-        if (invocation, place) in self.history.recorded and [r.process for r in running] == [process]:
+        running = self.history.running.get(session)
+        mine = running is not None and (running.invocation, running.process) == (invocation, process)
+        if mine and (invocation, place) in self.history.recorded[session]:
             self.problems.append(f"{process} did {place} of {invocation} again")
         return f"w{len(self.works)}"
 
@@ -369,8 +370,8 @@ def _behaviour(world: World, process: str, line: Line) -> Any:
                     await context.say(said)
                 case "count":
                     context.state["n"] = n + 1
-                case "step":
-                    steps.append(await _step(world, process, context, at))
+                case "step" | "note":
+                    steps.append(await _step(world, process, context, at, {"n": n + 1} if stage == "note" else {}))
                 case "ask":
                     await context.ask(said)
                 case "hand" | "usher":
@@ -385,6 +386,12 @@ def _behaviour(world: World, process: str, line: Line) -> Any:
     return perform
 
 
-async def _step(world: World, process: str, context: AgentContext, at: int) -> str:
+async def _step(world: World, process: str, context: AgentContext, at: int, writes: dict[str, int]) -> str:
     place = f"{context.branch}:{step_key(at)}"  # type: ignore[attr-defined]
-    return str(await context.step(step_key(at), lambda: world.work(process, context.invocation_id, place)))
+
+    def work() -> str:
+        for key, value in writes.items():
+            context.state[key] = value
+        return world.work(process, context.session.id, context.invocation_id, place)
+
+    return str(await context.step(step_key(at), work))

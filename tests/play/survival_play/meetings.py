@@ -4,6 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,14 +94,14 @@ async def cut_reader(url: str, folder: Path, cuts: int, *, kill_holder: bool = F
     async with crowd(Setting(url=url, folder=str(folder), ttl=1.0)) as workers:
         holder, other = await workers.start(2)
         id_ = Sent("s0", "long", "caller", 1).id
-        asked = asyncio.create_task(holder.tell("send", id=id_))
+        asked = asyncio.create_task(_ask_in_vain(holder, id_))
         readers = [other] if kill_holder else [holder, other]
         reading = [asyncio.create_task(reader.tell("read", id=id_, cuts=cuts, seed=n)) for n, reader in enumerate(readers)]
         if kill_holder:
             await asyncio.sleep(1.0)
             await workers.kill(holder)
         given = await asyncio.gather(*reading)
-        await asyncio.gather(asked, return_exceptions=True)
+        await asked
         await workers.close()
         met = await _met(workers, url, list(given))
     (log,) = met.findings.logs
@@ -112,28 +113,42 @@ def _pairs(saw: dict[str, Any]) -> list[tuple[int, str]]:
 
 
 async def poison(url: str, folder: Path, ttl: float, attempts: int) -> Meeting:
-    """A message kills every process that answers it; new ones are started; other sessions are answered all the while.
+    """A message kills every process that answers it; other sessions are answered all the while.
 
     `given` is what callers on other sessions got, one for each process that died, and last what came of a message behind
     the poisonous one.
     """
     async with crowd(Setting(url=url, folder=str(folder), ttl=ttl, attempts=attempts)) as workers:
-        steady = await workers.start(2)
+        # One more than die, so that somebody is always there.
+        started = await workers.start(attempts + 1)
         poisonous, behind = Sent("s0", "poison", "caller", 1).id, Sent("s0", "plain", "caller", 2).id
-        asked = asyncio.create_task(steady[0].tell("send", id=poisonous))
+        asked = asyncio.create_task(_ask_in_vain(started[0], poisonous))
         given: list[Any] = []
         for number in range(attempts):
             dead = await _next_death(workers)
             await workers.died(dead)
-            (fresh,) = await workers.start()
-            given.append(await fresh.tell("send", id=Sent(f"s{number + 1}", "stepped", "caller", number).id))
-        given.append(await workers.living[-1].tell("send", id=behind))
-        await asyncio.gather(asked, return_exceptions=True)
+            given.append(await _ask_anybody(workers, Sent(f"s{number + 1}", "stepped", "caller", number).id))
+        given.append(await _ask_anybody(workers, behind))
+        await asked
         problems = await settled(url, PATIENCE)
         await workers.close()
         met = await _met(workers, url, given)
     tried = sum(line["id"] == poisonous for line in met.findings.work)
     return met.also([*problems, *([] if tried == attempts else [f"it was tried {tried} times"])])
+
+
+async def _ask_in_vain(process: Process, id_: str) -> None:
+    """Sends a message whose caller may die with the process."""
+    with suppress(ProcessGone):
+        await process.tell("send", id=id_)
+
+
+async def _ask_anybody(workers: Crowd, id_: str) -> Any:
+    """Sends a message as a client does whose process may be the next to die: to another one then."""
+    for process in reversed(workers.living):
+        with suppress(ProcessGone):
+            return await process.tell("send", id=id_)
+    raise ProcessGone(f"Nobody is left to answer {id_}.")
 
 
 async def _next_death(workers: Crowd) -> Process:
