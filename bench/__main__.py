@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -95,6 +96,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # Whoever ends it, nothing is left running, and no folder.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -147,8 +147,9 @@ class Survival:
             self.recover(p)
 
     def recover(self, p: int) -> None:
-        self._recovers = self._up(p)
-        self._world.recover(self._recovers)
+        process = self._up(p)
+        self._recovers = process if self._settled else None
+        self._world.recover(process)
 
     def cancel(self, p: int, m: int, by_handle: bool) -> None:
         world, process, id_ = self._world, self._up(p), self._message(m)
