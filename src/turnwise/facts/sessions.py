@@ -11,6 +11,7 @@ from turnwise.facts.events import USER, Await, End, Event
 from turnwise.facts.fact import Fact
 
 LAST_REPLY_CHARACTERS = 2_000
+RECENT_MESSAGES, RECENT_CHARACTERS = 3, 300
 APP_PREFIX, USER_PREFIX, TEMP_PREFIX = "app:", "user:", "temp:"
 
 
@@ -61,17 +62,27 @@ class OpenInvocation(Fact):
     """Who waits for what, oldest first."""
 
 
+class Exchange(Fact):
+    """An earlier message of the user, cut to 300 characters, and who answered it; None = nobody did."""
+
+    message: str
+    agent: str | None = None
+
+
 class Head(Fact):
     """All that a decision needs of a session's past, of a size that does not grow with the log.
 
     authors: marks by author, users aside. active_agent: who spoke last. last_reply: what it said, cut to 2,000 characters.
-    invocations: the open ones by id. calls: tool calls without a result by call id. positions: places in fixed orders.
+    recent: the user's last 3 messages, oldest first. offered: the agents that the last answer let the user choose from, in
+    the order they were shown; empty when it was no clarifying question. invocations: the open ones by id. calls: tool calls without a result by call id. positions: places in fixed orders.
     turns: how many messages of the user the log holds.
     """
 
     authors: dict[str, AuthorMark] = Field(default_factory=dict)
     active_agent: str | None = None
     last_reply: str = ""
+    recent: tuple[Exchange, ...] = ()
+    offered: tuple[str, ...] = ()
     invocations: dict[str, OpenInvocation] = Field(default_factory=dict)
     calls: dict[str, OpenCall] = Field(default_factory=dict)
     positions: dict[str, int] = Field(default_factory=dict)
@@ -207,7 +218,7 @@ def _fold_head(head: Head, event: Event, sequence: int) -> Head:
     if event.actions.positions:
         changed["positions"] = head.positions | event.actions.positions
     if event.author == USER:
-        changed["turns"] = head.turns + (event.content is not None)
+        changed |= _fold_message(head, event)
     elif not event.is_private:
         changed |= _fold_author(head, event, sequence)
     if event.content and (event.content.tool_calls or event.content.tool_results):
@@ -220,6 +231,16 @@ def _fold_head(head: Head, event: Event, sequence: int) -> Head:
     return head
 
 
+def _fold_message(head: Head, event: Event) -> dict[str, object]:
+    if event.content is None:
+        return {}
+    said = Exchange(message=event.text[:RECENT_CHARACTERS])
+    selection = event.actions.selection
+    last = selection.verdicts[-1] if selection and selection.verdicts else None
+    offered = tuple(each.agent for each in last.candidates) if last and last.outcome == "clarify" else ()
+    return {"turns": head.turns + 1, "recent": (*head.recent, said)[-RECENT_MESSAGES:], "offered": offered}
+
+
 def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
     authors = dict(head.authors)
     mark = authors.get(event.author, AuthorMark())
@@ -227,6 +248,8 @@ def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
     if event.speaks:
         authors[event.author] = mark.model_copy(update={"spoke": sequence})
         changed["active_agent"] = event.author
+        if head.recent:
+            changed["recent"] = (*head.recent[:-1], head.recent[-1].model_copy(update={"agent": event.author}))
         if text := event.text:
             changed["last_reply"] = text[:LAST_REPLY_CHARACTERS]
     elif event.error:

@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind
-from turnwise.facts.selections import Selection
+from turnwise.facts.selections import Candidate, Selection, Verdict
 from turnwise.facts.sessions import (
     LAST_REPLY_CHARACTERS,
+    RECENT_CHARACTERS,
+    RECENT_MESSAGES,
     AuthorMark,
+    Exchange,
     Head,
     OpenCall,
     Session,
@@ -158,6 +161,32 @@ def test_the_last_reply_is_what_was_said_last_and_is_cut() -> None:
     head = head_of([asks("a"), event("a", "x" * 5_000), event("b", None, transfer_to="a")])
     assert head.last_reply == "x" * LAST_REPLY_CHARACTERS
     assert head.active_agent == "b"
+
+
+def test_recent_messages_are_the_last_few_with_who_answered_them() -> None:
+    """C9: a follow-up is judged with what was said before."""
+    log = [asks("a", "one"), event("a", "x"), asks("b", "two"), event("b", "y" * 9), asks("b", "z" * 1_000, invocation="i2")]
+    recent = head_of(log).recent
+    assert recent == (
+        Exchange(message="one", agent="a"),
+        Exchange(message="two", agent="b"),
+        Exchange(message="z" * RECENT_CHARACTERS),
+    )
+    later = head_of([*log, asks("c", "four", invocation="i3")]).recent
+    assert len(later) == RECENT_MESSAGES
+    assert [exchange.message for exchange in later] == ["two", "z" * RECENT_CHARACTERS, "four"]
+
+
+def test_what_a_clarifying_question_offered_is_known_until_the_next_message() -> None:
+    """E5: the answer is resolved against what was offered, and only the very next message is such an answer."""
+    offers = Verdict(
+        selector="clarify", outcome="clarify", candidates=(Candidate(agent="b", score=0.5), Candidate(agent="a", score=0.4))
+    )
+    asked = selected("root").model_copy(update={"outcome": "clarify", "verdicts": (offers,)})
+    log = [event("user", "hm", selection=asked), event("root", "Which one?", end=End(reason="clarify"))]
+    assert head_of(log).offered == ("b", "a")
+    assert head_of([*log, asks("b", "the first", invocation="i2")]).offered == ()
+    assert head_of([event("user", "hm", selection=asked.model_copy(update={"verdicts": ()}))]).offered == ()
 
 
 def test_turns_count_messages() -> None:
