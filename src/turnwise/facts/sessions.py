@@ -74,8 +74,8 @@ class Head(Fact):
 
     authors: marks by author, users aside. active_agent: who spoke last. last_reply: what it said, cut to 2,000 characters.
     recent: the user's last 3 messages, oldest first. offered: the agents that the last answer let the user choose from, in
-    the order they were shown; empty when it was no clarifying question. invocations: the open ones by id. calls: tool calls without a result by call id. positions: places in fixed orders.
-    turns: how many messages of the user the log holds.
+    the order they were shown; empty when it was no clarifying question. invocations: the open ones by id. calls: tool calls
+    without a result by call id. positions: places in fixed orders. turns: how many messages of the user the log holds.
     """
 
     authors: dict[str, AuthorMark] = Field(default_factory=dict)

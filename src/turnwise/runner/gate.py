@@ -23,20 +23,28 @@ class Gate:
             return True
         return False
 
-    async def enter(self) -> None:
-        """Enters when it is one's turn. Who gives up waiting leaves the line."""
-        if self.try_enter():
-            return
+    @property
+    def waiting(self) -> int:
+        """How many stand in line."""
+        return len(self._line)
+
+    def line_up(self) -> "asyncio.Future[None]":
+        """A place in the line; it is done when one has entered. Who does not want it any more gives it up."""
         place = asyncio.get_running_loop().create_future()
-        self._line.append(place)
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place in self._line:
-                self._line.remove(place)
-            elif not place.cancelled():
-                self.leave()
-            raise
+        if self.try_enter():
+            place.set_result(None)
+        else:
+            self._line.append(place)
+        return place
+
+    def give_up(self, place: "asyncio.Future[None]") -> None:
+        """Leaves the line, or the gate if one has entered meanwhile."""
+        if place in self._line:
+            self._line.remove(place)
+        elif place.done() and not place.cancelled():
+            self.leave()
+        # It may be on its way: then it goes to the next.
+        place.cancel()
 
     def leave(self) -> None:
         """Gives the place to who waits longest, or back."""

@@ -14,6 +14,7 @@ from turnwise.runner.gate import Gate
 from turnwise.runner.job import Job
 from turnwise.runner.lane import Lane
 from turnwise.runner.line import Line
+from turnwise.runner.lookout import Lookout
 from turnwise.runner.planning import Unfinished
 from turnwise.runner.recovering import Leftover, Recovering
 from turnwise.runner.stops import Stops
@@ -58,6 +59,7 @@ class Shift:
         self._tools, self._lane = tools, lane
         self._store, self._gate, self._line = tools.store, tools.gate, tools.line
         self._first, self._recovers, self._inside = first, recover, inside
+        self._lookout = Lookout(tools.store, lane, tools.line, tools.driver.lease.holder)
 
     async def work(self) -> None:
         """Returns when there is nothing left to do here. Whoever waits in the lane knows then why, if that was an error."""
@@ -78,11 +80,14 @@ class Shift:
             if doing is Next.WAIT and not await self._wait():
                 return
             if not self._inside:
-                await self._gate.enter()
+                self._inside = await self._lookout.enter(self._gate, first=bool(self._first), recovers=self._recovers)
+            if not self._inside:
+                return
             try:
                 doing = await self._serve(self._first) if self._first else await self._advance()
             finally:
-                self._gate.leave()
+                if self._inside:
+                    self._gate.leave()
                 self._first, self._inside, lane.current = None, False, None
 
     async def _advance(self) -> Next:
@@ -172,18 +177,26 @@ class Shift:
         if left.attempt < SUSPECT_ATTEMPT:
             await self._resume(left)
             return True
-        if not self._tools.suspects.try_enter():
-            # Others are answered meanwhile.
-            self._gate.leave()
-            try:
-                await self._tools.suspects.enter()
-            finally:
-                await self._gate.enter()
+        if not self._tools.suspects.try_enter() and not await self._enter_as_suspect():
+            return True
         try:
             await self._resume(left)
         finally:
             self._tools.suspects.leave()
         return True
+
+    async def _enter_as_suspect(self) -> bool:
+        """Lets others be answered until both gates are passed. False, outside of both, when that is no use any more."""
+        self._gate.leave()
+        self._inside = False
+        if not await self._lookout.enter(self._tools.suspects, recovers=True):
+            return False
+        try:
+            self._inside = await self._lookout.enter(self._gate, recovers=True)
+        finally:
+            if not self._inside:
+                self._tools.suspects.leave()
+        return self._inside
 
     async def _resume(self, left: Leftover) -> None:
         self._lane.current = left.job
