@@ -41,7 +41,7 @@ def dev(checkout: Path, *arguments: str, python: str | None = None) -> subproces
 def test_dev_helps(checkout: Path, arguments: tuple[str, ...]) -> None:
     result = dev(checkout, *arguments)
     assert result.returncode == 0
-    assert [verb for verb in ("demo", "test", "check", "bench", "help") if verb not in result.stdout] == []
+    assert [verb for verb in ("demo", "test", "check", "encoder", "bench", "help") if verb not in result.stdout] == []
 
 
 def test_dev_names_a_verb_it_does_not_know(checkout: Path) -> None:
@@ -68,6 +68,13 @@ def test_dev_says_that_venv_is_missing(checkout: Path) -> None:
     assert result.returncode == 1
     assert "venv module is missing" in result.stderr
     assert "apt install python3-venv" in result.stderr
+
+
+def test_dev_encoder_needs_the_model(checkout: Path) -> None:
+    result = dev(checkout, "encoder")
+    assert result.returncode == 1
+    assert "name the directory or the wheel" in result.stderr
+    assert not (checkout / ".venv").exists()
 
 
 def canonical(requirement: str) -> str:

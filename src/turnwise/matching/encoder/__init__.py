@@ -1,0 +1,1 @@
+"""Texts into vectors on this machine: no network, no key, no framework."""

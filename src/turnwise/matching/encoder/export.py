@@ -1,0 +1,77 @@
+"""Writes an encoder's directory from a model of sentence-transformers, without its framework.
+
+    python -m turnwise.matching.encoder.export SOURCE TARGET [--sha256 HASH] [--name NAME]
+
+SOURCE is the model's directory, or a wheel that holds it. Needs the `export` extra. The same source gives the same bytes.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from turnwise.facts.errors import EncoderError, MissingExtra, TurnwiseError
+from turnwise.matching.encoder import graph, source
+from turnwise.matching.encoder.onnx_encoder import FORMAT, MODEL_FILE, SETTINGS_FILE, VOCABULARY_FILE
+from turnwise.matching.encoder.wordpiece import WordPiece
+
+_MAX_TOKENS = 128
+
+
+def export(model: Path, target: Path, *, sha256: str | None = None, name: str | None = None, quantized: bool = True) -> str:
+    """Writes three files into `target`, which is made, and returns the sha256 of the ONNX file.
+
+    `name` begins the encoder's fingerprint; None takes the one of the model's settings. With `quantized` False the weights
+    stay float32: four times the size and the time, for comparison. EncoderError when the source is no such model.
+    """
+    try:
+        import onnx  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("Exporting an encoder", "export") from error
+    found = source.load(model, max_tokens=_MAX_TOKENS, sha256=sha256)
+    try:
+        WordPiece(found.vocabulary, **found.tokenizer)
+        content = graph.write(found.weights, found.shape, quantized=quantized)
+    except KeyError as error:
+        raise EncoderError(f"The model lacks {error}.", fix="It is no BERT, or its files are incomplete.") from error
+    settings = {
+        "format": FORMAT,
+        "name": name or found.name,
+        "weights": "int8" if quantized else "float32",
+        "dimensions": int(found.weights["embeddings.word_embeddings.weight"].shape[1]),
+        "max_tokens": found.shape.max_tokens,
+        "pooling": found.shape.pooling,
+        "tokenizer": found.tokenizer,
+        "source_sha256": found.weights_sha256,
+        "model_sha256": hashlib.sha256(content).hexdigest(),
+        "vocabulary_sha256": hashlib.sha256(found.vocabulary.encode()).hexdigest(),
+    }
+    target.mkdir(parents=True, exist_ok=True)
+    (target / MODEL_FILE).write_bytes(content)
+    (target / VOCABULARY_FILE).write_bytes(found.vocabulary.encode())
+    (target / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+    return str(settings["model_sha256"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m turnwise.matching.encoder.export", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("source", type=Path, help="a sentence-transformers model's directory, or a wheel that holds it")
+    parser.add_argument("target", type=Path, help="the directory to write")
+    parser.add_argument("--sha256", help="what the weights' file must have")
+    parser.add_argument("--name", help="what begins the fingerprint")
+    parser.add_argument("--float32", action="store_true", help="keep the weights as they are: large and slow, to compare")
+    options = parser.parse_args(arguments)
+    try:
+        digest = export(options.source, options.target, sha256=options.sha256, name=options.name, quantized=not options.float32)
+    except TurnwiseError as error:
+        print(f"error[{error.code}]: {error}", file=sys.stderr)
+        return 1
+    print(f"{options.target / MODEL_FILE} sha256 {digest}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""An encoder of files on this machine: the one that comes with Turnwise, or one exported by `export`."""
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.facts.errors import EncoderError
+from turnwise.matching.encoder.wordpiece import WordPiece
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from onnxruntime import InferenceSession
+
+SHIPPED = Path(__file__).parent / "minilm"
+SETTINGS_FILE, MODEL_FILE, VOCABULARY_FILE = "encoder.json", "encoder.onnx", "vocab.txt"
+FORMAT = 1
+
+# onnxruntime works without the interpreter's lock. More threads than this gain little and take the cores of others.
+_THREADS = 4
+_WORTH_THREADS = 32
+
+
+class OnnxEncoder:
+    """Safe to share between threads. A text's vector does not depend on what is encoded with it.
+
+    About a millisecond of one core for a message of ten words; many texts share a few threads. Files are read once: the
+    small ones when it is made, the model at the first `encode`. Texts of more than `max_tokens` word pieces (128 for the
+    one that is shipped) are read from their beginning.
+    """
+
+    is_local = True
+
+    def __init__(self, directory: Path | str | None = None) -> None:
+        """`directory` holds what `export` writes; None means the encoder that is shipped. EncoderError when it does not."""
+        self._directory = SHIPPED if directory is None else Path(directory)
+        settings = _settings(self._directory)
+        try:
+            self._dimensions, self._max_tokens = int(settings["dimensions"]), int(settings["max_tokens"])
+            self._model_hash, self._vocabulary_hash = str(settings["model_sha256"]), str(settings["vocabulary_sha256"])
+            self._tokenizer = {key: bool(value) for key, value in settings["tokenizer"].items()}
+            self._fingerprint = _fingerprint(settings)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            problem = f"{self._directory / SETTINGS_FILE} lacks something: {error!r}."
+            raise EncoderError(problem, fix="Export the model again.") from error
+        self._lock = threading.Lock()
+        self._loaded: tuple[WordPiece, InferenceSession] | None = None
+
+    def __repr__(self) -> str:
+        return f"OnnxEncoder({self._fingerprint})"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the model's bytes, the vocabulary, the way texts are cut, and the release of onnxruntime."""
+        return self._fingerprint
+
+    @property
+    def dimensions(self) -> int:
+        return self._dimensions
+
+    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """One row a text, in their order, each of length 1. EncoderError when the model's files are damaged."""
+        import numpy as np
+
+        vectors = np.empty((len(texts), self._dimensions), np.float32)
+        tokenizer, session = self._load()
+
+        def fill(rows: range) -> None:
+            for row in rows:
+                numbers = np.array([tokenizer.numbers(texts[row], self._max_tokens)], np.int64)
+                vectors[row] = session.run(None, {"numbers": numbers})[0][0]
+
+        workers = min(_THREADS, os.cpu_count() or 1)
+        if len(texts) < _WORTH_THREADS or workers == 1:
+            fill(range(len(texts)))
+        else:
+            with ThreadPoolExecutor(workers, "turnwise-encoder") as pool:
+                for done in [pool.submit(fill, range(first, len(texts), workers)) for first in range(workers)]:
+                    done.result()
+        return vectors
+
+    def _load(self) -> "tuple[WordPiece, InferenceSession]":
+        with self._lock:
+            if self._loaded is None:
+                vocabulary = self._read(VOCABULARY_FILE, self._vocabulary_hash).decode("utf-8")
+                session = _session(self._read(MODEL_FILE, self._model_hash), self._directory / MODEL_FILE)
+                self._loaded = WordPiece(vocabulary, **self._tokenizer), session
+            return self._loaded
+
+    def _read(self, name: str, expected: str) -> bytes:
+        path = self._directory / name
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            problem = f"{path} cannot be read: {error.strerror}."
+            raise EncoderError(problem, fix="Install Turnwise again, or export the model again.") from error
+        if hashlib.sha256(content).hexdigest() != expected:
+            problem = f"{path} is not the file that {SETTINGS_FILE} describes."
+            raise EncoderError(problem, fix="Install Turnwise again, or export the model again.")
+        return content
+
+
+def _settings(directory: Path) -> dict[str, Any]:
+    path = directory / SETTINGS_FILE
+    try:
+        settings = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        problem = f"{path} cannot be read: {error.strerror}."
+        fix = "Name a directory written by: python -m turnwise.matching.encoder.export"
+        raise EncoderError(problem, fix=fix) from error
+    except ValueError as error:
+        raise EncoderError(f"{path} is not JSON: {error}.", fix="Export the model again.") from error
+    if not isinstance(settings, dict) or settings.get("format") != FORMAT:
+        raise EncoderError(f"{path} is not of format {FORMAT}.", fix="Export the model again with this Turnwise.")
+    return settings
+
+
+def _fingerprint(settings: dict[str, Any]) -> str:
+    """Roundings differ between releases of onnxruntime, so they count."""
+    decisive = {key: settings[key] for key in ("format", "max_tokens", "model_sha256", "tokenizer", "vocabulary_sha256")}
+    digest = hashlib.sha256(json.dumps([decisive, _runtime_version()], sort_keys=True).encode()).hexdigest()
+    return f"{settings['name']}:{digest[:16]}"
+
+
+def _runtime_version() -> str:
+    try:
+        return version("onnxruntime")
+    except PackageNotFoundError:  # another build of it, under another name
+        import onnxruntime
+
+        return f"{onnxruntime.__version__} {onnxruntime.get_device()}"
+
+
+def _session(model: bytes, path: Path) -> "InferenceSession":
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    # The graph is written as it should run; a newer library's rewriting could change the vectors.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.enable_mem_pattern = False  # it keeps a plan for every length that was seen
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the library's errors share no class
+        problem = f"{path} does not load: {type(error).__name__}: {error}."
+        raise EncoderError(problem, fix="Export the model again.") from error

@@ -1,0 +1,82 @@
+"""Vectors that were computed before."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_LONGEST = 2_000
+
+
+class _Encoder(Protocol):
+    """What ports.encoder says; this floor is below the ports."""
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    @property
+    def is_local(self) -> bool: ...
+
+    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]": ...
+
+
+class Remembered:
+    """An encoder that asks another one only for texts it does not remember. Safe to share between threads.
+
+    Keeps the `capacity` texts used last, with their vectors (about 2 KB each); texts of more than 2,000 characters are
+    not kept. Two threads may ask for one text at the
+    same time; both get the same vector.
+    """
+
+    def __init__(self, encoder: _Encoder, capacity: int = 10_000) -> None:
+        self._encoder = encoder
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"Remembered({self._encoder!r}, capacity={self._capacity})"
+
+    @property
+    def fingerprint(self) -> str:
+        return self._encoder.fingerprint
+
+    @property
+    def dimensions(self) -> int:
+        return self._encoder.dimensions
+
+    @property
+    def is_local(self) -> bool:
+        return self._encoder.is_local
+
+    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """One row a text, in their order; the rows are the caller's own. What the other encoder raises passes through."""
+        import numpy as np
+
+        found: dict[str, NDArray[np.float32]] = {}
+        with self._lock:
+            for text in texts:
+                if (known := self._vectors.get(text)) is not None:
+                    self._vectors.move_to_end(text)
+                    found[text] = known
+        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        if missing:
+            found.update(zip(missing, self._encoder.encode(missing), strict=True))
+            self._remember({text: found[text].copy() for text in missing if len(text) <= _LONGEST})
+        vectors = np.empty((len(texts), self.dimensions), np.float32)
+        for row, text in enumerate(texts):
+            vectors[row] = found[text]
+        return vectors
+
+    def _remember(self, vectors: "dict[str, NDArray[np.float32]]") -> None:
+        with self._lock:
+            self._vectors.update(vectors)
+            while len(self._vectors) > self._capacity:
+                self._vectors.popitem(last=False)

@@ -1,0 +1,137 @@
+"""Vectors from a service that speaks OpenAI's embeddings protocol: `POST {url}/embeddings`."""
+
+import contextlib
+import email.utils
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from turnwise.facts.errors import EncoderError, MissingExtra
+from turnwise.models.encoders.rows import checked
+
+if TYPE_CHECKING:
+    import httpx
+    import numpy as np
+    from numpy.typing import NDArray
+
+_ATTEMPTS = 4
+_LONGEST_PAUSE = 20.0
+_MAY_PASS = frozenset({408, 429, 500, 502, 503, 504, 529})
+
+
+class EndpointEncoder:
+    """Safe to share between threads. `url` is what the service calls its base URL, such as `https://…/v1`.
+
+    Up to `batch` texts go into one request. A text is read up to `max_characters`. `timeout` is in seconds, for each
+    request. What may pass (429, 5xx, a connection that fails) is tried four times in all, after the pause the service
+    asks for, at most 20 seconds. The key is in no message and no repr.
+    """
+
+    is_local = False
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        key: str | None = None,
+        dimensions: int | None = None,
+        batch: int = 64,
+        timeout: float = 10.0,
+        max_characters: int = 8_000,
+    ) -> None:
+        """`dimensions` None: one text is encoded to find out, the first time somebody asks. MissingExtra without httpx."""
+        try:
+            import httpx
+        except ImportError as error:
+            raise MissingExtra("An encoder behind an endpoint", "llm") from error
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise EncoderError("An encoder's endpoint has no http or https URL.", fix="Give one such as https://host/v1.")
+        if key is not None and not (key.isascii() and key.isprintable() and key == key.strip() and key):
+            raise EncoderError("The key of an encoder's endpoint is no header value.", fix="Look for space or line breaks.")
+        port = f":{parts.port}" if parts.port else ""
+        self._place = f"{parts.scheme}://{parts.hostname}{port}{parts.path.rstrip('/')}"
+        self._model, self._batch, self._max_characters = model, batch, max_characters
+        self._dimensions = dimensions
+        address = parts._replace(path=parts.path.rstrip("/") + "/embeddings").geturl()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._address = address
+        self._client = httpx.Client(headers=headers, timeout=timeout)
+
+    def __repr__(self) -> str:
+        return f"EndpointEncoder({self._place!r}, {self._model!r})"
+
+    @property
+    def fingerprint(self) -> str:
+        """The place and the model's name: a service that changes the model behind a name is not noticed."""
+        return f"{self._place}:{self._model}:{self._max_characters}"
+
+    @property
+    def dimensions(self) -> int:
+        if self._dimensions is None:
+            self.encode(["dimensions"])
+        return cast(int, self._dimensions)
+
+    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """One row a text, in their order, made of length 1. EncoderError when the service does not give them."""
+        import numpy as np
+
+        if not texts:
+            return np.empty((0, self.dimensions), np.float32)
+        # Services refuse an empty text.
+        cut = [text[: self._max_characters] or " " for text in texts]
+        batches = [self._ask(cut[first : first + self._batch]) for first in range(0, len(cut), self._batch)]
+        return np.concatenate(batches)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _ask(self, texts: list[str]) -> "NDArray[np.float32]":
+        response = self._post({"model": self._model, "input": texts})
+        try:
+            found = {int(entry["index"]): entry["embedding"] for entry in response.json()["data"]}
+            answer = [found[number] for number in range(len(texts))]
+        except (ValueError, KeyError, TypeError) as error:
+            problem = f"{self._place} did not answer with an embedding for each text."
+            raise EncoderError(problem, fix="Does it speak OpenAI's embeddings protocol?") from error
+        rows = checked(answer, count=len(texts), dimensions=self._dimensions, who=f"{self._model} at {self._place}")
+        self._dimensions = rows.shape[1]
+        return rows
+
+    def _post(self, body: dict[str, Any]) -> "httpx.Response":
+        import httpx
+
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                response = self._client.post(self._address, json=body)
+            except httpx.TransportError as error:
+                if attempt == _ATTEMPTS:
+                    problem = f"{self._place} cannot be reached: {type(error).__name__}."
+                    raise EncoderError(problem, fix="Check the URL, and that it runs.") from error
+                time.sleep(pause(None, attempt))
+                continue
+            if response.is_success:
+                return response
+            if response.status_code not in _MAY_PASS or attempt == _ATTEMPTS:
+                break
+            time.sleep(pause(response.headers.get("Retry-After"), attempt))
+        problem = f"{self._place} refused to encode with {self._model}: status {response.status_code}."
+        raise EncoderError(problem, fix=_advice(response.status_code))
+
+
+def pause(retry_after: str | None, attempt: int) -> float:
+    """Seconds to wait after the `attempt`th try (from 1): what the service asks for, else doubling from a quarter."""
+    asked = 0.25 * 2.0 ** (attempt - 1)
+    if retry_after is not None:
+        with contextlib.suppress(ValueError):
+            date = None if retry_after.isdecimal() else email.utils.parsedate_to_datetime(retry_after)
+            asked = float(retry_after) if date is None else date.timestamp() - time.time()
+    return min(max(asked, 0.0), _LONGEST_PAUSE)
+
+
+def _advice(status: int) -> str:
+    if status in (401, 403):
+        return "Check the key."
+    return "Check the URL and the model's name." if status in (400, 404, 405, 422) else "Try again later."

@@ -1,0 +1,100 @@
+"""A function of the user's own as an encoder."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from turnwise.facts.errors import EncoderError
+from turnwise.models.encoders.rows import checked
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Vectors = Any
+"""A table with a row a text: an array, or lists of numbers."""
+
+
+class CallableEncoder:
+    """An encoder that calls `function` with a list of texts. As safe to share between threads as the function is.
+
+    The function may be sync or async. An async one always runs on one event loop, in a thread of the encoder's own, so it
+    may keep a client. `fingerprint` must change whenever the function would give other vectors. `dimensions` None: one
+    text is encoded to find out, the first time somebody asks. `is_local` False: whoever decides calls it in a thread.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[list[str]], Vectors] | Callable[[list[str]], Awaitable[Vectors]],
+        *,
+        fingerprint: str,
+        dimensions: int | None = None,
+        is_local: bool = False,
+    ) -> None:
+        self._function = function
+        # An object may have an async __call__.
+        self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+        self._fingerprint = fingerprint
+        self._dimensions = dimensions
+        self.is_local = is_local
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        return f"CallableEncoder({self._fingerprint!r})"
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    @property
+    def dimensions(self) -> int:
+        if self._dimensions is None:
+            self.encode(["dimensions"])
+        return cast(int, self._dimensions)
+
+    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """One row a text, in their order, made of length 1. EncoderError when the function raises or gives something else."""
+        import numpy as np
+
+        if not texts:
+            return np.empty((0, self.dimensions), np.float32)
+        try:
+            answer = self._call(list(texts))
+        except Exception as error:
+            raise EncoderError(f"The encoder's function {self._name()} raised {type(error).__name__}.") from error
+        name = f"The encoder's function {self._name()}"
+        rows = checked(answer, count=len(texts), dimensions=self._dimensions, who=name)
+        self._dimensions = rows.shape[1]
+        return rows
+
+    def _call(self, texts: list[str]) -> Vectors:
+        if not self._is_async:
+            return self._function(texts)
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_serve, args=[self._loop], name="turnwise-encoder", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(self._await(texts), self._loop).result()
+
+    async def _await(self, texts: list[str]) -> Vectors:
+        return await cast(Awaitable[Vectors], self._function(texts))
+
+    def _name(self) -> str:
+        return getattr(self._function, "__qualname__", type(self._function).__qualname__)
+
+    def close(self) -> None:
+        """Ends the thread of an async function. The next `encode` starts another."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
