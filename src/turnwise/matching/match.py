@@ -1,5 +1,6 @@
 """What matching says of a text: how well it fits each label, which examples say so, and whether it fits any at all."""
 
+import functools
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -48,19 +49,38 @@ class Match(NamedTuple):
 
     def among(self, labels: Collection[str]) -> "Match":
         """The match over these labels only, in the matcher's order; probabilities sum to 1 again (none left: empty)."""
-        if len(labels) >= len(self.labels) and all(label in labels for label in self.labels):
+        places, kept, every = _places(self.labels, labels if isinstance(labels, tuple) else frozenset(labels))
+        if len(kept) == len(self.labels):
             return self
-        kept = [place for place, label in enumerate(self.labels) if label in labels]
-        probabilities = self.probabilities[kept]
+        probabilities = self.probabilities[places]
         total = float(probabilities.sum())
         return self._replace(
-            labels=tuple(self.labels[place] for place in kept),
+            labels=kept,
             probabilities=probabilities / total if total > 0.0 else probabilities + 1.0 / max(len(kept), 1),
-            similarities=self.similarities[kept],
-            nearest=tuple(near for near in self.nearest if near.label in labels),
+            similarities=self.similarities[places],
+            nearest=tuple(near for near in self.nearest if near.label in every),
         )
 
     def ranked(self, count: int) -> list[tuple[str, float]]:
         """The `count` likeliest labels with their probabilities, best first; equal ones in the matcher's order."""
-        order = (-self.probabilities).argsort(kind="stable")[:count]
-        return [(self.labels[place], float(self.probabilities[place])) for place in order]
+        places, falling = None, -self.probabilities
+        if 0 < count < len(falling):
+            # Sorting thousands of labels for three of them would be a good part of a route.
+            bound = falling[falling.argpartition(count - 1)[count - 1]]
+            places = (falling <= bound).nonzero()[0]
+            falling = falling[places]
+        order = falling.argsort(kind="stable")[:count]
+        best = order if places is None else places[order]
+        return [(self.labels[place], float(self.probabilities[place])) for place in best.tolist()]
+
+
+@functools.lru_cache(maxsize=256)
+def _places(
+    labels: tuple[str, ...], among: tuple[str, ...] | frozenset[str]
+) -> "tuple[NDArray[np.intp], tuple[str, ...], frozenset[str]]":
+    """Which labels are among those, by place and by name. Remembered: callers of a kind may choose among the same ones."""
+    import numpy as np
+
+    every = frozenset(among)
+    places = np.array([place for place, label in enumerate(labels) if label in every], np.intp)
+    return places, tuple(labels[place] for place in places.tolist()), every

@@ -31,6 +31,17 @@ def normalize(text: str, *, fold: bool = False) -> str:
     return _REPEATED.sub(r"\1", _SPACE.sub(" ", text)).strip()
 
 
+def legible(text: str) -> str:
+    """The text as `normalize` gives it, with symbols such as emoji set apart from words.
+
+    To an encoder that reads pieces of words, a word with a character it does not know is no word at all.
+    """
+    plain = normalize(text)
+    if plain.isascii():
+        return plain
+    return normalize("".join(f" {char} " if unicodedata.category(char) in {"So", "Sk"} else char for char in plain))
+
+
 def strip_invisible(text: str) -> str:
     """The text without characters of no width: what one cannot see should not decide whether something matches."""
     return _INVISIBLE.sub("", text)

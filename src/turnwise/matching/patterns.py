@@ -16,8 +16,9 @@ MATCHED_CHARACTERS = 10_000
 """So much of a text is compared; the cost of one message stays bounded."""
 
 _PROGRAM_MEMORY = 1 << 20
-_FILTER_PATTERNS = 3_000
-_FILTER_CHARACTERS = 60_000  # more would not fit into one automaton as a rule
+# A message goes through each portion's automaton: few large ones. More would not fit into one as a rule.
+_FILTER_PATTERNS = 7_000
+_FILTER_CHARACTERS = 180_000
 _SHOWN_CHARACTERS = 60
 
 _CAUSES = (

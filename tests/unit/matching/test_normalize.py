@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.matching.normalize import normalize
+from turnwise.matching.normalize import legible, normalize
 
 ANY_TEXT = st.text(st.characters(), max_size=60)  # with lone surrogates
 
@@ -55,3 +55,17 @@ def test_it_is_linear_in_practice() -> None:
     began = time.process_time()
     normalize("e" + "\u0301\u0323" * 5_000)
     assert time.process_time() - began < 10
+
+
+def test_symbols_stand_apart_from_words_and_letters_of_any_script_do_not() -> None:
+    """C2: "flight✈️" is the word flight, and a plane."""
+    assert legible("book a flight✈️now 👍🏽ok") == "book a flight ✈ now 👍 🏽 ok"
+    assert legible("naïve заказ 注文 don't") == "naïve заказ 注文 don't"
+    assert legible("  plain\n text ") == "plain text"
+
+
+@given(ANY_TEXT)
+@settings(max_examples=100)
+def test_what_is_legible_stays_as_it_is(text: str) -> None:
+    """C2"""
+    assert legible(legible(text)) == legible(text)

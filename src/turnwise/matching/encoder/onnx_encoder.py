@@ -132,14 +132,20 @@ def _runtime_version() -> str:
     try:
         return version("onnxruntime")
     except PackageNotFoundError:  # another build of it, under another name
-        import onnxruntime
-
+        onnxruntime = _runtime()
         return f"{onnxruntime.__version__} {onnxruntime.get_device()}"
 
 
-def _session(model: bytes, path: Path) -> "InferenceSession":
+def _runtime() -> Any:
+    """The library. Unless somebody wants it otherwise, it reports to nobody, and leaves no files in the user's folders."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read once, when the library is imported
     import onnxruntime
 
+    return onnxruntime
+
+
+def _session(model: bytes, path: Path) -> "InferenceSession":
+    onnxruntime = _runtime()
     onnxruntime.set_default_logger_severity(4)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -1,0 +1,142 @@
+"""How well vectors fit classes, by linear models."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.matching.solver import Rescale, minimize
+
+Floats = NDArray[np.float32]
+Classes = NDArray[np.int64]
+"""A class's number for each row, from 0."""
+
+_CURVED = 0.1
+_BALANCE = 0.75
+_SHRINKAGE = 1_000.0
+_CHUNK = 8_192
+
+
+class Head(NamedTuple):
+    """A class's score is its column times the vector, plus its bias."""
+
+    weights: Floats  # dimensions × classes
+    bias: Floats
+
+    def scores(self, vectors: Floats) -> Floats:
+        """A row of scores for each vector; the logarithm of a class's probability is its score less a number of the row."""
+        return np.asarray(vectors @ self.weights + self.bias, np.float32)
+
+
+def fit_softmax(
+    vectors: Floats, classes: Classes, count: int, *, strength: float, steps: int, rescale: Rescale | None = None
+) -> Head:
+    """Softmax regression: mean log-loss plus |weights|² / (2 × strength × rows); the bias goes free. Deterministic.
+
+    Rows count by `balanced`.
+    """
+    rows, size = vectors.shape
+    penalty = np.float32(1.0 / (strength * rows))
+    at = np.arange(rows)
+    counts = balanced(classes)
+
+    def objective(point: Floats) -> tuple[float, Floats]:
+        weights = point[:-1]
+        scores = vectors @ weights
+        scores += point[-1]
+        scores -= scores.max(axis=1, keepdims=True)
+        fit = (counts * scores[at, classes]).sum(dtype=np.float64)
+        np.exp(scores, out=scores)
+        sums = scores.sum(axis=1, keepdims=True)
+        fit -= counts @ np.log(sums[:, 0])
+        scores *= counts[:, None] / sums
+        scores[at, classes] -= counts
+        gradient = np.empty_like(point)
+        np.matmul(vectors.T, scores, out=gradient[:-1])
+        gradient[-1] = scores.sum(axis=0)
+        gradient /= np.float32(rows)
+        gradient[:-1] += penalty * weights
+        return 0.5 * float(penalty) * float(np.vdot(weights, weights)) - float(fit) / rows, gradient
+
+    point = minimize(objective, np.zeros((size + 1, count), np.float32), rescale=rescale, steps=steps)
+    return Head(point[:-1], point[-1])
+
+
+def balanced(classes: Classes) -> Floats:
+    """How much each row counts, 1 on average: less in a class of many rows than in a class of few.
+
+    How many examples somebody gave says little about how often such a text comes.
+    """
+    counts = np.bincount(classes)[classes].astype(np.float64) ** -_BALANCE
+    return np.asarray(counts * (len(counts) / counts.sum()), np.float32)
+
+
+def curvature(vectors: Floats, *, strength: float) -> Rescale | None:
+    """A rough inverse of the softmax loss's second derivatives, the same for all classes (after Böhning 1992).
+
+    None when there are too few rows for it to be worth its cost.
+    """
+    rows, size = vectors.shape
+    if 2 * rows < size:
+        return None
+    bound = vectors.T @ vectors
+    bound *= np.float32(_CURVED / rows)
+    bound[np.diag_indices(size)] += np.float32(1.0 / (strength * rows))
+    inverse = np.linalg.inv(bound)
+
+    def rescale(direction: Floats) -> Floats:
+        return np.concatenate([inverse @ direction[:-1], direction[-1:]])
+
+    return rescale
+
+
+def fit_normal(vectors: Floats, classes: Classes, count: int) -> Head:
+    """Classes as normal distributions of one shared shape (linear discriminant analysis), in one pass.
+
+    The shape is the spread within classes, drawn towards a ball, so one vector a class is enough. Rows of class -1 are not
+    learned from.
+    """
+    size = vectors.shape[1]
+    used = np.flatnonzero(classes >= 0)
+    products = np.zeros((size, size))
+    for start in range(0, len(used), _CHUNK):
+        chunk = vectors[used[start : start + _CHUNK]]
+        products += chunk.T @ chunk
+    sums = class_sums(vectors, classes, count).astype(np.float64)
+    held = np.bincount(classes[used], minlength=count)
+    means = sums / np.maximum(held, 1)[:, None]
+    middle = sums.sum(axis=0) / len(used)
+    spread = max(float(np.trace(products)) / len(used) - float(middle @ middle), 1e-6) / size
+    within = products - sums.T @ means + _SHRINKAGE * spread * np.eye(size)
+    weights = np.linalg.solve(within / (max(len(used) - count, 0) + _SHRINKAGE), means.T)
+    bias = -0.5 * np.einsum("kc,ck->c", weights, means)
+    # Column by column in memory: with so many classes, a product with one vector is a read of all weights.
+    return Head(np.asfortranarray(_CURVED * weights, np.float32), (_CURVED * bias).astype(np.float32))
+
+
+def class_sums(vectors: Floats, classes: Classes, count: int) -> Floats:
+    """The sum of each class's vectors (none: zeros), classes × dimensions. Rows of class -1 count nowhere."""
+    sums = np.zeros((count + 1, vectors.shape[1]), np.float32)
+    np.add.at(sums, classes % (count + 1), vectors)
+    return sums[:-1]
+
+
+def directions(rows: Floats) -> Floats:
+    """The rows at length 1; a row of zeros stays."""
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9), np.float32)
+
+
+def log_softmax(scores: Floats) -> Floats:
+    """Along the last axis; the result's exponentials sum to 1."""
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)), np.float32)
+
+
+def log_sum_by(scores: Floats, starts: Classes) -> Floats:
+    """Logarithms of sums of exponentials over the runs of columns that begin at `starts`, which begin with 0."""
+    if len(starts) == scores.shape[-1]:
+        return scores
+    highest = np.maximum.reduceat(scores, starts, axis=-1)
+    widths = np.diff(np.append(starts, scores.shape[-1]))
+    sums = np.add.reduceat(np.exp(scores - np.repeat(highest, widths, axis=-1)), starts, axis=-1)
+    return np.asarray(highest + np.log(sums), np.float32)

@@ -1,0 +1,114 @@
+"""What a text is written with: its words, pairs of words and short runs of letters, as numbers.
+
+Every such gram is hashed to one of a fixed number of places, with a sign, so no vocabulary is kept and an unknown word still
+shares its runs of letters with known ones (Weinberger et al. 2009, Feature Hashing). Rare grams weigh more (tf-idf).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.matching.normalize import normalize
+
+PLACES = 2048
+READ_CHARACTERS = 2_000
+"""So much of a text is read; the cost of one message stays bounded."""
+
+_COUNTED_TEXTS = 20_000
+_RUNS = (2, 3, 4)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
+_KEPT_BITS, _DROPPED_BITS = np.uint64(40), np.uint64(24)  # of a gram's hash: the rest tells the text, up to 16 million
+_END = "\n"
+
+
+class Rows(NamedTuple):
+    """Sparse rows: entry by entry its row (ascending), its place, and its value. A row without a gram has no entry."""
+
+    rows: NDArray[np.int64]
+    places: NDArray[np.int64]
+    values: NDArray[np.floating]
+
+
+class Lexicon:
+    """How much each place weighs. Immutable."""
+
+    def __init__(self, weights: NDArray[np.float32]) -> None:
+        self.weights = weights
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Lexicon":
+        """The weights from how many of the texts use each place: 1 + log((1 + texts) / (1 + uses)). Of very many some do."""
+        texts = texts[:: 1 + len(texts) // _COUNTED_TEXTS]
+        used = np.minimum(np.bincount(_counted(texts).places, minlength=PLACES), len(texts))
+        return cls((1.0 + np.log((1.0 + len(texts)) / (1.0 + used))).astype(np.float32))
+
+    def rows(self, texts: Sequence[str]) -> Rows:
+        """A row for each text, of length 1 but for grams that happen to share a place."""
+        counted = _counted(texts)
+        values = counted.values * self.weights[counted.places]
+        squares = np.bincount(counted.rows, weights=values * values, minlength=len(texts))
+        return Rows(counted.rows, counted.places, (values / np.sqrt(squares)[counted.rows]).astype(np.float32))
+
+    def dense(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The rows as an array, texts × PLACES."""
+        rows, places, values = self.rows(texts)
+        spread = np.bincount(rows * PLACES + places, weights=values, minlength=len(texts) * PLACES)
+        return spread.astype(np.float32).reshape(len(texts), PLACES)
+
+
+def _counted(texts: Sequence[str]) -> Rows:
+    """Each different gram of each text once: its sign times 1 + log of how often it comes."""
+    rows, hashes = _grams([_readable(text) for text in texts])
+    keys, times = np.unique((rows.astype(np.uint64) << _KEPT_BITS) | (hashes >> _DROPPED_BITS), return_counts=True)
+    signs = np.where(keys & np.uint64(1), 1.0, -1.0)
+    places = (keys >> np.uint64(1)) & np.uint64(PLACES - 1)
+    return Rows((keys >> _KEPT_BITS).astype(np.int64), places.astype(np.int64), signs * (1.0 + np.log(times)))
+
+
+def _readable(text: str) -> str:
+    return normalize(text[: 2 * READ_CHARACTERS], fold=True)[:READ_CHARACTERS]
+
+
+def _grams(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """The row and the hash of every gram. A run of letters stays within a word and the space at either side of it."""
+    padded = [f" {text} {_END}" if text else _END for text in texts]
+    letters = np.frombuffer("".join(padded).encode("utf-32-le"), np.uint32).astype(np.uint64)
+    rows = np.repeat(np.arange(len(texts)), [len(text) for text in padded])
+    space, end = letters == ord(" "), letters == ord(_END)
+    gaps = np.concatenate([[0], np.cumsum(space | end)])
+    found_rows, found = [], []
+    running = letters
+    for size in range(2, max(_RUNS) + 1):
+        count = max(len(letters) - size + 1, 0)
+        running = running[:count] * _ODD + letters[size - 1 :]
+        inner = gaps[size - 1 : size - 1 + count] == gaps[1 : 1 + count]
+        kept = np.flatnonzero(inner & ~end[:count] & ~end[size - 1 :] & ~(space[:count] & space[size - 1 :] & (size == 2)))
+        found_rows.append(rows[kept])
+        found.append(_mixed(running[kept] + np.uint64(size)))
+    word_rows, words = _words(letters, rows, space)
+    paired = word_rows[:-1] == word_rows[1:]
+    pairs = _mixed(words[:-1] * np.uint64(3) + words[1:])[paired]
+    return np.concatenate([*found_rows, word_rows, word_rows[:-1][paired]]), np.concatenate([*found, words, pairs])
+
+
+def _words(
+    letters: NDArray[np.uint64], rows: NDArray[np.int64], space: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """The row and the hash of every word: the mixed sum of its letters, each mixed with its position."""
+    starts = np.flatnonzero(space[:-1] & (letters[1:] > ord(" "))) + 1
+    ends = np.flatnonzero((letters[:-1] > ord(" ")) & space[1:]) + 1
+    begun = np.zeros(len(letters), np.int64)
+    begun[starts] = starts
+    position = np.arange(len(letters)) - np.maximum.accumulate(begun)
+    sums = np.concatenate([[np.uint64(0)], np.cumsum(_mixed(letters * _ODD + position.astype(np.uint64) * _MIX))])
+    return rows[starts], _mixed(sums[ends] - sums[starts] + np.uint64(1))
+
+
+def _mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    hashes = (hashes ^ (hashes >> _HALF)) * _MIX
+    hashes = (hashes ^ (hashes >> _HALF)) * _MIX
+    return hashes ^ (hashes >> _HALF)

@@ -1,0 +1,100 @@
+"""Whether a text belongs to none of the labels."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.matching.heads import Floats
+from turnwise.matching.opinions import COSINE_SCALE, OPINIONS
+from turnwise.matching.solver import minimize
+
+REFUSED = 0.03
+"""So many of the requests that do belong may be taken for strangers, when nothing else is known."""
+
+STRANGERS = 0.15
+"""At least so large a share of what comes is for nobody: a file of examples has fewer of these than use brings."""
+
+_WEIGHTS = {"meaning": 1.0, "skills": 0.0, "wording": 0.6, "nearest": 1.0, "mean": 0.6}
+_LEAST = 50
+_SHARPNESS = 2.0
+_BELONGING, _NEAREST = 0, 1
+_UNTRIED_THRESHOLD, _UNTRIED_SCALE = 0.25, 0.05
+
+
+class Gate(NamedTuple):
+    """A logistic curve over one of a text's signs. sign: which; threshold: where the novelty is 0.5; scale: how wide."""
+
+    sign: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    def novelty(self, signs: Floats) -> NDArray[np.float64]:
+        """0 to 1; above 0.5 nobody should take it."""
+        below = (self.threshold - signs[:, int(self.sign)].astype(np.float64)) / self.scale
+        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(below, -40.0, 40.0))))
+
+
+UNTRIED = Gate(np.array(_NEAREST), np.array(_UNTRIED_THRESHOLD), np.array(_UNTRIED_SCALE))
+"""When there was nothing to try it with."""
+
+
+def signs(evidence: Floats, asked: list[int]) -> Floats:
+    """How much speaks for a text belonging to some label: all opinions of the best label together; the nearest phrase's cosine.
+
+    evidence: texts × labels × opinions; asked: their places in OPINIONS. The scores are taken as they are, not as shares of
+    all labels': a text that fits nothing has low ones everywhere.
+    """
+    weights = np.array([_WEIGHTS[OPINIONS[place]] for place in asked], np.float32)
+    nearest = evidence[:, :, [OPINIONS[place] for place in asked].index("nearest")].max(axis=1) / COSINE_SCALE
+    return np.stack([(evidence @ weights).max(axis=1), nearest], axis=1)
+
+
+def fit_gate(signs: Floats, counts: Floats) -> Gate:
+    """A gate under which REFUSED of these texts, which do belong and were not learned from, score above 0.5.
+
+    counts: how much each text counts.
+    """
+    if len(signs) < _LEAST:
+        return UNTRIED
+    belonging = signs[:, _BELONGING].astype(np.float64)
+    scale = max(float(belonging.std()), 1e-3) / _SHARPNESS
+    order = np.argsort(belonging, kind="stable")
+    share = np.cumsum(counts[order], dtype=np.float64) / counts.sum(dtype=np.float64)
+    return Gate(np.array(_BELONGING), belonging[order][np.searchsorted(share, REFUSED)], np.array(scale))
+
+
+def tune_gate(gate: Gate, signs: Floats, right: NDArray[np.bool_], strange: NDArray[np.bool_]) -> Gate:
+    """The gate under which the most texts are served right: taken by whom they should be, or refused.
+
+    right: whether the text would go to whom it should. strange: whether nobody should take it. Refusing what would go wrong
+    anyway costs nothing, so the curve is the logistic regression between the right and the strange.
+    """
+    if not (strange.any() and right.any()):
+        return gate
+    used = right | strange
+    sign = signs[used, _BELONGING].astype(np.float64)
+    weight = np.ones(len(sign))
+    share = strange.mean()
+    if share < STRANGERS:
+        weight[strange[used]] = STRANGERS / (1.0 - STRANGERS) * (1.0 - share) / share
+    middle, spread = float(sign.mean()), max(float(sign.std()), 1e-3)
+    slope, bias = _logistic((sign - middle) / spread, strange[used], weight)
+    if slope > -1e-3:  # the strange look no stranger
+        return gate
+    return Gate(np.array(_BELONGING), np.array(middle - bias / slope * spread), np.array(-spread / slope))
+
+
+def _logistic(sign: NDArray[np.float64], strange: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float]:
+    """Slope and bias of the likeliest logistic curve from sign to strange."""
+    inputs = np.stack([sign, np.ones_like(sign)], axis=1)
+
+    def objective(point: Floats) -> tuple[float, Floats]:
+        logits = inputs @ point.astype(np.float64)
+        loss = weight @ (np.logaddexp(0.0, logits) - strange * logits)
+        gradient = (weight * (1.0 / (1.0 + np.exp(-logits)) - strange)) @ inputs
+        loss += 0.5 * 1e-3 * float(point @ point)
+        return float(loss / len(sign)), ((gradient + 1e-3 * point) / len(sign)).astype(np.float32)
+
+    slope, bias = minimize(objective, np.zeros(2, np.float32), steps=100, tolerance=1e-6).tolist()
+    return slope, bias

@@ -1,0 +1,219 @@
+"""The opinions about which label a text belongs to, and how those who hold them learn.
+
+In this order: the meaning (a linear model of vectors), the skills (the same, a label being the sum of its parts), the wording
+(a linear model of grams), the nearest phrase, the mean of a skill. A linear model is softmax regression, or, when that
+would take too long, one pass over the phrases.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.matching.heads import (
+    Classes,
+    Floats,
+    Head,
+    class_sums,
+    curvature,
+    directions,
+    fit_normal,
+    fit_softmax,
+    log_sum_by,
+)
+from turnwise.matching.lexical import PLACES, Lexicon
+from turnwise.matching.solver import Rescale
+
+OPINIONS = ("meaning", "skills", "wording", "nearest", "mean")
+_WEIGHTS = np.array([1.2, 0.0, 0.4, 0.55, 0.4], np.float32)
+_WEIGHTS_WITH_SKILLS = np.array([0.5, 0.8, 0.5, 0.8, 0.3], np.float32)
+COSINE_SCALE = 10.0
+"""Cosines count ten times, to be about as large as scores."""
+
+SHORTLIST = 64
+SHORTLISTED_ABOVE = 1_000
+"""With more labels than this, only the `SHORTLIST` best by meaning and nearest phrase are looked at more closely."""
+
+_STRENGTH, _STEPS = 20.0, 25
+_WORDING_STEPS, _WORDING_STEPS_PLAIN = 8, 20
+_MEANING_WORK, _WORDING_WORK = 10_000_000, 6_000_000  # (rows + dimensions) × classes: some ten seconds
+_CHUNK = 2_000
+
+
+class Study(NamedTuple):
+    """What is learned from: a row a phrase. parents: the label of each skill. wording: None = there is too much of it.
+
+    A row of owner and skill -1 is not learned from.
+    """
+
+    texts: Sequence[str]
+    vectors: Floats
+    owners: Classes
+    skills: Classes
+    parents: Classes
+    lexicon: Lexicon
+    wording: Floats | None
+    rescales: tuple[Rescale | None, Rescale | None]
+
+    def without(self, held: NDArray[np.bool_]) -> "Study":
+        """The same without some rows."""
+        if self.wording is None:  # many rows: nothing is copied
+            return self._replace(owners=np.where(held, -1, self.owners), skills=np.where(held, -1, self.skills))
+        kept = np.flatnonzero(~held).tolist()
+        return self._replace(
+            texts=[self.texts[row] for row in kept],
+            vectors=self.vectors[kept],
+            owners=self.owners[kept],
+            skills=self.skills[kept],
+            wording=self.wording[kept],
+        )
+
+
+class Said(NamedTuple):
+    """What was said of some texts. opinions: texts × labels × opinions asked.
+
+    labels: the labels of each row, shortlisted; None = all, in their order. meaning: then the scores of all by meaning alone.
+    """
+
+    opinions: Floats
+    labels: Classes | None = None
+    meaning: Floats | None = None
+
+    def scores(self, weights: Floats) -> Floats:
+        """The weighted sums, for all labels. One that was not looked at comes after all that were, by meaning alone."""
+        scores: Floats = np.asarray(self.opinions @ weights, np.float32)
+        if self.labels is None or self.meaning is None:
+            return scores
+        everywhere: Floats = weights[0] * self.meaning
+        everywhere += (scores - np.take_along_axis(everywhere, self.labels, axis=1)).min(axis=1, keepdims=True)
+        np.minimum(everywhere, scores.min(axis=1, keepdims=True), out=everywhere)
+        np.put_along_axis(everywhere, self.labels, scores, axis=1)
+        return everywhere
+
+    def placed(self, right: Classes) -> Classes:
+        """Where each row's right label (-1: there is none) is among its opinions; -1 when nowhere."""
+        if self.labels is None:
+            return right
+        hits = self.labels == right[:, None]
+        return np.where(hits.any(axis=1), hits.argmax(axis=1), -1)
+
+
+class Learned(NamedTuple):
+    """Who holds the opinions. starts: the first skill of each label. skills: None when every label has but one."""
+
+    starts: Classes
+    meaning: Head
+    skills: Head | None
+    wording: Head
+    lexicon: Lexicon
+    means: Floats  # skills × dimensions
+
+    @property
+    def asked(self) -> list[int]:
+        """The places of the opinions it has, in OPINIONS."""
+        return [place for place in range(len(OPINIONS)) if place != 1 or self.skills is not None]
+
+    @property
+    def weights(self) -> Floats:
+        """What the opinions asked weigh before they were tried: about what they did on public sets of requests."""
+        return (_WEIGHTS if self.skills is None else _WEIGHTS_WITH_SKILLS)[self.asked]
+
+    def say(self, texts: Sequence[str], vectors: Floats, best: Floats) -> Said:
+        """Its opinions of texts. best: texts × labels, the cosine of the label's nearest phrase."""
+        meaning = self.meaning.scores(vectors)
+        if len(self.starts) > SHORTLISTED_ABOVE:
+            labels = np.argpartition(-(meaning + COSINE_SCALE * best), SHORTLIST, axis=1)[:, :SHORTLIST]
+            return Said(self._opinions_among(texts, vectors, meaning, best, labels), labels, meaning)
+        near = np.maximum.reduceat(vectors @ self.means.T, self.starts, axis=1)
+        said = [meaning, self._worded(texts), COSINE_SCALE * best, COSINE_SCALE * near]
+        if self.skills is not None:
+            said.insert(1, log_sum_by(self.skills.scores(vectors), self.starts))
+        return Said(np.stack(said, axis=-1))
+
+    def _opinions_among(self, texts: Sequence[str], vectors: Floats, meaning: Floats, best: Floats, labels: Classes) -> Floats:
+        """Opinions of some labels of each row. So many labels have one skill each."""
+        rows, places, values = self.lexicon.rows(texts)
+        bounds = np.searchsorted(rows, np.arange(len(texts) + 1))
+        wording, near = np.zeros(labels.shape, np.float32), np.empty(labels.shape, np.float32)
+        for row, chosen in enumerate(labels):
+            used = slice(bounds[row], bounds[row + 1])
+            wording[row] = values[used] @ self.wording.weights[np.ix_(places[used], chosen)] + self.wording.bias[chosen]
+            near[row] = self.means[self.starts[chosen]] @ vectors[row]
+        said = np.take_along_axis(meaning, labels, axis=1), np.take_along_axis(best, labels, axis=1)
+        return np.stack([said[0], wording, COSINE_SCALE * said[1], COSINE_SCALE * near], axis=-1)
+
+    def _worded(self, texts: Sequence[str]) -> Floats:
+        if len(texts) == 1:
+            _, places, values = self.lexicon.rows(texts)
+            return np.asarray(values @ self.wording.weights[places] + self.wording.bias, np.float32)[None]
+        chunks = [
+            self.wording.scores(self.lexicon.dense(texts[start : start + _CHUNK])) for start in range(0, len(texts), _CHUNK)
+        ]
+        return np.concatenate(chunks) if chunks else np.empty((0, len(self.wording.bias)), np.float32)
+
+
+def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Classes, parents: Classes) -> Study:
+    """A study of all phrases; what its parts share is computed here."""
+    lexicon = Lexicon.of(texts)
+    labels = int(parents[-1]) + 1
+    wording = lexicon.dense(texts) if (len(texts) + PLACES) * labels <= _WORDING_WORK else None
+    shared = (
+        curvature(vectors, strength=_STRENGTH) if _is_fast(vectors, len(parents)) else None,
+        None if wording is None else curvature(wording, strength=_STRENGTH),
+    )
+    return Study(texts, vectors, owners, skills, parents, lexicon, wording, shared)
+
+
+def learn(study: Study) -> Learned:
+    """Opinions from phrases: every label has at least one."""
+    labels, skills = int(study.parents[-1]) + 1, len(study.parents)
+    skilled = None
+    if study.wording is None and not _is_fast(study.vectors, skills):
+        meaning = fit_normal(study.vectors, study.owners, labels)
+    else:
+        rows = study.owners >= 0
+        vectors = study.vectors if rows.all() else study.vectors[rows]
+        meaning = _softmax(vectors, study.owners[rows], labels, study.rescales[0])
+        if skills > labels:
+            skilled = _softmax(vectors, study.skills[rows], skills, study.rescales[0])
+    if study.wording is None:
+        wording = _summed(study, labels)
+    else:
+        steps = _WORDING_STEPS if study.rescales[1] else _WORDING_STEPS_PLAIN
+        wording = fit_softmax(study.wording, study.owners, labels, strength=_STRENGTH, steps=steps, rescale=study.rescales[1])
+    means = directions(class_sums(study.vectors, study.skills, skills))
+    starts = np.searchsorted(study.parents, np.arange(labels))
+    return Learned(starts, meaning, skilled, wording, study.lexicon, means)
+
+
+def _is_fast(vectors: Floats, classes: int) -> bool:
+    return sum(vectors.shape) * classes <= _MEANING_WORK
+
+
+def _softmax(vectors: Floats, classes: Classes, count: int, rescale: Rescale | None) -> Head:
+    return fit_softmax(vectors, classes, count, strength=_STRENGTH, steps=_STEPS, rescale=rescale)
+
+
+def _summed(study: Study, labels: int) -> Head:
+    """The wording of each label as the sum of its phrases' rows: no model is fitted."""
+    sums = np.zeros((labels + 1) * PLACES, np.float32)  # the last for rows that are not learned from
+    for start in range(0, len(study.texts), _CHUNK):
+        rows, places, values = study.lexicon.rows(study.texts[start : start + _CHUNK])
+        np.add.at(sums, study.owners[start + rows] % (labels + 1) * PLACES + places, values)
+    weights = directions(sums[:-PLACES].reshape(labels, PLACES))
+    weights *= np.float32(COSINE_SCALE)
+    return Head(np.ascontiguousarray(weights.T), np.zeros(labels, np.float32))
+
+
+def nearest_by_label(vectors: Floats, study: Study, count: int) -> Floats:
+    """The cosine of each label's nearest phrase, vectors × labels; -1 for a label without one."""
+    order = np.argsort(study.owners, kind="stable")
+    order = order[study.owners[order] >= 0]
+    best = np.full((len(vectors), count), -1.0, np.float32)
+    for start in range(0, len(order), _CHUNK):
+        rows = order[start : start + _CHUNK]
+        found, starts = np.unique(study.owners[rows], return_index=True)
+        highest = np.maximum.reduceat(vectors @ study.vectors[rows].T, starts, axis=1)
+        best[:, found] = np.maximum(best[:, found], highest)
+    return best

@@ -1,0 +1,194 @@
+"""Whether a text is conversation (greeting, thanks, chit-chat, about the bot) rather than a request (behaviour C8)."""
+
+import itertools
+import json
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
+
+from turnwise.matching.clues import Clues, clues
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MODEL_FILE = Path(__file__).parent / "data" / "smalltalk.json"
+LISTS_FILE = Path(__file__).parent / "data" / "smalltalk_lists.json"
+
+_FLAGS = (
+    "question_mark", "question_word", "exclamation", "email", "phone", "url", "date", "time", "money", "order_code", "address",
+    "opens_yes", "opens_no", "opens_ok", "opens_thanks", "opens_greeting", "thanks", "closing", "asks", "imperative", "also",
+    "instead", "what_about", "actually", "never_mind", "somebody", "refers_back", "own", "you", "negates", "please",
+    "code_like", "emoji",
+)  # fmt: skip
+_COUNTS = 10  # numbers beside the flags
+_VECTOR_SCALE = 4.0  # a vector's numbers are small; so scaled, they and the clues are held back alike by the penalty
+_LONGEST = 60
+_READ_CHARACTERS = 2_000
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_PENALTY = 1.0
+_STEPS = 200
+
+
+class _Encoder(Protocol):
+    """What ports.encoder says; this floor is below the ports."""
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]": ...
+
+
+class SmallTalk:
+    """A logistic regression over a text's vector, clues and words. Immutable, safe to share between threads.
+
+    weights: one for each column of `features`. words: what each of `wording` adds. other_scripts: whether texts in other
+    than Latin letters may count as small talk, which an encoder that does not know them cannot tell.
+    """
+
+    def __init__(
+        self,
+        weights: "NDArray[np.float64]",
+        bias: float,
+        words: Mapping[str, float] | None = None,
+        *,
+        other_scripts: bool = True,
+    ) -> None:
+        self._weights, self._bias, self._words, self._other_scripts = weights, bias, words or {}, other_scripts
+
+    @classmethod
+    def for_encoder(cls, encoder: _Encoder) -> "SmallTalk":
+        """The model that is shipped, if it was trained on this encoder's vectors; else one that is fitted here and now.
+
+        Fitting encodes some six hundred short texts, which takes about a second with a local encoder, and knows less: only
+        those texts. It is done once for an encoder object. What the encoder raises passes through.
+        """
+        shipped = _shipped()
+        if shipped["encoder"] == encoder.fingerprint:
+            import numpy as np
+
+            return cls(np.array(shipped["weights"]), shipped["bias"], shipped["words"], other_scripts=False)
+        with _FITTING:
+            try:
+                fitted = _FITTED.get(encoder)
+            except TypeError:  # it has no hash
+                return cls._fitted(encoder)
+            if fitted is None:
+                fitted = cls._fitted(encoder)
+                with suppress(TypeError):  # nothing can refer to it weakly
+                    _FITTED[encoder] = fitted
+        return fitted
+
+    @classmethod
+    def _fitted(cls, encoder: _Encoder) -> "SmallTalk":
+        texts, labels = _lists()
+        return cls(*fit(features(encoder.encode(texts), texts), labels))
+
+    def probabilities(self, vectors: "NDArray[np.float32]", texts: Sequence[str]) -> "NDArray[np.float64]":
+        """How likely each text is small talk, 0 to 1, judged as a whole; `vectors` has its row for each. Without a word: 0.
+
+        With the shipped model 0.5 is the point where about 2 of 100 requests are taken for small talk.
+        """
+        import numpy as np
+
+        drawn = [clues(text) for text in texts]
+        scores = _joined(vectors, drawn).astype(np.float64) @ self._weights + self._bias
+        if self._words:
+            scores += [sum(self._words.get(each, 0.0) for each in wording(text)) for text in texts]
+        probabilities: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(scores, -50.0, 50.0)))
+        probabilities *= np.array([each.words > 0 or each.emoji for each in drawn])
+        if not self._other_scripts:
+            probabilities *= np.array([1.0 - each.other_script for each in drawn])
+        return probabilities
+
+
+def features(vectors: "NDArray[np.float32]", texts: Sequence[str]) -> "NDArray[np.float32]":
+    """One row a text: its vector, scaled, and its clues."""
+    return _joined(vectors, [clues(text) for text in texts])
+
+
+def wording(text: str) -> list[str]:
+    """The different words and pairs of neighbours of a text's first 60 words; `^` and `$` stand for its ends."""
+    words = _WORD.findall(text[:_READ_CHARACTERS].lower().replace("’", "'"))[:_LONGEST]
+    bounded = ["^", *words, "$"]
+    return list(dict.fromkeys(words + [f"{one} {next_}" for one, next_ in itertools.pairwise(bounded)]))
+
+
+def fit(
+    rows: "NDArray[np.float32]", labels: "NDArray[np.float32]", weights: "NDArray[np.float32] | None" = None
+) -> "tuple[NDArray[np.float64], float]":
+    """Weights and bias of the logistic regression (L2, the bias free) on rows labelled 1 for small talk and 0 for requests.
+
+    weights: how often each row counts; None: both labels count alike, a row as often as once on the average.
+    """
+    import numpy as np
+
+    from turnwise.matching.solver import minimize
+
+    if weights is None:
+        share = labels.mean()
+        weights = np.where(labels > 0.0, 0.5 / share, 0.5 / (1.0 - share)).astype(np.float32)
+    counted = weights
+    signs = np.where(labels > 0.0, 1.0, -1.0).astype(np.float32)
+
+    def objective(point: "NDArray[np.float32]") -> "tuple[float, NDArray[np.float32]]":
+        margins = signs * (rows @ point[:-1] + point[-1])
+        loss = float(counted @ np.logaddexp(0.0, -margins)) + 0.5 * _PENALTY * float(point[:-1] @ point[:-1])
+        pull = -signs * counted / (1.0 + np.exp(np.clip(margins, -50.0, 50.0)))
+        slope = np.append(pull @ rows, pull.sum())
+        slope[:-1] += _PENALTY * point[:-1]
+        return loss, slope.astype(np.float32)
+
+    point = minimize(objective, np.zeros(rows.shape[1] + 1, np.float32), steps=_STEPS)
+    return point[:-1].astype(np.float64), float(point[-1])
+
+
+def _joined(vectors: "NDArray[np.float32]", drawn: Sequence[Clues]) -> "NDArray[np.float32]":
+    import numpy as np
+
+    shown = np.array([_numbers(each) for each in drawn], dtype=np.float32).reshape(len(drawn), len(_FLAGS) + _COUNTS)
+    return np.hstack([vectors * np.float32(_VECTOR_SCALE), shown])
+
+
+def _numbers(drawn: Clues) -> list[float]:
+    from math import log1p
+
+    empty = drawn.content == 0
+    about = [
+        log1p(min(drawn.words, _LONGEST)),
+        log1p(min(drawn.rest, _LONGEST)),
+        log1p(min(drawn.content, _LONGEST)),
+        min(drawn.numbers, 3),
+        empty,
+        empty and drawn.opens_greeting,
+        empty and drawn.opens_thanks,
+        (drawn.thanks or drawn.closing) and drawn.rest <= 4,
+        drawn.own and not drawn.you,
+        drawn.you and not drawn.own and drawn.content <= 2,
+    ]
+    return [float(getattr(drawn, name)) for name in _FLAGS] + [float(each) for each in about]
+
+
+# By object and not by fingerprint: what an encoder is asked for does not depend on what others were asked before.
+_FITTED: WeakKeyDictionary[_Encoder, SmallTalk] = WeakKeyDictionary()
+_FITTING = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[str, Any]:
+    shipped: dict[str, Any] = json.loads(MODEL_FILE.read_text(encoding="utf-8"))
+    return shipped
+
+
+def _lists() -> "tuple[list[str], NDArray[np.float32]]":
+    """The texts that are shipped, and 1 for each that is small talk."""
+    import numpy as np
+
+    lists = json.loads(LISTS_FILE.read_text(encoding="utf-8"))
+    talk, requests = lists["smalltalk"], lists["requests"]
+    return talk + requests, np.array([1.0] * len(talk) + [0.0] * len(requests), dtype=np.float32)

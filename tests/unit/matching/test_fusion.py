@@ -1,0 +1,34 @@
+"""Opinions made into one."""
+
+import numpy as np
+import pytest
+
+from turnwise.matching.fusion import fit_weights
+from turnwise.matching.heads import log_softmax
+
+EXPECTED = np.array([0.5, 0.5], np.float32)
+
+
+def test_who_is_right_counts_and_who_guesses_does_not() -> None:
+    generator = np.random.default_rng(0)
+    right = generator.integers(0, 5, 400)
+    evidence = generator.normal(size=(400, 5, 2)).astype(np.float32)
+    evidence[np.arange(400), right, 0] += 2.0
+    weights = fit_weights(evidence, right, EXPECTED)
+    assert weights[0] > 1.0
+    assert weights[1] < 0.3
+    chance = np.exp(log_softmax(evidence @ weights)).max(axis=1)
+    hits = (evidence @ weights).argmax(axis=1) == right
+    assert chance.mean() == pytest.approx(hits.mean(), abs=0.05)
+
+
+def test_few_texts_move_little_and_none_nothing() -> None:
+    evidence = np.array([[[1.0, 0.0], [0.0, 5.0]]], np.float32)
+    assert fit_weights(evidence[:0], np.zeros(0, np.int64), EXPECTED) is EXPECTED
+    assert fit_weights(evidence, np.array([0]), EXPECTED) == pytest.approx(EXPECTED, rel=0.3)
+
+
+def test_opinions_far_out_of_scale_do_no_harm() -> None:
+    evidence = 1e4 * np.random.default_rng(0).normal(size=(60, 3, 2)).astype(np.float32)
+    weights = fit_weights(evidence, np.arange(60) % 3, EXPECTED)
+    assert np.isfinite(weights).all()

@@ -1,0 +1,63 @@
+"""Whether nobody should take a text."""
+
+import numpy as np
+import pytest
+
+from turnwise.matching.novelty import REFUSED, UNTRIED, fit_gate, signs, tune_gate
+
+
+def drawn(belonging: int, strange: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    generator = np.random.default_rng(4)
+    strength = np.concatenate([generator.normal(10.0, 1.0, belonging), generator.normal(5.0, 1.0, strange)])
+    return np.stack([strength, np.full(belonging + strange, 0.5)], axis=1).astype(np.float32)
+
+
+def test_the_stated_share_of_what_belongs_is_refused() -> None:
+    belonging = drawn(2000, 0)
+    assert (fit_gate(belonging, np.ones(len(belonging), np.float32)).novelty(belonging) > 0.5).mean() == pytest.approx(
+        REFUSED, abs=0.002
+    )
+
+
+def test_less_belonging_is_more_novel() -> None:
+    novelty = fit_gate(drawn(200, 0), np.ones(200, np.float32)).novelty(
+        np.array([[20, 0], [10, 0], [7, 0], [0, 0]], np.float32)
+    )
+    assert (np.diff(novelty) > 0).all()
+    assert 0.0 < novelty[0] < 0.01
+    assert novelty[-1] > 0.99
+
+
+def test_with_too_few_texts_the_nearest_phrase_decides() -> None:
+    gate = fit_gate(drawn(10, 0), np.ones(10, np.float32))
+    assert gate is UNTRIED
+    assert gate.novelty(np.array([[0, 0.9], [0, 0.0]], np.float32)) == pytest.approx([0.0, 1.0], abs=0.01)
+
+
+def test_tuning_puts_the_threshold_between_right_and_strange() -> None:
+    texts = drawn(300, 100)
+    strange = np.arange(400) >= 300
+    gate = tune_gate(UNTRIED, texts, ~strange, strange)
+    assert ((gate.novelty(texts) > 0.5) == strange).mean() > 0.98
+
+
+def test_tuning_without_both_kinds_changes_nothing() -> None:
+    texts, all_of_them = drawn(20, 0), np.ones(20, bool)
+    assert tune_gate(UNTRIED, texts, all_of_them, ~all_of_them) is UNTRIED
+    assert tune_gate(UNTRIED, texts, ~all_of_them, all_of_them) is UNTRIED
+
+
+def test_strangers_that_look_more_at_home_than_the_rest_change_nothing() -> None:
+    texts = drawn(50, 50)
+    strange = np.arange(100) < 50
+    assert tune_gate(UNTRIED, texts, ~strange, strange) is UNTRIED
+
+
+def test_a_text_that_fits_nothing_has_low_signs_though_its_best_label_is_far_ahead() -> None:
+    evidence = np.zeros((2, 3, 4), np.float32)
+    evidence[0, 0] = [8.0, 2.0, 9.0, 8.0]
+    evidence[0, 1:] = [7.0, 1.0, 8.0, 7.0]
+    evidence[1, 0] = [1.0, 0.0, 2.0, 1.0]
+    strength = signs(evidence, [0, 2, 3, 4])
+    assert strength[0, 0] > strength[1, 0]
+    assert strength[:, 1] == pytest.approx([0.9, 0.2])
