@@ -7,15 +7,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import dialogues, survival, turns
+from bench import routing, routing_peer, survival, turns
 from bench.against import against
 from bench.measure import Figure, report
+from bench.routing_report import shown, written
+from bench.scale import scale
 from bench.sides import QUICK, Plan, Sides
 from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
-DIALOGUES = 200
-SURVIVAL = "survival"
+SURVIVAL, ROUTING = "survival", "routing"
 # On the disk of the checkout: a folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -39,10 +40,22 @@ def figures(parts: list[str], plan: Plan, folder: Path) -> list[Figure]:
     return found
 
 
+def routes(parts: list[str], arguments: argparse.Namespace) -> bool:
+    """Which agent, measured on data sets; whether every floor is kept."""
+    if not routing_peer.installed():
+        print("semantic-router is not installed: its column stays empty.", file=sys.stderr)
+    bench = routing.Bench(arguments.data, routing.QUICK if arguments.quick else 1)
+    rows = asyncio.run(routing.routed(bench, parts))
+    if arguments.reports is not None:
+        written(arguments.reports, bench)
+    return shown(rows)
+
+
 def asked() -> argparse.Namespace:
-    """The command line, checked. `parts` are those about turns, startup and dialogues; `scenes` those about survival."""
-    names = [*(part.__name__ for part in turns.PARTS), "startup", "dialogues"]
+    """The command line, checked. `parts`: about turns, startup and scale; `scenes`: about survival and routing."""
+    names = [*(part.__name__ for part in turns.PARTS), "startup", "scale"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
+    scenes += [ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
         "parts",
@@ -50,7 +63,8 @@ def asked() -> argparse.Namespace:
         metavar="PART",
         help=f"only these: {', '.join(names)}; or what only runs when it is named, for it takes minutes: {', '.join(scenes)}",
     )
-    parser.add_argument("--data", type=Path, metavar="DIR", help="a folder with sgd/dev.jsonl, for the part dialogues")
+    parser.add_argument("--data", type=Path, metavar="DIR", help=f"a folder of data sets, for {ROUTING}")
+    parser.add_argument("--reports", type=Path, metavar="DIR", help=f"write a page with plots for each evaluation of {ROUTING}")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="only a turn's CPU, beside another checkout's")
     parser.add_argument("--quick", action="store_true", help="shorter logs and fewer rounds: a look, not a measurement")
     parser.add_argument("--seed", type=int, default=1, help=f"of what is random in {SURVIVAL} (default: 1)")
@@ -62,13 +76,19 @@ def asked() -> argparse.Namespace:
         parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join([*names, *scenes])}")
     if arguments.against is not None and not (arguments.against / "src" / "turnwise").is_dir():
         parser.error(f"{arguments.against} is no checkout of this project")
-    if arguments.data is None and "dialogues" in arguments.parts:
-        parser.error("the part dialogues needs --data DIR")
-    if arguments.data is not None and not (arguments.data / "sgd" / "dev.jsonl").is_file():
-        parser.error(f"there is no sgd/dev.jsonl in {arguments.data}")
+    if any(part.partition(":")[0] == ROUTING for part in arguments.parts):
+        if arguments.data is None:
+            parser.error(f"{ROUTING} needs --data DIR")
+        if lacking := list(routing.missing(arguments.data)):
+            parser.error(f"there is no {', '.join(lacking)} in {arguments.data}")
     arguments.scenes = [part for part in arguments.parts if part in scenes]
     arguments.parts = [part for part in arguments.parts if part in names] or ([] if arguments.scenes else names)
     return arguments
+
+
+def only(scenes: list[str], kind: str) -> list[str]:
+    """Which of that kind are meant; empty = all."""
+    return [] if kind in scenes else [scene.partition(":")[2] for scene in scenes if scene.startswith(f"{kind}:")]
 
 
 def main() -> int:
@@ -84,14 +104,17 @@ def main() -> int:
         return int(any(figure.kept is False for figure in found))
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         found = figures(arguments.parts, QUICK if arguments.quick else Plan(), Path(folder))
-        if arguments.scenes:
-            scale = survival.quick(arguments.seed) if arguments.quick else survival.Scale(arguments.seed)
-            only = [] if SURVIVAL in arguments.scenes else [scene.partition(":")[2] for scene in arguments.scenes]
-            kept = survival.survival(only, scale, Path(folder))
+        if any(scene.startswith(SURVIVAL) for scene in arguments.scenes):
+            plan = survival.quick(arguments.seed) if arguments.quick else survival.Scale(arguments.seed)
+            kept = survival.survival(only(arguments.scenes, SURVIVAL), plan, Path(folder))
     if found:
         report("Beside a hand-written sqlite3 floor (medians; both WAL, synchronous=FULL)", found)
-    if "dialogues" in arguments.parts and arguments.data is not None:
-        asyncio.run(dialogues.main(arguments.data, DIALOGUES))
+    if "scale" in arguments.parts:
+        many = scale()
+        report("Very many agents (one process each; vectors made up, encoding not counted)", many)
+        found += many
+    if any(scene.startswith(ROUTING) for scene in arguments.scenes):
+        kept = routes(only(arguments.scenes, ROUTING), arguments) and kept
     return int(not kept or any(figure.kept is False for figure in found))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from turnwise.cli import batch, chatting, deciding, project, sessions, working
+from turnwise.cli import batch, chatting, deciding, evaluating, linting, project, sessions, working
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
 from turnwise.facts.errors import TurnwiseError
 
@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (project, deciding, chatting, batch, working):
+for group in (project, linting, deciding, evaluating, chatting, batch, working):
     group.register(app)
 app.add_typer(sessions.app, name="sessions")
 

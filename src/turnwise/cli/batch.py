@@ -48,12 +48,14 @@ def run(
 async def _answer_all(config: Path | None, lines: "Lines", jobs: int, progress: "Progress") -> int:
     from turnwise.cli.answering import Answering
     from turnwise.cli.interrupts import Interrupts
+    from turnwise.cli.preparing import ready
     from turnwise.cli.running import running
 
     this = asyncio.current_task()
     assert this is not None
     with Interrupts(this.cancel):
         async with running(config) as app:
+            await ready(app.runner)
             answering = Answering(app, jobs, progress, sys.stdout)
             await answering.answer(lines)
             return answering.failed

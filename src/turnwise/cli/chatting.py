@@ -41,6 +41,7 @@ def _chat(loop: asyncio.Runner, config: Path | None, user: str, session: str, co
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
     from turnwise.cli.conversation import Conversation
+    from turnwise.cli.preparing import ready
 
     app = load_app(config)
     conversation = Conversation(app, user, session, context)
@@ -48,6 +49,7 @@ def _chat(loop: asyncio.Runner, config: Path | None, user: str, session: str, co
     if interactive:
         terminal.say(f"{app.runner.app}: {len(app.runner.tree)} agents · session {session} · /help, Ctrl-D leaves", "dim")
     try:
+        loop.run(ready(app.runner))
         while (line := _read(interactive)) is not None:
             if line.startswith("/") and not line.startswith("//"):
                 if not _obey(line, conversation):

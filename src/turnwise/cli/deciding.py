@@ -17,6 +17,8 @@ from turnwise.cli.options import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pydantic import JsonValue
+
     from turnwise.facts.messages import MessageContext
     from turnwise.facts.selections import Selection
 
@@ -33,7 +35,10 @@ def select(
     user: UserOption = DEFAULT_USER,
     context: ContextOption = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show every verdict, and who was passed over by which rule.")
+        bool,
+        typer.Option(
+            "--explain", help="Show every verdict with its evidence and options, and who was passed over by which rule."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -44,7 +49,7 @@ def select(
     from turnwise.cli.clean import whole
 
     given = message_context(context)
-    selection = asyncio.run(_selected(config, whole(message), session, user, given))
+    selection, options = asyncio.run(_selected(config, whole(message), session, user, given))
     if as_json:
         terminal.print_json(selection.model_dump(mode="json"))
         return
@@ -55,15 +60,18 @@ def select(
     terminal.say_all(rendering.ranking(selection))
     terminal.say()
     if explain:
-        terminal.say_all(rendering.explanation(selection))
+        terminal.say_all(rendering.explanation(selection, options))
         terminal.say()
     terminal.say(rendering.summary(selection))
 
 
 async def _selected(
     config: "Path | None", message: str, session: str | None, user: str, context: "MessageContext"
-) -> "Selection":
+) -> "tuple[Selection, dict[str, JsonValue]]":
+    from turnwise.cli.preparing import ready
     from turnwise.cli.running import running
 
     async with running(config) as app:
-        return await app.runner.select(message, user=user, session=session, context=context)
+        await ready(app.runner)
+        selection = await app.runner.select(message, user=user, session=session, context=context)
+        return selection, app.runner.cascade.options(selection.segment)

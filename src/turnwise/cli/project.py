@@ -101,6 +101,8 @@ def _say_ok(report: "Report") -> None:
     assert report.tree is not None
     kept = f"policy {report.policy} · store {report.store} · artifacts {report.artifacts or 'none'}"
     terminal.say(one_line(kept), "dim")
+    if report.encoder:
+        terminal.say(one_line(f"by meaning: {report.phrases:,} phrases · encoder {report.encoder}"), "dim")
     patterns = sum(len(card.patterns) for card in report.tree)
     stages = ", ".join(f"{stage} {milliseconds:.0f} ms" for stage, milliseconds in report.timings)
     line = rendering.styled("ok", "bold green")

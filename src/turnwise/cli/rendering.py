@@ -1,8 +1,9 @@
 """Decisions and events as a reader at a terminal sees them."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pydantic import JsonValue
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -102,10 +103,12 @@ def summary(selection: Selection) -> Text:
     return styled(one_line(" · ".join(parts)), "dim")
 
 
-def explanation(selection: Selection) -> Iterator[Text]:
-    """Every verdict in the order they were asked, and who was not considered."""
+def explanation(selection: Selection, options: Mapping[str, JsonValue] | None = None) -> Iterator[Text]:
+    """Every verdict in the order they were asked, and who was not considered; with the stages' options, if they are given."""
     for number, verdict in enumerate(selection.verdicts, 1):
         yield _verdict_line(number, verdict)
+        if options and (set_ := _options_line(options.get(verdict.selector))):
+            yield indented(styled(set_, "dim"))
         yield from _verdict_details(verdict)
     if selection.excluded:
         count = max(selection.excluded_count, len(selection.excluded))
@@ -128,7 +131,25 @@ def _verdict_line(number: int, verdict: Verdict) -> Text:
     return line
 
 
+def _options_line(options: JsonValue) -> str:
+    """The options that are set, as `threshold 0.7, margin 0.1`."""
+    given = options.items() if isinstance(options, dict) else ()
+    return ", ".join(f"{key} {one_line(str(value))}" for key, value in given if value not in (None, ""))
+
+
 def _verdict_details(verdict: Verdict) -> Iterator[Text]:
+    told = []
+    if verdict.outcome == "chosen" and len(verdict.candidates) > 1:
+        lead = verdict.candidates[0].score - verdict.candidates[1].score
+        told.append(f"ahead of the next by {lead:.2f}")
+    if verdict.novelty is not None:
+        told.append(f"nobody should take it: {verdict.novelty:.2f}")
+    if verdict.also:
+        told.append(f"also asks for {', '.join(one_line(name) for name in verdict.also)}")
+    if told:
+        yield indented(styled(" · ".join(told), "default"))
+    if verdict.question:
+        yield indented(styled(clean(verdict.question), "default"))
     for candidate in verdict.candidates:
         line = Text(f"{candidate.score:.2f}  {one_line(candidate.agent)}")
         if candidate.evidence:

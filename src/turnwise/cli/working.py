@@ -52,7 +52,7 @@ async def _worker(config: Path | None, once: bool, grace: float) -> int:
     asked = asyncio.Event()
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), log.counting():
         log.say(_beginning(app, once))
-        looking = asyncio.create_task(_look(app, log, once=once))
+        looking = asyncio.create_task(_prepared(app, log, once=once))
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait({looking, stop}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
@@ -72,6 +72,13 @@ def _beginning(app: "App", once: bool) -> str:
     process = app.runner.process
     often = "looks once" if once else f"looks every {process.recovery_seconds:g} s"
     return f"worker of {app.runner.app} · store {app.store} · {often} · answers at most {process.concurrency} at once"
+
+
+async def _prepared(app: "App", log: "WorkLog", *, once: bool) -> None:
+    from turnwise.cli.preparing import ready
+
+    await ready(app.runner)
+    await _look(app, log, once=once)
 
 
 async def _look(app: "App", log: "WorkLog", *, once: bool) -> None:

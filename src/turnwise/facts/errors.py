@@ -9,6 +9,7 @@ TurnwiseError
 │   ├── AgentDefinitionError a card or a function that cannot be an agent
 │   ├── PolicyError          a policy that names what does not exist
 │   ├── PatternError         a pattern that RE2 refuses, or that is too large
+│   ├── CaseError            a line of evaluation data that cannot be read
 │   └── MissingExtra         an optional library is not installed
 ├── MessageError             this message cannot be accepted; nothing was stored
 │   ├── EmptyMessage
@@ -36,6 +37,7 @@ TurnwiseError
 │   ├── AgentFailed          it raised; the cause is chained and recorded
 │   ├── AgentTimeout
 │   └── TransferRefused      unknown, forbidden, or the floor was given away before
+├── EncoderError             texts cannot be turned into vectors
 └── LimitReached             a limit of the run; `which` names it
 
 Each class has a stable `code` (`branch.leaf`), the same on every wire. The message names the thing, the cause and the
@@ -89,6 +91,10 @@ class PolicyError(ConfigError):
 
 class PatternError(ConfigError):
     code = "config.pattern"
+
+
+class CaseError(ConfigError):
+    code = "config.case"
 
 
 class MissingExtra(ConfigError):
@@ -218,6 +224,12 @@ class TransferRefused(AgentError):
         fix = f"Allowed targets: {', '.join(allowed)}." if allowed else "No target is allowed here."
         super().__init__(problem, fix=fix)
         self.allowed = allowed
+
+
+class EncoderError(TurnwiseError):
+    """No vectors: a model that does not load, a function or a service that fails or answers with something else."""
+
+    code = "encoder"
 
 
 class LimitReached(TurnwiseError):

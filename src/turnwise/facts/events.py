@@ -67,8 +67,9 @@ class Actions(Fact):
 
     state_delta: keys to write (`app:`, `user:`, none = session); a None value removes the key.
     artifact_versions: artifacts saved with this event, by name.
-    transfer_to: the agent who gets the floor; brief: what it is told instead of the user's last message; stopped: hand-overs
-    were stopped, and how the invocation will end for it.
+    transfer_to: the agent who gets the floor; brief: what it is told instead of the user's last message (of a user's event:
+    instead of that message, which only chose an agent); stopped: hand-overs were stopped, and how the invocation will end for
+    it.
     next: the agent named by a `<next>` tag in the answer. escalate: leave the enclosing loop.
     awaits: the invocation waits; state_before: what the keys that it changed so far held
     before it began, None for absent ones. answers: the id of the wait this message answers.

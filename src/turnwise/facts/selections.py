@@ -29,7 +29,9 @@ class Verdict(Fact):
 
     `agent` and `method` are set exactly when the outcome is `chosen`. `candidates` are best first. `confidence` is 0 to 1.
     `ignored` lists what was seen and deliberately not obeyed, in words. `position` is the selector's new place in a fixed
-    order, written to the session's head with the selection; None when it keeps none. `ms` is the time it took.
+    order, written to the session's head with the selection; None when it keeps none. `question` is what the user is asked
+    when the outcome is `clarify`; empty = the reason. `also` names other agents that the message asks for something as well.
+    `novelty` is how likely nobody should take it, 0 to 1; None when the selector does not say. `ms` is the time it took.
     """
 
     selector: str
@@ -42,6 +44,9 @@ class Verdict(Fact):
     passed_over: tuple[Exclusion, ...] = ()
     ignored: tuple[str, ...] = ()
     position: int | None = None
+    question: str = ""
+    also: tuple[str, ...] = ()
+    novelty: float | None = None
     ms: float = 0.0
 
 

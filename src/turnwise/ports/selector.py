@@ -16,7 +16,8 @@ class SelectionRequest(NamedTuple):
 
     occasion: a user's message, an agent's answer (then `answer` is that event), or a flow. eligible: the agents that may be
     chosen, in the tree's order (a team's members only, when a team asks); excluded: the others, and why. positions: the
-    selectors' places in their orders, by selector's name, from the session's head; missing means 0.
+    selectors' places in their orders, by selector's name, from the session's head; missing means 0. verdicts: what the
+    selectors before said in this decision, all of them abstentions.
     """
 
     message: Content
@@ -28,6 +29,7 @@ class SelectionRequest(NamedTuple):
     occasion: Occasion = "message"
     answer: Event | None = None
     positions: Mapping[str, int] = {}
+    verdicts: tuple[Verdict, ...] = ()
 
     @property
     def text(self) -> str:

@@ -47,7 +47,7 @@ def test_sessions_explain(shop: Path) -> None:
         "    1  where is my parcel?",
         "       4. patterns  chosen orders 0.80 (strong_intent_match)",
         "    2  orders waits for a reply",
-        "       3. awaited  chosen orders 0.90 (resume)",
+        "       5. contextual  chosen orders ",
         "    4  completed",
         "    5  where is my return?  (rewound)",
         "returns (rewound) → hands over to orders",
@@ -74,12 +74,12 @@ def test_a_conversation_at_a_terminal(shop: Path, terminal: Terminal) -> None:
     child.expect("Which order is it")
     child.expect("you> ")
     child.sendline("1003")
-    child.expect("resume 0.90")
+    child.expect("contextual_stay [01]")
     child.expect("waits for a part")
     child.expect("you> ")
     child.sendline("/why")
     child.expect("1. .*direct.*abstained")
-    child.expect("decided by awaited")
+    child.expect("decided by contextual")
     child.expect("you> ")
     child.sendline("/session")
     child.expect("turnwise chat --user local --session here")

@@ -131,8 +131,8 @@ def test_select_explains_and_gives_json(shop: Path) -> None:
     """A13, E1."""
     plain = turnwise("select", "Where is my order?", cwd=shop).stdout
     explained = turnwise("select", "Where is my order?", "--explain", cwd=shop).stdout
-    assert "3. awaited  abstained" not in plain
-    assert "3. awaited  abstained" in explained
+    assert "3. plainly-new  abstained" not in plain
+    assert "3. plainly-new  abstained" in explained
     assert "policy default (" in plain
     decided = json.loads(turnwise("select", "Where is my order?", "--json", cwd=shop).stdout)
     assert (decided["agent"], decided["verdicts"][-1]["selector"]) == ("orders", "patterns")

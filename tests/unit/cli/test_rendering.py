@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from pydantic import JsonValue
 from rich.text import Text
 
 from turnwise.cli import rendering
@@ -105,11 +106,25 @@ def test_the_explanation_tells_every_verdict_and_who_was_not_considered() -> Non
         "   passed over gone: unknown (no such agent)",
         "   ignored: a <next> tag",
         "2. patterns  chosen orders 0.80 (strong_intent_match)  A pattern.  0.5 ms",
+        "   ahead of the next by 0.40",
         "   0.80  orders  pattern x",
         "   0.40  returns",
         "not considered: 3",
         "   admin: role (it is open to staff only)",
         "   … 2 more",
+    ]
+
+
+def test_the_explanation_tells_options_and_what_the_message_is_about() -> None:
+    """E1: thresholds beside what they were compared with; a second request; how likely it is nobody's; the question."""
+    told = RESUME.model_copy(update={"novelty": 0.25, "also": ("returns",), "question": "Which?\n1. A", "passed_over": ()})
+    options: dict[str, JsonValue] = {"resume": {"rule": "tree", "only": None, "novelty": 0.5}, "other": {"x": 1}}
+    lines = plain(rendering.explanation(selection(told), options))
+    assert lines[:4] == [
+        "1. resume  abstained  Nobody.",
+        "   rule tree, novelty 0.5",
+        "   nobody should take it: 0.25 · also asks for returns",
+        "   Which?\n   1. A",
     ]
 
 

@@ -1,0 +1,238 @@
+"""Which agent, measured on public data sets: every figure that is promised, beside its floor and its goal.
+
+DIR holds `clinc150`, `banking77`, `sgd` and `smalltalk` with files of cases (docs/evaluation.md tells the format). Each
+figure comes from the same evaluation as `turnwise eval`, with the policy `default` and nothing configured. What is tuned is
+tuned on CLINC150's validation file; test files are only measured.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import routing_peer
+from bench.measure import progress
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.tree import AgentTree
+from turnwise.learning.cases import Case, read_cases, read_examples
+from turnwise.learning.evaluate import History, count, evaluate
+from turnwise.learning.results import Evaluation, evaluation, subject_of
+from turnwise.learning.tune import decisions, tuned
+from turnwise.matching.kept import folder_from_environment
+from turnwise.selection.cascade import Cascade
+from turnwise.selection.named import named
+
+QUICK = 10
+"""With --quick, one case in so many is decided."""
+
+NEEDED = (
+    *(f"clinc150/{name}" for name in ("train.jsonl", "train_10.jsonl", "valid.jsonl", "test.jsonl", "domains.json")),
+    *(f"banking77/{name}.jsonl" for name in ("train", "train_10", "test")),
+    *(f"sgd/{name}.jsonl" for name in ("examples", "examples_5", "dev")),
+    "smalltalk/train.jsonl",
+)
+
+
+class Bound(NamedTuple):
+    """What a figure must reach, and what it should. at_most: smaller is better."""
+
+    floor: float
+    goal: float
+    at_most: bool = False
+
+    def kept(self, value: float, bound: float) -> bool:
+        return value <= bound if self.at_most else value >= bound
+
+
+class Row(NamedTuple):
+    """A figure. unit: `%`, `points`, `ms` …; peer: the same of semantic-router, None where it was not measured."""
+
+    name: str
+    value: float
+    unit: str
+    bound: Bound
+    peer: float | None = None
+
+
+class Bench:
+    """The data, read as it is needed; every `few`-th case is decided. Evaluations are kept for their reports."""
+
+    def __init__(self, data: Path, few: int = 1) -> None:
+        self.data, self.few = data, few
+        self.evaluations: dict[str, Evaluation] = {}
+
+    def cases(self, name: str) -> list[Case]:
+        return read_cases([self.data / name])[:: self.few]
+
+    def tree(self, name: str) -> AgentTree:
+        return read_examples(self.data / name)
+
+    def peer(self, tree: AgentTree, cases: Sequence[Case], validation: Sequence[Case] = ()) -> float | None:
+        """What semantic-router reaches, in percent: in scope, or of all after its fit; None when it is not installed."""
+        if not routing_peer.installed():
+            return None
+        with progress("semantic-router", 1):
+            peer = routing_peer.Peer(tree)
+            return peer.of_all(cases, validation) if validation else peer.in_scope(cases)
+
+    async def evaluated(
+        self,
+        title: str,
+        tree: AgentTree,
+        cases: Sequence[Case],
+        *,
+        validation: Sequence[Case] = (),
+        history: History = "own",
+    ) -> Evaluation:
+        """The cases under the default policy, which is fitted to the tree, and tuned if there are validation cases."""
+        cascade, changes = Cascade(named("default"), tree, keep=folder_from_environment()), None
+        await cascade.prepare()
+        if validation:
+            with progress(f"{title}, tuning", decisions(cascade, validation)) as step:
+                cascade, changes = await tuned(cascade, validation, step=lambda: step(""))
+        with progress(title, count(cases)) as step:
+            outcomes = await evaluate(cascade, cases, history=history, step=lambda: step(""))
+        found = evaluation(subject_of(cascade, history, {}, changes), outcomes)
+        self.evaluations[title] = found
+        return found
+
+
+async def clinc(bench: Bench) -> AsyncIterator[Row]:
+    """CLINC150: 150 agents, one message each, with all examples and with ten."""
+    cases = bench.cases("clinc150/test.jsonl")
+    trees = bench.tree("clinc150/train.jsonl"), bench.tree("clinc150/train_10.jsonl")
+    full = await bench.evaluated("CLINC150, full", trees[0], cases)
+    few = await bench.evaluated("CLINC150, train_10", trees[1], cases)
+    peers = [bench.peer(tree, cases) for tree in trees]
+    yield _share("CLINC150 in scope, full", full.measures.in_scope_accuracy, 95.6, 96.5)._replace(peer=peers[0])
+    yield _share("CLINC150 in scope, train_10", few.measures.in_scope_accuracy, 90.8, 92.0)._replace(peer=peers[1])
+    yield _share("CLINC150 train_10, top 3", few.measures.top3_accuracy, 97.8, 98.5)
+    yield _points("calibration error, CLINC150 full", full)
+    yield _points("calibration error, CLINC150 train_10", few)
+    for title, found, p50, p99 in (
+        ("1,500 examples", few, Bound(2.5, 1.5, True), Bound(5.0, 2.5, True)),
+        ("15,000 examples", full, Bound(4.0, 2.0, True), Bound(8.0, 4.0, True)),
+    ):
+        latency = found.measures.latency_ms
+        yield Row(f"a route, {title}, p50", latency.p50 or 0.0, "ms", p50)
+        yield Row(f"a route, {title}, p99", latency.p99 or 0.0, "ms", p99)
+
+
+async def banking(bench: Bench) -> AsyncIterator[Row]:
+    """BANKING77: 77 agents that are close to each other."""
+    cases = bench.cases("banking77/test.jsonl")
+    trees = bench.tree("banking77/train.jsonl"), bench.tree("banking77/train_10.jsonl")
+    full = await bench.evaluated("BANKING77, full", trees[0], cases)
+    few = await bench.evaluated("BANKING77, train_10", trees[1], cases)
+    peers = [bench.peer(tree, cases) for tree in trees]
+    yield _share("BANKING77, full", full.measures.in_scope_accuracy, 93.7, 94.4)._replace(peer=peers[0])
+    yield _share("BANKING77, train_10", few.measures.in_scope_accuracy, 87.0, 88.5)._replace(peer=peers[1])
+    yield _points("calibration error, BANKING77 full", full)
+    yield _points("calibration error, BANKING77 train_10", few)
+
+
+async def names(bench: Bench) -> AsyncIterator[Row]:
+    """CLINC150's agents with nothing but their names."""
+    tree = bench.tree("clinc150/train_10.jsonl")
+    bare = [card.model_copy(update={"examples": (), "description": card.name if card.parent else ""}) for card in tree]
+    found = await bench.evaluated("CLINC150, names alone", AgentTree(bare), bench.cases("clinc150/test.jsonl"))
+    yield _share("CLINC150 from names alone, top 1", found.measures.in_scope_accuracy, 68.0, 76.0)
+    yield _share("CLINC150 from names alone, top 3", found.measures.top3_accuracy, 85.0, 90.0)
+
+
+async def domains(bench: Bench) -> AsyncIterator[Row]:
+    """CLINC150's ten domains as agents, each with the examples of fifteen requests that nobody told apart."""
+    given = json.loads((bench.data / "clinc150" / "domains.json").read_text("utf-8"))
+    domain_of = {agent: domain for domain, agents in given.items() for agent in agents}
+    texts: dict[str, list[str]] = {domain: [] for domain in given}
+    for card in bench.tree("clinc150/train.jsonl"):
+        if card.parent:
+            texts[domain_of[card.name]] += card.examples
+    cards = [AgentCard(name=domain, parent="nobody", examples=tuple(those)) for domain, those in texts.items()]
+    cases = [
+        case._replace(turns=tuple(turn._replace(agent=domain_of.get(turn.agent or "")) for turn in case.turns))
+        for case in bench.cases("clinc150/test.jsonl")
+    ]
+    tree = AgentTree([AgentCard(name="nobody", resume="never"), *cards])
+    found = await bench.evaluated("CLINC150, domains", tree, cases)
+    yield _share("CLINC150's 10 domains as agents", found.measures.in_scope_accuracy, 97.8, 98.8)
+
+
+async def scope(bench: Bench) -> AsyncIterator[Row]:
+    """CLINC150 with the messages that nobody should take, the gate tuned on the validation file."""
+    tree, cases = bench.tree("clinc150/train.jsonl"), bench.cases("clinc150/test.jsonl")
+    validation = bench.cases("clinc150/valid.jsonl")
+    found = await bench.evaluated("CLINC150, out of scope", tree, cases, validation=validation)
+    nobody, peer = found.measures.nobody, bench.peer(tree, cases, validation)
+    yield _share("CLINC150 out of scope, AUROC", nobody.auroc, 98.0, 98.5)
+    yield _share("CLINC150 out of scope, F1", nobody.f1, 85.0, 88.0)
+    yield _share("CLINC150, right of all 5,500", found.measures.accuracy, 92.2, 93.5)._replace(peer=peer)
+
+
+async def dialogues(bench: Bench) -> AsyncIterator[Row]:
+    """SGD: whole conversations over sixteen agents, on the policy's own history and on the true one."""
+    cases = bench.cases("sgd/dev.jsonl")
+    wanted: list[tuple[str, History, float, float]] = [
+        ("examples", "own", 95.0, 97.5),
+        ("examples", "true", 98.2, 99.0),
+        ("examples_5", "own", 89.5, 93.0),
+        ("examples_5", "true", 97.0, 98.0),
+    ]
+    for name, history, floor, goal in wanted:
+        title = f"SGD, {name}, {history} history"
+        found = await bench.evaluated(title, bench.tree(f"sgd/{name}.jsonl"), cases, history=history)
+        yield _share(title, found.measures.accuracy, floor, goal)
+
+
+async def smalltalk(bench: Bench) -> AsyncIterator[Row]:
+    """How much small talk is found at the threshold that takes 2 % of real requests for small talk.
+
+    The small talk at hand is what the model learned from, so this is no proof; the false alarms are.
+    """
+    from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
+    from turnwise.matching.normalize import normalize
+    from turnwise.matching.smalltalk import SmallTalk
+
+    encoder = OnnxEncoder()
+    model = SmallTalk.for_encoder(encoder)
+
+    def sure(texts: Sequence[str]) -> list[float]:
+        plain = [normalize(text) for text in texts]
+        return [float(each) for each in model.probabilities(encoder.encode(plain), plain)]
+
+    requests = [
+        turn.user
+        for name in ("clinc150/test.jsonl", "banking77/test.jsonl")
+        for case in bench.cases(name)
+        for turn in case.turns
+        if turn.agent is not None
+    ]
+    lines = (bench.data / "smalltalk" / "train.jsonl").read_text("utf-8").splitlines()
+    talk = [json.loads(line)["text"] for line in lines][:: 3 * bench.few]
+    alarms = sorted(await asyncio.to_thread(sure, requests))
+    bar = max(0.5, alarms[int(0.98 * len(alarms))])
+    found = sum(each > bar for each in await asyncio.to_thread(sure, talk)) / len(talk)
+    yield _share("small talk found, at 2 % false alarms", found, 80.0, 92.0)
+
+
+PARTS: tuple[Callable[[Bench], AsyncIterator[Row]], ...] = (clinc, banking, names, domains, scope, smalltalk, dialogues)
+
+
+async def routed(bench: Bench, parts: Sequence[str] = ()) -> list[Row]:
+    """The rows of these parts, all without any, in order."""
+    return [row for part in PARTS if not parts or part.__name__ in parts async for row in part(bench)]
+
+
+def missing(data: Path) -> Iterator[str]:
+    """The files that are needed and not there."""
+    return (name for name in NEEDED if not (data / name).is_file())
+
+
+def _share(name: str, value: float | None, floor: float, goal: float) -> Row:
+    return Row(name, 100 * (value or 0.0), "%", Bound(floor, goal))
+
+
+def _points(name: str, found: Evaluation) -> Row:
+    return Row(name, 100 * (found.measures.ece or 0.0), "points", Bound(2.5, 1.0, True))

@@ -1,0 +1,111 @@
+"""`turnwise lint`: what is wrong with the agents, before a user finds out."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnwise.cli.exits import FAILED, OK
+from turnwise.cli.options import ConfigOption, JsonOption
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from rich.text import Text
+
+    from turnwise.cli.phases import Work
+    from turnwise.facts.tree import AgentTree
+    from turnwise.learning.findings import Finding
+    from turnwise.ports.encoder import Encoder
+
+EVIDENCE_CHARACTERS = 110
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command(short_help="Find what makes agents hard to tell apart.")(lint)
+
+
+def lint(
+    config: ConfigOption = None,
+    examples: Annotated[
+        Path | None,
+        typer.Option("--examples", metavar="FILE", help="The agents, by example requests; without it, the configuration's."),
+    ] = None,
+    as_json: JsonOption = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there is an error.")] = False,
+) -> None:
+    """Find what makes agents hard to tell apart: patterns that overlap or match everything, agents that nobody reaches,
+    examples that stand with two agents or look like another's, descriptions too alike, missing examples. Nothing runs.
+    """
+    from turnwise.cli import terminal
+
+    tree, found = asyncio.run(_found(examples, config))
+    counts: Counter[str] = Counter(finding.severity for finding in found)
+    if as_json:
+        findings = [finding.data() for finding in found]
+        terminal.print_json({"agents": len(tree), **{f"{each}s": counts[each] for each in _STYLES}, "findings": findings})
+    else:
+        terminal.say_all(_shown(found))
+        terminal.say(_summary(tree, counts))
+    raise typer.Exit(FAILED if strict and counts["error"] else OK)
+
+
+async def _found(examples: Path | None, config: Path | None) -> "tuple[AgentTree, list[Finding]]":
+    from turnwise.cli.judging import cascade_for
+    from turnwise.cli.phases import worked
+    from turnwise.learning.lint import lint, texts_of
+
+    async with cascade_for(examples, None, config) as cascade:
+        tree, vectors = cascade.tree, None
+        texts = texts_of(tree)
+        if texts:
+            encoder = cascade.meaning.encoder if cascade.meaning else None
+            with worked("reading examples") as work:
+                vectors = await asyncio.to_thread(_encoded, texts, encoder, work)
+        return tree, lint(tree, vectors, default=cascade.spec.default)
+
+
+def _encoded(texts: list[str], encoder: "Encoder | None", work: "Work") -> "NDArray[np.float32]":
+    """The texts' vectors; those of phrases that were read before are kept. None = the encoder that is shipped."""
+    from turnwise.matching.kept import Kept, folder_from_environment
+    from turnwise.matching.normalize import normalize
+    from turnwise.selection.phrases import PHRASE_CHARACTERS
+    from turnwise.selection.vectors import vectors_of
+
+    if encoder is None:
+        from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
+
+        encoder = OnnxEncoder()
+    folder = folder_from_environment()
+    plain = [normalize(text[:PHRASE_CHARACTERS]) for text in texts]
+    return vectors_of(plain, encoder, known=None, kept=Kept(folder) if folder else None, progress=work)[0]
+
+
+def _shown(found: "Iterable[Finding]") -> "Iterator[Text]":
+    from rich.text import Text
+
+    from turnwise.cli.clean import one_line
+    from turnwise.cli.rendering import styled
+
+    for finding in found:
+        line = styled(f"{finding.severity}[{finding.code}]", _STYLES[finding.severity])
+        line.append(f" {one_line(finding.problem)}")
+        yield line
+        for text in finding.evidence:
+            yield Text("    ").append(one_line(text, EVIDENCE_CHARACTERS), style="dim")
+        yield Text("  ").append(one_line(finding.fix))
+        yield Text()
+
+
+def _summary(tree: "AgentTree", counts: Counter[str]) -> "Text":
+    from turnwise.cli.rendering import styled
+
+    if not counts:
+        return styled("ok", "bold green").append(f" · nothing to find in {len(tree)} agents")
+    parts = [f"{counts[each]} {each}{'s' if counts[each] != 1 else ''}" for each in _STYLES if counts[each]]
+    return styled(", ".join(parts), "bold").append(f" in {len(tree)} agents", style="dim")

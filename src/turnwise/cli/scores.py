@@ -1,0 +1,139 @@
+"""An evaluation as a reader at a terminal sees it."""
+
+from collections.abc import Iterable, Iterator
+
+from rich.text import Text
+
+from turnwise.cli import rendering
+from turnwise.cli.clean import one_line
+from turnwise.cli.rendering import styled
+from turnwise.learning.gates import Missed
+from turnwise.learning.measures import Confusion, Measures
+from turnwise.learning.results import Evaluation, Subject
+
+CONFUSIONS_SHOWN, METHODS_SHOWN, UNKNOWN_SHOWN = 10, 12, 5
+_BAR, _NAME, _EXAMPLE = 24, 34, 60
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def shown(found: Evaluation) -> Iterator[Text]:
+    """All of it, section by section."""
+    measures, subject = found.measures, found.subject
+    yield _headline(measures, subject)
+    yield from _told(subject)
+    yield Text()
+    yield from rendering.table(("of the cases", "share", "", "of"), _shares(found), right=("share",))
+    yield Text()
+    yield _figures(measures)
+    yield Text()
+    yield from _methods(measures)
+    if measures.confusions:
+        yield Text()
+        yield from _confusions(measures.confusions)
+
+
+def missed_line(failure: Missed) -> str:
+    """What a gate wanted and what there was."""
+    gate = failure.gate
+    wanted = f"{'at most' if gate.at_most else 'at least'} {gate.bound:g}"
+    if failure.found is None:
+        return f"{gate.key} should be {wanted}, but there was nothing to measure it on."
+    return f"{gate.key} is {failure.found:.4g}, it should be {wanted}."
+
+
+def percent(value: float | None) -> str:
+    """A share as a reader wants it; a dash where there is none."""
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def _headline(measures: Measures, subject: Subject) -> Text:
+    line = styled(percent(measures.accuracy), "bold green" if measures.cases else "bold")
+    line.append(f" of {measures.cases:,} cases reached the right agent", style="bold")
+    about = f"{subject.agents:,} agents, {subject.examples:,} examples"
+    decided = f"policy {one_line(subject.policy)} ({subject.fingerprint}) · history {subject.history}"
+    line.append(f"\n{about} · {decided}", style="dim")
+    return line
+
+
+def _told(subject: Subject) -> Iterator[Text]:
+    if subject.tuned is not None:
+        changes = ", ".join(f"{one_line(key)} {_value(value)}" for key, value in subject.tuned.items())
+        yield styled(f"tuned on validation: {changes or 'nothing to tune'}", "dim")
+    if subject.unknown:
+        names = [f"{one_line(name)} ({count})" for name, count in subject.unknown.items()]
+        more = f" and {len(names) - UNKNOWN_SHOWN} more" if len(names) > UNKNOWN_SHOWN else ""
+        yield styled(f"cases name agents that do not exist, and are wrong: {', '.join(names[:UNKNOWN_SHOWN])}{more}", "yellow")
+
+
+def _value(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else one_line(str(value))
+
+
+def _shares(found: Evaluation) -> Iterator[list[str | Text]]:
+    measures = found.measures
+    scored = [outcome for outcome in found.outcomes if outcome.scored]
+    in_scope = sum(outcome.expected is not None for outcome in scored)
+    rows: list[tuple[str, float | None, str]] = [
+        ("right", measures.accuracy, f"{measures.cases:,} cases"),
+        ("best-scored agent", measures.in_scope_accuracy, f"{in_scope:,} that have an agent"),
+        ("among the three best", measures.top3_accuracy, "the same"),
+        ("where the agent changes", measures.switch_accuracy, "turns of dialogues"),
+        ("where it stays", measures.stay_accuracy, "turns of dialogues"),
+        ("nobody: found", measures.nobody.recall, f"{len(scored) - in_scope:,} that nobody should take"),
+    ]
+    for label, value, of in rows:
+        if value is not None:
+            yield [label, styled(percent(value), "bold"), _bar(value), styled(of, "dim")]
+
+
+def _bar(value: float) -> Text:
+    eighths = round(value * _BAR * 8)
+    full, rest = divmod(eighths, 8)
+    drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
+    return styled(drawn, "cyan").append("·" * (_BAR - len(drawn)), style="dim")
+
+
+def _figures(measures: Measures) -> Text:
+    nobody, latency = measures.nobody, measures.latency_ms
+    parts: list[tuple[str, str]] = []
+    if nobody.auroc is not None:
+        parts += [("nobody: AUROC", percent(nobody.auroc)), ("F1", percent(nobody.f1))]
+    if measures.ece is not None:
+        parts.append(("calibration error", f"{100 * measures.ece:.1f} points"))
+    if measures.switch_rate is not None:
+        parts += [("changes of agent", percent(measures.switch_rate)), ("A→B→A", percent(measures.bounce_rate))]
+    if latency.p50 is not None and latency.p99 is not None:
+        parts.append(("a decision", f"{latency.p50:.2f} ms, p99 {latency.p99:.2f}"))
+    line = Text()
+    for number, (label, value) in enumerate(parts):
+        line.append(("  " if number else "") + label + " ", style="dim").append(value)
+    return line
+
+
+def _methods(measures: Measures) -> Iterator[Text]:
+    rows: list[list[str | Text]] = [
+        [one_line(method, _NAME), f"{those.cases:,}", styled(percent(those.accuracy), "bold"), _bar(those.accuracy)]
+        for method, those in [*measures.by_method.items()][:METHODS_SHOWN]
+    ]
+    yield from rendering.table(("decided by", "cases", "right", ""), rows, right=("cases", "right"))
+
+
+def _confusions(confusions: Iterable[Confusion]) -> Iterator[Text]:
+    every = list(confusions)
+    rows: list[list[str | Text]] = [
+        [
+            _agent(each.expected),
+            _agent(each.chosen),
+            str(each.count),
+            styled(one_line(each.example, _EXAMPLE), "dim"),
+        ]
+        for each in every[:CONFUSIONS_SHOWN]
+    ]
+    yield from rendering.table(("belongs to", "went to", "cases", "such as"), rows, right=("cases",))
+    if len(every) > CONFUSIONS_SHOWN:
+        rest = sum(each.count for each in every[CONFUSIONS_SHOWN:])
+        yield styled(f"… {len(every) - CONFUSIONS_SHOWN} more pairs, {rest} cases", "dim")
+
+
+def _agent(name: str | None) -> Text:
+    return styled("nobody", "italic yellow") if name is None else Text(one_line(name, _NAME))

@@ -1,0 +1,183 @@
+"""Evaluation data: JSON lines of messages and dialogues with the agent who should take them.
+
+A single message is `{"text", "agent"}`; agent null = nobody should take it. A dialogue is `{"id", "turns": [{"system",
+"user", "agent"}]}`: `system` is what was said just before the user's message, empty at the start; agent null = not scored.
+Other keys are left alone.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnwise.facts.cards import AgentCard, check_name
+from turnwise.facts.errors import CaseError
+from turnwise.facts.tree import AgentTree
+
+NOBODY = "nobody"
+"""The root of the agents of an examples file: it takes what none of them should."""
+
+
+class Turn(NamedTuple):
+    """system: what was said before; user: the message; agent: who should take it."""
+
+    system: str
+    user: str
+    agent: str | None
+
+
+class Case(NamedTuple):
+    """A single message (one turn, `dialogue` None), or a dialogue under its id. place: its file and line."""
+
+    turns: tuple[Turn, ...]
+    dialogue: str | None = None
+    place: str = ""
+
+    def scored(self, turn: Turn) -> bool:
+        """Whether that turn counts: in a dialogue, null means that nobody knows; alone, that nobody should take it."""
+        return self.dialogue is None or turn.agent is not None
+
+
+def read_cases(paths: Iterable[Path]) -> list[Case]:
+    """The cases of these files, in order. CaseError names the file, the line and what is wrong there, or the empty file."""
+    cases: list[Case] = []
+    for path in paths:
+        before = len(cases)
+        cases += [_case(line, place) for line, place in _lines(path)]
+        if len(cases) == before:
+            raise CaseError(f"{path} holds no case.", fix='A line is {"text": "…", "agent": "name"} or a dialogue.')
+    return cases
+
+
+def read_examples(path: Path) -> AgentTree:
+    """The agents of an examples file as a flat tree, below a root that is nobody: in the order they first occur.
+
+    A single message is an example of its agent; of a dialogue, the messages that open it or change the agent are, since the
+    others belong to the conversation rather than to the agent. Lines without an agent are passed over. `{"agent": "x"}`
+    without a text makes an agent known by its name, `"description"` describes it. CaseError as for cases.
+    """
+    examples: dict[str, dict[str, None]] = {}
+    descriptions: dict[str, str] = {}
+    for line, place in _lines(path):
+        declared = _declared(line, place)
+        if declared is not None:
+            name, description = declared
+            examples.setdefault(name, {})
+            descriptions[name] = description or descriptions.get(name, "")
+        if "text" in line or "turns" in line:
+            for text, agent in openings(_case(line, place)):
+                examples.setdefault(_name(agent, place), {})[text] = None
+    if not examples:
+        raise CaseError(f"{path} names no agent.", fix='A line is {"text": "…", "agent": "name"}.')
+    root = NOBODY
+    while root in examples:
+        root += "*"
+    agents = [
+        # Who has nothing but a name is meant to be known by it.
+        AgentCard(name=name, description=descriptions.get(name) or ("" if texts else name), parent=root, examples=tuple(texts))
+        for name, texts in examples.items()
+    ]
+    return AgentTree([AgentCard(name=root, resume="never"), *agents])
+
+
+def unknown_agents(cases: Sequence[Case], tree: AgentTree) -> dict[str, int]:
+    """The agents that cases name and the tree does not have, with how many turns name each, in the order they occur.
+
+    Such a turn is never right: nobody can choose who does not exist.
+    """
+    found: dict[str, int] = {}
+    for case in cases:
+        for turn in case.turns:
+            if turn.agent is not None and turn.agent not in tree:
+                found[turn.agent] = found.get(turn.agent, 0) + 1
+    return found
+
+
+def openings(case: Case) -> Iterator[tuple[str, str]]:
+    """The messages of a case that open it or change the agent, with that agent."""
+    before: str | None = None
+    for turn in case.turns:
+        if turn.agent is not None and turn.agent != before and turn.user.strip():
+            yield turn.user, turn.agent
+        before = turn.agent or before
+
+
+def _lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, 1):
+                place = f"{path}:{number}"
+                line = raw.removeprefix(b"\xef\xbb\xbf").strip()
+                if line:
+                    yield _object(line, place), place
+    except OSError as error:
+        raise CaseError(f"{path} cannot be read: {error.strerror or error}.", fix="Check the path.") from None
+
+
+def _object(line: bytes, place: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise CaseError(f"{place}: this is no UTF-8.", fix="Save the file as UTF-8.") from None
+    except (ValueError, RecursionError) as error:
+        cause = getattr(error, "msg", type(error).__name__)
+        raise CaseError(f"{place}: this is no JSON: {cause}.", fix="Write one JSON object in each line.") from None
+    if not isinstance(value, dict):
+        raise CaseError(f"{place}: this is no JSON object.", fix='Write {"text": "…", "agent": "name"}.')
+    return value
+
+
+def _declared(line: dict[str, Any], place: str) -> tuple[str, str] | None:
+    """The agent that a line makes known by name or description; None when it does not."""
+    name, description = line.get("agent"), line.get("description")
+    if not isinstance(name, str) or "turns" in line or ("text" in line and description is None):
+        return None
+    if not isinstance(description, str | None):
+        raise CaseError(f"{place}: 'description' is no text.", fix="Write text, or leave it out.")
+    return _name(name, place), description or ""
+
+
+def _case(line: dict[str, Any], place: str) -> Case:
+    if "turns" not in line:
+        return Case((Turn("", _text(line, "text", place), _agent(line, place)),), None, place)
+    turns = line["turns"]
+    if not isinstance(turns, list) or not turns:
+        raise CaseError(f"{place}: 'turns' is no list of turns, or an empty one.", fix="Give each turn as an object.")
+    return Case(tuple(_turn(turn, f"{place}, turn {number}") for number, turn in enumerate(turns, 1)), _id(line, place), place)
+
+
+def _id(line: dict[str, Any], place: str) -> str:
+    given = line.get("id", place)
+    return given if isinstance(given, str) else str(given)
+
+
+def _turn(turn: Any, place: str) -> Turn:
+    if not isinstance(turn, dict):
+        raise CaseError(f"{place}: this is no JSON object.", fix='A turn is {"system": "…", "user": "…", "agent": "name"}.')
+    system = _text(turn, "system", place) if "system" in turn else ""
+    return Turn(system, _text(turn, "user", place), _agent(turn, place))
+
+
+def _text(line: dict[str, Any], key: str, place: str) -> str:
+    if key not in line:
+        raise CaseError(f"{place}: the key {key!r} is missing.", fix="Add it.")
+    if not isinstance(line[key], str):
+        raise CaseError(f"{place}: {key!r} is no text.", fix="Put it in quotes.")
+    # A lone surrogate is JSON, but no text that could be stored or encoded.
+    return str(line[key]).encode("utf-8", "replace").decode("utf-8")
+
+
+def _agent(line: dict[str, Any], place: str) -> str | None:
+    if "agent" not in line:
+        raise CaseError(f"{place}: the key 'agent' is missing.", fix="Name the agent, or write null.")
+    agent = line["agent"]
+    if agent is not None and (not isinstance(agent, str) or not agent):
+        raise CaseError(f"{place}: 'agent' is no agent's name.", fix="Name the agent, or write null.")
+    return agent
+
+
+def _name(name: str, place: str) -> str:
+    try:
+        return check_name(name)
+    except ValueError as error:
+        raise CaseError(f"{place}: {error}", fix="Give it another name.") from None

@@ -1,0 +1,139 @@
+"""What is wrong with the agents of a tree, before a user finds out (behaviour E6)."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.tree import AgentTree
+from turnwise.learning.findings import Finding, ordered
+from turnwise.learning.lint_patterns import lint_patterns
+from turnwise.selection.eligibility import eligible
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from turnwise.learning.lint_examples import Example
+
+FEW = 5
+_SHOWN = 5
+
+
+def texts_of(tree: AgentTree) -> list[str]:
+    """The texts that lint compares by meaning: all examples, then all descriptions, in the tree's order."""
+    return [*(text for _, text in _examples(tree)), *_descriptions(tree).values()]
+
+
+def lint(tree: AgentTree, vectors: "NDArray[np.float32] | None" = None, *, default: str | None = None) -> list[Finding]:
+    """All findings, errors first. vectors: one row for each of `texts_of`, of length 1; None = what needs them is left out.
+    default: the agent that takes what nobody else does; None = the root. PatternError for a pattern that RE2 refuses.
+    """
+    from turnwise.learning.lint_examples import Example, lint_descriptions, lint_duplicates, lint_neighbours
+
+    default = default or tree.root
+    pairs = [Example(*pair) for pair in _examples(tree)]
+    found = [*_unreachable(tree, default), *_wordless(tree, default)]
+    found += lint_patterns(tree, {card.name: _texts(card) for card in tree if _texts(card)})
+    found += lint_duplicates(pairs)
+    if vectors is not None:
+        found += lint_neighbours(pairs, vectors[: len(pairs)])
+        found += lint_descriptions(_descriptions(tree), vectors[len(pairs) :])
+    return ordered([*found, *_few_examples(tree, default, pairs)])
+
+
+def _texts(card: AgentCard) -> list[str]:
+    return [*card.examples, *(text for skill in card.skills for text in skill.examples)]
+
+
+def _examples(tree: AgentTree) -> Iterator[tuple[str, str]]:
+    for card in tree:
+        for text in _texts(card):
+            yield card.name, text
+
+
+def _descriptions(tree: AgentTree) -> dict[str, str]:
+    """What agents that stand beside each other for a message say of themselves; supervisors describe their children."""
+    return {
+        card.name: card.description
+        for card in tree
+        if card.description.strip() and card.routable and (card.is_composite or not tree.children(card.name))
+    }
+
+
+def _unreachable(tree: AgentTree, default: str) -> Iterator[Finding]:
+    """Agents that are enabled and can take no message, whoever sends it."""
+    everyone = {role for card in tree for role in card.roles}
+    rules = eligible(tree, roles=everyone).excluded
+    for exclusion in rules:
+        card = tree.card(exclusion.agent)
+        if exclusion.rule != "disabled" or not card.enabled:
+            continue
+        yield Finding(
+            "agent.unreachable",
+            "error",
+            (card.name,),
+            f"Nobody can reach {card.name}: {exclusion.detail}.",
+            (" → ".join(reversed(tree.chain(card.name))),),
+            "Enable the agent above it, or move or disable this one.",
+        )
+    if default in tree and not tree.reachable(default, everyone):
+        yield Finding(
+            "agent.unreachable",
+            "error",
+            (default,),
+            f"The default agent {default} cannot be reached, so messages that no agent fits have nobody.",
+            (),
+            "Enable it, or name another default.",
+        )
+
+
+def _wordless(tree: AgentTree, default: str) -> Iterator[Finding]:
+    """Agents that no selector has anything to go by but their name."""
+    for name in eligible(tree, roles={role for card in tree for role in card.roles}).names:
+        card = tree.card(name)
+        active = any(pattern.active for pattern in card.patterns)
+        supervises = bool(tree.children(name)) and not card.is_composite
+        if name == default or supervises or active or card.description.strip() or card.skills or card.examples:
+            continue
+        yield Finding(
+            "agent.wordless",
+            "error",
+            (name,),
+            f"{name} has no examples, no description and no patterns: only its name says when it should answer.",
+            (),
+            "Give it a description and a few example requests.",
+        )
+
+
+def _few_examples(tree: AgentTree, default: str, examples: "Sequence[Example]") -> Iterator[Finding]:
+    """Agents without examples although others have them, and agents with few."""
+    counts = {card.name: len(_texts(card)) for card in tree}
+    routed = eligible(tree, roles={role for card in tree for role in card.roles}).names
+    leaves = [name for name in routed if name != default and (tree.card(name).is_composite or not tree.children(name))]
+    without = [
+        name for name in leaves if not counts[name] and (tree.card(name).description.strip() or tree.card(name).patterns)
+    ]
+    few = [name for name in leaves if 0 < counts[name] < FEW]
+    if without:
+        yield Finding(
+            "example.none",
+            "warning" if examples else "note",
+            tuple(without),
+            f"{_agents(without)} no examples.",
+            (),
+            "Five example requests each, in users' words, tell more than any description.",
+        )
+    if few:
+        yield Finding(
+            "example.few",
+            "note",
+            tuple(few),
+            f"{_agents(few)} fewer than {FEW} examples.",
+            tuple(f"{name}: {counts[name]}" for name in few[:_SHOWN]),
+            "Add examples that differ from each other; labelled decisions of real users are the best.",
+        )
+
+
+def _agents(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return f"{shown} {'has' if len(names) == 1 else 'have'}"

@@ -1,0 +1,158 @@
+"""How far confidence can be trusted, how long decisions take, and how dialogues go: the plots with axes."""
+
+from collections.abc import Sequence
+
+from turnwise.learning.measures import Bin, coverage, percentile, reliability, share
+from turnwise.learning.outcomes import Outcome
+from turnwise.learning.report.axes import Frame, area, line, percents, plot, round_step
+from turnwise.learning.report.markup import Markup, joined, tag
+
+POINTS, BINS, TURNS = 240, 36, 20
+_FEW = 5
+
+
+def reliability_plot(in_scope: Sequence[Outcome]) -> Markup:
+    """Of decisions made with a confidence, which share was right; the nearer to the diagonal, the better."""
+    frame = Frame()
+    bins = reliability(in_scope)
+    most = max(each.cases for each in bins)
+    columns = [_column(frame, each, each.cases / most) for each in bins]
+    dots = [_dot(frame, each) for each in bins]
+    solid = [each for each in bins if each.cases >= _FEW] or bins
+    return plot(
+        frame,
+        *columns,
+        line(frame, [(0, 0), (1, 1)], "ideal"),
+        line(frame, [(each.confidence, each.accuracy) for each in solid], "curve"),
+        *dots,
+        xs=percents(),
+        ys=percents(),
+        x_label="confidence that was reported",
+        y_label="share that was right",
+        about="Reliability: the share of right decisions by reported confidence.",
+    )
+
+
+def _column(frame: Frame, each: Bin, height: float) -> Markup:
+    top = frame.y(0.25 * height)
+    x, width = frame.x(each.low) + 1, frame.x(each.high) - frame.x(each.low) - 2
+    return tag("rect", x=x, y=top, width=width, height=frame.y(0) - top, class_="ghost", rx=1.5)
+
+
+def _dot(frame: Frame, each: Bin) -> Markup:
+    told = f"{each.cases:,} cases, confidence {100 * each.confidence:.1f} %, right {100 * each.accuracy:.1f} %"
+    class_ = "dot faint" if each.cases < _FEW else "dot"
+    return tag("circle", tag("title", told), cx=frame.x(each.confidence), cy=frame.y(each.accuracy), r=4.0, class_=class_)
+
+
+def coverage_plot(scored: Sequence[Outcome]) -> Markup:
+    """If only the surest decisions were taken: how many are right, by how many are taken."""
+    points = _thinned(coverage(scored))
+    low = min(0.9, max(0.0, int(min(y for _, y in points) * 10) / 10))
+    frame = Frame(y0=low)
+    taken = [outcome for outcome in scored if outcome.chosen is not None]
+    marks = [area(frame, points, "fill"), line(frame, points, "curve")]
+    precision = share(outcome.right for outcome in taken)
+    if precision is not None and precision >= low:
+        marks.append(_here(frame, len(taken) / len(scored), precision))
+    return plot(
+        frame,
+        *marks,
+        xs=percents(),
+        ys=percents(low, 1.0, 5),
+        x_label="share of all cases that an agent takes, the surest first",
+        y_label="share of those that is right",
+        about="Coverage against precision.",
+    )
+
+
+def _here(frame: Frame, x: float, y: float) -> Markup:
+    told = f"As decided: an agent takes {100 * x:.1f} %, and {100 * y:.1f} % of those are right."
+    place = {"cx": frame.x(x), "cy": frame.y(y)}
+    label = tag(
+        "text", "as decided", x=frame.x(x) - 10, y=frame.y(y) + 18, class_="note", text_anchor="end" if x > 0.3 else "start"
+    )
+    return joined(tag("circle", tag("title", told), **place, r=6.0, class_="here"), label)
+
+
+def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    step = max(1, len(points) // POINTS)
+    return [*points[::step], points[-1]]
+
+
+def latency_plot(times: Sequence[float]) -> Markup:
+    """How many decisions took how long; what took longest stands in the last column."""
+    ordered = sorted(times)
+    most = (percentile(ordered, 0.995) or 0.0) * 1.1 or 1.0
+    step = round_step(most)
+    frame = Frame(x1=most, height=260.0)
+    counts = [0] * BINS
+    for time in ordered:
+        counts[min(int(time / most * BINS), BINS - 1)] += 1
+    frame = frame._replace(y1=max(counts) * 1.08)
+    columns = [_latency_column(frame, number, count, len(ordered), most) for number, count in enumerate(counts) if count]
+    marks = [_limit(frame, percentile(ordered, at) or 0.0, label) for at, label in ((0.5, "p50"), (0.99, "p99"))]
+    rows = round_step(frame.y1, 4)
+    return plot(
+        frame,
+        *columns,
+        *marks,
+        xs=[(step * number, f"{step * number:g}") for number in range(int(most / step) + 1)],
+        ys=[(rows * number, f"{int(rows * number):,}") for number in range(int(frame.y1 / rows) + 1)],
+        x_label="milliseconds of one decision, encoding included",
+        y_label="decisions",
+        about="Histogram of the time a decision takes.",
+    )
+
+
+def _latency_column(frame: Frame, number: int, count: int, total: int, most: float) -> Markup:
+    low, high = most * number / BINS, most * (number + 1) / BINS
+    to = "or longer" if number == BINS - 1 else f"to {high:.2f} ms"
+    told = f"{low:.2f} ms {to}: {count:,} ({100 * count / total:.1f} %)"
+    top = frame.y(count)
+    width = frame.x(high) - frame.x(low) - 1.5
+    return tag("rect", tag("title", told), x=frame.x(low), y=top, width=width, height=frame.y(0) - top, class_="bar", rx=1.5)
+
+
+def _limit(frame: Frame, time: float, label: str) -> Markup:
+    x = frame.x(min(time, frame.x1))
+    near = x > frame.width - 90
+    text = tag(
+        "text", f"{label} {time:.2f} ms", x=x - 5 if near else x + 5, y=frame.top + 9, class_="note",
+        text_anchor="end" if near else "start",
+    )  # fmt: skip
+    return joined(tag("line", x1=x, x2=x, y1=frame.top, y2=frame.height - frame.bottom, class_="mark"), text)
+
+
+def turns_plot(scored: Sequence[Outcome]) -> Markup | None:
+    """How many are right at each turn of the dialogues; None without dialogues."""
+    by_turn: dict[int, list[bool]] = {}
+    for outcome in scored:
+        if outcome.dialogue is not None:
+            by_turn.setdefault(outcome.turn, []).append(outcome.right)
+    points = [
+        (float(turn + 1), sum(rights) / len(rights), len(rights))
+        for turn, rights in sorted(by_turn.items())
+        if turn < TURNS and len(rights) >= _FEW
+    ]
+    if len(points) < 2:
+        return None
+    low = min(0.9, int(min(y for _, y, _ in points) * 10) / 10)
+    frame = Frame(x0=1.0, x1=points[-1][0], y0=low, height=260.0)
+    dots = [
+        tag("circle", tag("title", f"turn {x:g}: {100 * y:.1f} % of {n:,}"), cx=frame.x(x), cy=frame.y(y), r=4.0, class_="dot")
+        for x, y, n in points
+    ]
+    curve = [(x, y) for x, y, _ in points]
+    every = max(1, len(points) // 10)
+    return plot(
+        frame,
+        area(frame, curve, "fill"),
+        line(frame, curve, "curve"),
+        *dots,
+        xs=[(x, f"{x:g}") for x, _ in curve[::every]],
+        ys=percents(low, 1.0, 5),
+        x_label="turn of the dialogue",
+        y_label="share that was right",
+        about="Accuracy by turn of the dialogue.",
+    )

@@ -1,0 +1,91 @@
+"""The page as a whole."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from turnwise.learning.outcomes import Outcome
+from turnwise.learning.report import curves, tables
+from turnwise.learning.report.heatmap import AGENTS, heat_map
+from turnwise.learning.report.markup import Child, Markup, joined, tag
+from turnwise.learning.results import Evaluation, Subject
+
+STYLE = Path(__file__).with_name("page.css")
+
+
+def page(found: Evaluation) -> str:
+    """The evaluation as one HTML document that needs nothing else: no script, no font, no image from elsewhere."""
+    title = f"{tables.percent(found.measures.accuracy)} right · Turnwise evaluation"
+    head = tag(
+        "head",
+        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<meta name="color-scheme" content="light dark">'),
+        tag("title", title),
+        tag("style", Markup(STYLE.read_text("utf-8"))),
+    )
+    return "<!doctype html>\n" + tag("html", head, tag("body", _body(found)), lang="en") + "\n"
+
+
+def _body(found: Evaluation) -> Markup:
+    scored = [outcome for outcome in found.outcomes if outcome.scored]
+    in_scope = [outcome for outcome in scored if outcome.expected is not None]
+    sections: list[Child] = [tag("header", tag("h1", "How good the decisions are"), *_about(found.subject))]
+    sections.append(tables.tiles(found.measures))
+    plots: list[Child] = []
+    if in_scope:
+        note = "On the dashed line, confidence means what it says: 80 % of those reported at 80 % are right. Grey: how many."
+        plots.append(_figure("Is the confidence right?", curves.reliability_plot(in_scope), note))
+    if scored:
+        note = "What an agent would be given if only the surest decisions were taken. The dot is what the policy did."
+        plots.append(_figure("Fewer, but surer", curves.coverage_plot(scored), note))
+    turns = curves.turns_plot(scored)
+    if turns:
+        plots.append(_figure("Through a dialogue", turns, "The share of right decisions by the turn of the dialogue."))
+    if found.outcomes:
+        times = [outcome.ms for outcome in found.outcomes]
+        plots.append(_figure("How long a decision takes", curves.latency_plot(times), "On one thread of this machine."))
+    plots.append(tag("figure", tag("h2", "Who decided"), tables.methods(found.measures)))
+    sections.append(tag("div", *plots, class_="plots"))
+    sections += _mistakes(found, scored)
+    note = "A measure is explained in the documentation, under evaluation."
+    sections.append(tag("footer", note))
+    return tag("main", *sections)
+
+
+def _mistakes(found: Evaluation, scored: Sequence[Outcome]) -> list[Child]:
+    drawn = heat_map(scored)
+    if drawn is None:
+        return [_section("Mistakes", tag("p", "There are none."))]
+    note = (
+        f"The {AGENTS} agents with the most mistakes. Rows: who should have taken a message. Columns: who did. "
+        "Red with a number: mistakes; green: right. Agents that are mistaken for each other stand together."
+    )
+    return [
+        _section("Who is mistaken for whom", tag("p", note), tag("div", drawn, class_="scroll")),
+        _section("The most frequent mistakes", tables.confusions(found.measures.confusions, scored)),
+        tag("section", tag("details", tag("summary", "Every agent, the worst first"), tables.agents(scored))),
+    ]
+
+
+def _about(subject: Subject) -> list[Markup]:
+    facts = [
+        f"{subject.agents:,} agents",
+        f"{subject.examples:,} examples",
+        f"policy {subject.policy} ({subject.fingerprint})",
+        f"dialogues go on with the {'policy’s own' if subject.history == 'own' else 'right'} choice",
+    ]
+    lines = [tag("p", " · ".join(facts))]
+    if subject.tuned is not None:
+        pairs = [f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in subject.tuned.items()]
+        lines.append(tag("p", f"Tuned on validation cases: {', '.join(pairs)}"))
+    if subject.unknown:
+        names = ", ".join(f"{name} ({count})" for name, count in subject.unknown.items())
+        lines.append(tag("p", f"Cases name agents that do not exist, and are wrong: {names}", class_="warning"))
+    return lines
+
+
+def _figure(title: str, drawn: Markup, note: str) -> Markup:
+    return tag("figure", tag("h2", title), drawn, tag("figcaption", note))
+
+
+def _section(title: str, *parts: Child) -> Markup:
+    return tag("section", tag("h2", title), joined(*parts))

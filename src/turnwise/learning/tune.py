@@ -1,0 +1,145 @@
+"""What validation cases can set: calibration and novelty of the matching, and the thresholds of a policy's stages."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.facts.tree import AgentTree
+from turnwise.learning.cases import Case, openings
+from turnwise.learning.evaluate import History, Step, evaluate
+from turnwise.learning.measures import share
+from turnwise.selection.cascade import Cascade
+
+_TENTHS = tuple(number / 10 for number in range(1, 10))
+Tunable = Mapping[str, Mapping[str, tuple[float, ...]]]
+TUNABLE: Tunable = {
+    "patterns": {"threshold": (0.5, 0.6, 0.7, 0.8, 0.9)},
+    "semantic": {"threshold": _TENTHS},
+    "contextual": {"nobody": _TENTHS},
+    "smalltalk": {"threshold": _TENTHS},
+    "clarify": {"margin": (0.0, 0.05, 0.1, 0.2, 0.3)},
+}
+"""Which options of which selectors are tried, and with which values."""
+
+FINER = (0.05, 0.025)
+"""Around the best of tenths, values so far away are tried after them, one step after the other."""
+
+DECISIONS = 4_000
+"""So many validation decisions are made for each value that is tried; of more cases, an even selection."""
+
+
+class Tuning(NamedTuple):
+    """A tuned cascade. changes: what was set, by `stage.option`, behind how many messages the matching was tuned to; the
+    accuracy over the validation cases before and after."""
+
+    cascade: Cascade
+    changes: dict[str, JsonValue]
+
+
+async def tuned(
+    cascade: Cascade,
+    cases: Sequence[Case],
+    *,
+    history: History = "own",
+    step: Step = lambda: None,
+    tunable: Tunable = TUNABLE,
+) -> Tuning:
+    """The cascade with what makes it right most often over these cases.
+
+    First the matching is tuned to their messages (of dialogues, those that open them or change the agent). Then each tunable
+    option is tried with a few values, one option after the other in the policy's order. What was there stays if none is
+    better; of several that are equally good, the one in the middle is taken. `step` is told of every decision. tunable:
+    what may be set; for selectors of your own it can be more.
+    """
+    few = _some(cases)
+    trials = _Trials(few, history, step)
+    before = await trials.accuracy(cascade)
+    changes: dict[str, JsonValue] = {}
+    cascade, read = await _tuned_meaning(cascade, cases)
+    if read:
+        changes["messages"] = read
+    best = await trials.accuracy(cascade) if read else before
+    for stage, option, values in options_of(cascade, tunable):
+        value, reached = await trials.best(cascade, stage, option, values, best)
+        if value is not None:
+            best, changes[f"{stage}.{option}"] = reached, value
+            cascade = _with(cascade, stage, option, value)
+    return Tuning(cascade, changes | {"accuracy_before": before, "accuracy_after": best})
+
+
+class _Trials:
+    """Decides the same cases again and again."""
+
+    def __init__(self, cases: Sequence[Case], history: History, step: Step) -> None:
+        self._cases, self._history, self._step = cases, history, step
+
+    async def accuracy(self, cascade: Cascade) -> float:
+        outcomes = await evaluate(cascade, self._cases, history=self._history, step=self._step)
+        return share(outcome.right for outcome in outcomes if outcome.scored) or 0.0
+
+    async def best(
+        self, cascade: Cascade, stage: str, option: str, values: tuple[float, ...], before: float
+    ) -> tuple[float | None, float]:
+        """The best value of an option with its accuracy; None when none is better than what was there."""
+        reached: dict[float, float] = {}
+        for value in values:
+            reached[value] = await self.accuracy(_with(cascade, stage, option, value))
+        for distance in FINER if values is _TENTHS else ():
+            middle = _middle(reached)
+            for value in (round(middle - distance, 3), round(middle + distance, 3)):
+                reached[value] = await self.accuracy(_with(cascade, stage, option, value))
+        value = _middle(reached)
+        return (value, reached[value]) if reached[value] > before else (None, before)
+
+
+def _middle(reached: Mapping[float, float]) -> float:
+    most = max(reached.values())
+    best = sorted(value for value, accuracy in reached.items() if accuracy == most)
+    return best[len(best) // 2]
+
+
+def decisions(cascade: Cascade, cases: Sequence[Case]) -> int:
+    """How many decisions `tuned` makes, at most."""
+    passes = 2 + sum(len(values) + 2 * len(FINER) * (values is _TENTHS) for _, _, values in options_of(cascade))
+    return passes * sum(len(case.turns) for case in _some(cases))
+
+
+def options_of(cascade: Cascade, tunable: Tunable = TUNABLE) -> list[tuple[str, str, tuple[float, ...]]]:
+    """The options of a policy that can change its decisions: the stage's name, the option, the values to try."""
+    spec, found = cascade.spec, []
+    has_patterns = any(pattern.active for card in cascade.tree for pattern in card.patterns)
+    for name, stage in zip(spec.stage_names(), spec.stages, strict=True):
+        idle = (stage.selector == "patterns" and not has_patterns) or stage.options.get("only") == "answer"
+        for option, values in tunable.get(stage.selector, {}).items() if not idle else ():
+            found.append((name, option, values))
+    return found
+
+
+def labelled(cases: Sequence[Case], tree: AgentTree) -> list[tuple[str, str | None]]:
+    """The messages that say by themselves who should take them, with that agent; None = nobody."""
+    found: list[tuple[str, str | None]] = []
+    for case in cases:
+        if case.dialogue is None:
+            found += [(turn.user, turn.agent) for turn in case.turns]
+        else:
+            found += openings(case)
+    return [(text, agent) for text, agent in found if agent is None or agent in tree]
+
+
+async def _tuned_meaning(cascade: Cascade, cases: Sequence[Case]) -> tuple[Cascade, int]:
+    default = cascade.spec.default or cascade.tree.root
+    pairs = [(text, None if agent == default else agent) for text, agent in labelled(cases, cascade.tree)]
+    if cascade.meaning is None or not pairs:
+        return cascade, 0
+    meaning = await cascade.meaning.tuned([text for text, _ in pairs], [agent for _, agent in pairs])
+    return cascade.under(cascade.spec, meaning=meaning), len(pairs)
+
+
+def _with(cascade: Cascade, stage: str, option: str, value: float) -> Cascade:
+    return cascade.under(cascade.spec.with_options({stage: {option: value}}, default=cascade.spec.default))
+
+
+def _some(cases: Sequence[Case]) -> Sequence[Case]:
+    every = -(-sum(len(case.turns) for case in cases) // DECISIONS) or 1
+    return cases[::every]

@@ -1,0 +1,90 @@
+"""What lint says of agents as a whole (behaviour E6)."""
+
+from typing import Any
+
+from turnwise.facts.cards import AgentCard, Pattern, Skill
+from turnwise.facts.tree import AgentTree
+from turnwise.learning.findings import Finding, ordered
+from turnwise.learning.lint import lint, texts_of
+from turnwise.testing.fake_encoder import BagOfWordsEncoder
+
+FIVE = ("one here", "two here", "three here", "four here", "five here")
+
+
+def tree(*cards: AgentCard, **root: Any) -> AgentTree:
+    return AgentTree([AgentCard(name="root", **root), *cards])
+
+
+def card(name: str, **more: Any) -> AgentCard:
+    return AgentCard(name=name, **{"parent": "root", "description": f"The {name} desk.", "examples": FIVE, **more})
+
+
+def codes(found: list[Finding]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(finding.code, finding.agents) for finding in found]
+
+
+def test_good_agents_give_nothing_to_find() -> None:
+    """E6"""
+    good = tree(card("orders", examples=tuple(f"order {text}" for text in FIVE)), card("bills"), description="Routes requests.")
+    vectors = BagOfWordsEncoder().encode(texts_of(good))
+    assert lint(good, vectors) == lint(good) == []
+
+
+def test_below_a_disabled_agent_nobody_is_reached() -> None:
+    """E6: who is disabled itself is meant to be."""
+    found = lint(tree(card("desk", enabled=False), card("clerk", parent="desk"), card("off", enabled=False)))
+    assert ("agent.unreachable", ("clerk",)) in codes(found)
+    assert [finding.severity for finding in found if finding.code == "agent.unreachable"] == ["error"]
+    assert "desk above it is disabled" in found[0].problem
+    assert found[0].evidence == ("root → desk → clerk",)
+
+
+def test_a_default_that_is_disabled_leaves_messages_to_nobody() -> None:
+    """E6"""
+    assert codes(lint(tree(card("a", enabled=False)), default="a")) == [("agent.unreachable", ("a",))]
+
+
+def test_who_says_nothing_of_itself_is_found() -> None:
+    """E6: not the default agent, not a supervisor, not who has patterns or skills, not whom a composite runs."""
+    cards = [
+        card("silent", description="", examples=()),
+        card("default", description="", examples=()),
+        card("lead", description="", examples=()),
+        card("below", parent="lead"),
+        card("patterned", description="", examples=(), patterns=(Pattern(regex="parcel"),)),
+        card("skilled", description="", examples=(), skills=(Skill(name="tell the time", examples=FIVE),)),
+        card("unrouted", description="", examples=(), routable=False),
+        card("line", kind="sequential", examples=("run the line",) * 1),
+        card("step", parent="line", description="", examples=()),
+        card("dead pattern", description="", examples=(), patterns=(Pattern(regex="x", active=False),)),
+    ]
+    found = [finding for finding in lint(tree(*cards), default="default") if finding.code == "agent.wordless"]
+    assert [finding.agents for finding in found] == [("silent",), ("dead pattern",)]
+
+
+def test_missing_and_few_examples() -> None:
+    """E6: missing ones matter more where others have some."""
+    found = lint(tree(card("a", examples=()), card("b", examples=("only one",)), card("c")))
+    assert [(each.code, each.severity, each.agents) for each in found] == [
+        ("example.none", "warning", ("a",)),
+        ("example.few", "note", ("b",)),
+    ]
+    assert lint(tree(card("a", examples=()), card("b", examples=())))[0].severity == "note"
+
+
+def test_roles_do_not_make_an_agent_unreachable() -> None:
+    """E6: somebody has the role."""
+    assert lint(tree(card("staff", roles=("staff",)))) == []
+
+
+def test_texts_are_examples_and_what_leaves_say_of_themselves() -> None:
+    """E6: in the tree's order, skills' examples after the card's."""
+    skilled = card("a", examples=("x",), skills=(Skill(name="s", examples=("y",)),), description="Does a.")
+    assert texts_of(tree(skilled, description="Routes.")) == ["x", "y", "Does a."]
+
+
+def test_errors_come_first() -> None:
+    """E6"""
+    findings = [Finding("a.b", severity, (), "", (), "") for severity in ("note", "error", "warning", "error")]
+    assert [finding.severity for finding in ordered(findings)] == ["error", "error", "warning", "note"]
+    assert findings[0].data()["agents"] == []
