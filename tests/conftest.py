@@ -3,11 +3,15 @@
 import asyncio
 import inspect
 import ipaddress
+import os
 import socket
 import sys
 from typing import Any
 
 import pytest
+
+
+os.environ["TURNWISE_CACHE"] = "off"  # what tests fit to their agents is not left in anybody's folder for caches
 
 
 @pytest.hookimpl(tryfirst=True)

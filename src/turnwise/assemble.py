@@ -1,5 +1,6 @@
 """A configuration file into a running app. The only file that names implementations."""
 
+import asyncio
 import functools
 import inspect
 import re
@@ -13,7 +14,7 @@ from turnwise.config.importing import resolve
 from turnwise.config.places import Where, shown
 from turnwise.config.policies import culprit, read_policy
 from turnwise.config.roster import Roster
-from turnwise.config.settings import Reference, Settings, find_file, read_settings
+from turnwise.config.settings import Endpoint, Reference, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
@@ -21,6 +22,7 @@ from turnwise.ports.hooks import Hooks
 from turnwise.runner import Runner
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
+from turnwise.selection.silent import has_words
 from turnwise.stores.sql import SqlSessionStore
 
 IN_MEMORY = "in_memory"
@@ -31,6 +33,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _NEEDED = {
     "store": ("open", "begin", "take", "append", "events"),
     "artifacts": ("save", "load", "list"),
+    "encoder": ("encode", "dimensions", "fingerprint"),
     "guardrails": ("name", "check"),
     "hooks": ("selected", "stored", "ended"),
 }
@@ -51,7 +54,8 @@ class App(NamedTuple):
 class Report(NamedTuple):
     """What a configuration amounts to. `errors` is empty if all is well; `tree` is None when there is none.
 
-    timings: milliseconds by stage. Store and artifacts are shown without passwords.
+    timings: milliseconds by stage. phrases, encoder: what is compared, and by what, if the policy goes by meaning. Store and
+    artifacts are shown without passwords.
     """
 
     path: Path
@@ -62,6 +66,8 @@ class Report(NamedTuple):
     store: str = ""
     artifacts: str = ""
     timings: tuple[tuple[str, float], ...] = ()
+    phrases: int = 0
+    encoder: str = ""
 
     @property
     def shown(self) -> str:
@@ -87,7 +93,8 @@ def load_app(path: Path | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
 
 
 def check_app(path: Path | None = None) -> Report:
-    """Everything that can be said about a configuration without running an agent or touching a store.
+    """Everything that can be said about a configuration without running an agent or touching a store. Not inside an event
+    loop. What the policy needs to go by meaning is prepared, and kept for the app.
 
     Mistakes are in the report. ConfigError only when there is no file.
     """
@@ -97,7 +104,9 @@ def check_app(path: Path | None = None) -> Report:
     except TurnwiseError as error:
         return Report(file, "", (error,))
     runner = assembly.runner()
-    settings = assembly.settings
+    if runner is not None:
+        assembly.prepare(runner.cascade)
+    settings, meaning = assembly.settings, runner.cascade.meaning if runner else None
     return Report(
         path=file,
         app=settings.app,
@@ -107,6 +116,8 @@ def check_app(path: Path | None = None) -> Report:
         store=_shown_place(settings.store),
         artifacts=_shown_place(settings.artifacts),
         timings=tuple(assembly.timings),
+        phrases=len(meaning.phrases) if meaning else 0,
+        encoder=meaning.encoder.fingerprint if meaning else "",
     )
 
 
@@ -140,8 +151,8 @@ class _Assembly:
         """The runner; None after what is wrong was reported."""
         with self._timed("import"):
             selectors = self._selectors()
-            agents = Roster(self.settings, selectors)
             parts = self._parts()
+            agents = Roster(self.settings, selectors, parts["encoder"])
         with self._timed("agents"):
             root = agents.root()
             if root is not None:
@@ -162,13 +173,30 @@ class _Assembly:
                 if len(selectors) == len(self._own_selectors()):
                     Cascade(policy, self.tree, selectors)  # for what is wrong with the policy, too
                 return None
-            return Runner(root, app=self.settings.app, policy=policy, custom_selectors=selectors, **parts)
+            return Runner(
+                root, app=self.settings.app, policy=policy, custom_selectors=selectors, keep=self._keep(policy), **parts
+            )
         except PatternError as error:
             if not agents.report_patterns():
                 self._document.report_error(("agents",), error)
         except TurnwiseError as error:
             self._document.report_error(culprit(self._document, error), error)
         return None
+
+    def prepare(self, cascade: Cascade) -> None:
+        """Makes ready what the policy needs; what goes wrong is reported."""
+        if cascade.meaning is not None:
+            with self._timed("fit"):
+                self._tried(("encoder",), lambda: asyncio.run(cascade.prepare()))
+
+    def _keep(self, policy: PolicySpec) -> Path | None:
+        """Where what is fitted is kept: a place for caches, as all of it can be made again."""
+        assert self.tree is not None
+        if not has_words(self.tree, policy.default):
+            return None
+        from turnwise.matching.kept import folder_from_environment
+
+        return folder_from_environment()
 
     def _own_selectors(self) -> dict[str, Reference]:
         """The users' own selectors, by name; those a policy names by import path under that path."""
@@ -190,6 +218,7 @@ class _Assembly:
             "process": settings.process,
             "store": self._store(settings.store),
             "artifacts": self._artifacts(settings.artifacts),
+            "encoder": self._encoder(settings.encoder),
             "guardrails": [self._made(reference) for reference in settings.guardrails],
             "hooks": [*(self._made(reference) for reference in settings.hooks), *self._hooks],
         }
@@ -210,6 +239,19 @@ class _Assembly:
             self._document.report(("artifacts",), "'memory' can mean two things here.", fix)
             return None
         return self._tried(("artifacts",), lambda: self._artifact_store(place))
+
+    def _encoder(self, place: str | Endpoint | Reference | None) -> Any:
+        if isinstance(place, Reference):
+            return self._made(place)
+        if isinstance(place, Endpoint):
+            from turnwise.models.encoders.endpoint import EndpointEncoder
+
+            return self._tried(place.where, lambda: EndpointEncoder(place.url, place.model, key=place.key or None))
+        if place is None:
+            return None
+        from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
+
+        return self._tried(("encoder",), lambda: OnnxEncoder(self._document.folder.resolve() / place))
 
     def _artifact_store(self, place: str) -> Any:
         if place == IN_MEMORY:

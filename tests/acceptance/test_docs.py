@@ -4,7 +4,7 @@
 ```text      right after a python block: exactly what that block prints. A block that prints has one
 ```yaml      first line `# turnwise.yaml`: that file. Without it, keys that take the place of those in the file.
              Either way `turnwise check` has to find nothing wrong
-```console   `$ command`, then what it prints; a line `…` stands for any lines. Times, ids and dates may differ
+```console   `$ command`, then what it prints; a line `…` stands for any lines. Times, ids, dates and scores may differ
 ```sh        not run: what it installs and starts must exist
 """
 
@@ -36,6 +36,8 @@ _DIFFERS = (
     (re.compile(r"(?: ·)? *\d+(?:\.\d+)? ms"), ""),
     (re.compile(r"\b[0-9a-f]{12,28}\b"), "0123456789ab"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?"), "2026-01-01 00:00"),
+    (re.compile(r"\b[01]\.\d\d\b"), "0.50"),
+    (re.compile(r"\b\d{1,3} %"), "50 %"),
     (re.compile(r"[ \t]+$", re.MULTILINE), ""),
 )
 
@@ -182,7 +184,7 @@ class Play:
 
 
 def matches(expected: str, said: str) -> bool:
-    """Whether a page's output is what was printed, but for times, ids, dates, and what `…` lines stand for."""
+    """Whether a page's output is what was printed, but for times, ids, dates, scores, and what `…` lines stand for."""
     for pattern, same in _DIFFERS:
         expected, said = pattern.sub(same, expected), pattern.sub(same, said)
     regex = "".join(r"(?:.*\n)*?" if line.strip() == "…" else re.escape(line + "\n") for line in expected.splitlines())
@@ -192,6 +194,7 @@ def matches(expected: str, said: str) -> bool:
 def _environment() -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     plain = {"NO_COLOR": "1", "COLUMNS": "110", "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    plain["TURNWISE_CACHE"] = "off"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TURNWISE", "SHOP_", "PYTEST"))}
     return {**kept, **plain, "PATH": path}
 

@@ -31,10 +31,13 @@ def test_the_demo_plays_in_a_pipe_and_leaves_nothing(tmp_path: Path) -> None:
     done = _run("demo.py", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert done.stdout.startswith("This plays 20 messages")
+    assert done.stdout.startswith("This plays 22 messages")
     assert "\x1b" not in done.stdout
     assert "billing · transfer · orders hands the floor over" in done.stdout
     assert "saved artifact_" in done.stdout
+    assert "→  supervisor · clarify" in done.stdout
+    assert "→  returns · clarified" in done.stdout
+    assert "→  returns · contextual_return" in done.stdout
     assert "events stored" in done.stdout
     assert "Now you" not in done.stdout
     assert list(tmp_path.iterdir()) == []

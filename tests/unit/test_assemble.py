@@ -282,3 +282,54 @@ def test_a_file_that_is_no_yaml_is_a_report_too(project: Project) -> None:
     report = checked(project, "app: [\n")
     assert [error.code for error in report.errors] == ["config"]
     assert report.tree is None
+
+
+WORDED = LEAST + "agents:\n  - {name: refunds, run: 'M:refunds', examples: [give me my money back, i want a refund]}\n"
+
+
+async def test_an_encoder_of_ones_own(project: Project) -> None:
+    """Its vectors decide, in every stage that goes by meaning."""
+    text = WORDED + "encoder: {import: 'turnwise.testing.fake_encoder:BagOfWordsEncoder'}\npolicy: staples\n"
+    app = load_app(project(text))
+    meaning = app.runner.cascade.meaning
+    assert meaning is not None
+    assert meaning.encoder.fingerprint == "bag-of-words-64"
+    await app.runner.ready()
+    assert await _answer(app, "give me my money back") == "refunds: give me my money back"
+    await app.runner.close()
+
+
+def test_a_folder_that_holds_no_encoder_is_told_with_its_line(project: Project) -> None:
+    report = check_app(project(WORDED + "encoder: ./nothing\n"))
+    assert len(report.errors) == 1
+    assert str(report.errors[0]).startswith("turnwise.yaml:6: ")
+    assert "nothing" in str(report.errors[0])
+
+
+def test_what_is_no_encoder_is_refused(project: Project) -> None:
+    report = check_app(project(WORDED + "encoder: {import: 'M:Guard'}\n"))
+    assert "which has no 'encode'" in str(report.errors[0])
+
+
+def test_check_tells_what_is_compared(project: Project) -> None:
+    text = WORDED + "encoder: {import: 'turnwise.testing.fake_encoder:BagOfWordsEncoder'}\npolicy: staples\n"
+    report = check_app(project(text))
+    assert report.errors == ()
+    assert report.encoder == "bag-of-words-64"
+    assert report.phrases >= 3
+    assert "fit" in dict(report.timings)
+
+
+def test_check_prepares_nothing_that_is_not_needed(project: Project) -> None:
+    report = check_app(project(WORDED + "policy: adk\n"))
+    assert (report.phrases, report.encoder, "fit" in dict(report.timings)) == (0, "", False)
+
+
+def test_what_an_encoder_raises_is_in_the_report(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "tw_away.py").write_text(
+        "from turnwise.facts.errors import EncoderError\n\n\n"
+        "class Away:\n    fingerprint, dimensions, is_local = 'away', 4, True\n\n"
+        "    def encode(self, texts):\n        raise EncoderError('The encoder is away.')\n"
+    )
+    report = check_app(project(WORDED + "encoder: {import: 'tw_away:Away'}\npolicy: staples\n"))
+    assert [str(error) for error in report.errors] == ["turnwise.yaml:6: The encoder is away."]

@@ -3,6 +3,8 @@
 from turnwise import Pattern
 
 PLAIN, LIKELY = 0.95, 0.8
+ORDER = r"\bA[- ]?\d{5}\b"
+"""An order's number: patterns are good for what is always written alike. What requests mean is read from the examples."""
 
 
 def plain(*expressions: str, means: str) -> list[Pattern]:

@@ -43,6 +43,12 @@ class Document:
         """The mistakes found so far, from the top of the file to its end."""
         return tuple(error for _, error in sorted(self._problems, key=lambda problem: problem[0]))
 
+    def below(self, key: str) -> "Document":
+        """The same document as if all of it stood below that key."""
+        moved = Document(self.path, {key: self.data}, {(key, *where): line for where, line in self._lines.items()})
+        moved._problems = self._problems
+        return moved
+
     def line(self, where: Where) -> int:
         """The line, from 1, of that value, or of the nearest one around it."""
         while where not in self._lines and where:

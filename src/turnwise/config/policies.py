@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from turnwise.config.document import read_document
 from turnwise.config.places import Document, Where
 from turnwise.config.settings import Settings
 from turnwise.config.validation import validated
@@ -31,7 +33,30 @@ def read_policy(settings: Settings) -> PolicySpec | None:
     Three forms: a name; `use: name` with `options` by stage, `default`, `segments`; or a policy written out, a stage of
     which may be its selector's name alone. Whether selectors and agents exist is not looked at here.
     """
-    document, given = settings.document, settings.policy
+    return policy_in(settings.document, settings.policy)
+
+
+def read_policy_file(path: Path) -> PolicySpec:
+    """The policy in a file of its own: what could stand below `policy` in a configuration, or a file with that key.
+
+    ConfigError when it is no YAML; PolicyError for the first mistake, with its line.
+    """
+    document = read_document(path)
+    if "policy" not in document.data:
+        document = document.below("policy")
+    given = document.data["policy"]
+    if isinstance(given, str | dict):
+        policy = policy_in(document, given)
+    else:
+        policy = None
+        document.report(("policy",), "'policy' is neither a name nor keys and values.", "Write `policy: default`.", PolicyError)
+    if policy is None or document.problems:
+        raise document.problems[0]
+    return policy
+
+
+def policy_in(document: Document, given: str | Mapping[str, Any]) -> PolicySpec | None:
+    """The policy that is written so in that document, below its key `policy`; as `read_policy` otherwise."""
     try:
         if isinstance(given, str):
             return named(given)

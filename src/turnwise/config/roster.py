@@ -23,8 +23,9 @@ from turnwise.facts.fact import Fact
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.agent import Agent
+from turnwise.ports.encoder import Encoder
 from turnwise.selection.policy import PolicySpec, StageSpec
-from turnwise.selection.stages import Factory, build, site_of
+from turnwise.selection.stages import Factory, build, meaning_of, site_of
 
 _IN_ORDER: Mapping[str, type[Sequential] | type[Parallel]] = {"sequential": Sequential, "parallel": Parallel}
 
@@ -40,12 +41,15 @@ class _TeamOptions(Fact):
 
 
 class Roster:
-    """Builds the agents of a configuration file; what is wrong with them is reported to its document."""
+    """Builds the agents of a configuration file; what is wrong with them is reported to its document.
 
-    def __init__(self, settings: Settings, selectors: Mapping[str, Factory]) -> None:
+    encoder: for teams whose selector goes by meaning; None = the one that is shipped.
+    """
+
+    def __init__(self, settings: Settings, selectors: Mapping[str, Factory], encoder: Encoder | None = None) -> None:
         self._settings = settings
         self._document = settings.document
-        self._selectors = selectors
+        self._selectors, self._encoder = selectors, encoder
         self._entries = settings.entries
         self._objects = [self._imported(entry) for entry in self._entries]
         self._cards = [self._card(entry, made) for entry, made in zip(self._entries, self._objects, strict=True)]
@@ -150,7 +154,7 @@ class Roster:
         if team is None:
             return None
         members = AgentTree([card.model_copy(update={"parent": None}), *_below(card.name, children)])
-        site = site_of(PolicySpec(name=card.name), members, self._selectors)
+        site = site_of(PolicySpec(name=card.name), members, self._selectors, lambda: meaning_of(members, self._encoder))
         selector = build(site, team.selector.name or team.selector.selector, team.selector).selector
         return Team(card.name, children, selector=selector, lead=team.lead, ends=team.ends, **fields)
 

@@ -15,7 +15,8 @@ FILE_NAME = "turnwise.yaml"
 DEFAULT_STORE = "sqlite:///turnwise.db"
 
 KEYS = (
-    "app", "root", "agents", "policy", "selectors", "store", "artifacts", "limits", "run", "process", "guardrails", "hooks",
+    "app", "root", "agents", "policy", "encoder", "selectors", "store", "artifacts", "limits", "run", "process",
+    "guardrails", "hooks",
 )  # fmt: skip
 NOTES = "x-"
 """Keys that begin so are the users' own: a place for anchors."""
@@ -29,10 +30,20 @@ class Reference(NamedTuple):
     where: Where
 
 
+class Endpoint(NamedTuple):
+    """An encoder behind an OpenAI-compatible URL. key: empty = none is sent."""
+
+    url: str
+    model: str
+    key: str
+    where: Where
+
+
 class Settings(NamedTuple):
     """The file, read. `document` keeps the lines and collects what is wrong; a value that was wrong has its default.
 
     root: the name of the root agent, or None. policy: a policy's name, or the mapping that stands there. store: a URL.
+    encoder: a folder, an endpoint, one of the users' own, or None for the one that is shipped.
     artifacts: `in_memory`, a folder, a URL, or None for no artifacts. Paths are as written: relative to the file's folder.
     """
 
@@ -41,6 +52,7 @@ class Settings(NamedTuple):
     root: str | None
     entries: tuple[AgentEntry, ...]
     policy: str | Mapping[str, Any]
+    encoder: str | Endpoint | Reference | None
     selectors: Mapping[str, Reference]
     store: str | Reference
     artifacts: str | Reference | None
@@ -85,6 +97,7 @@ def read_settings(path: Path, variables: Mapping[str, str] | None = None) -> Set
         root=root if root is not None and ":" not in root else None,
         entries=read_entries(document, root),
         policy=_policy(document),
+        encoder=_encoder(document),
         selectors=_selectors(document),
         store=_place(document, ("store",)) or DEFAULT_STORE,
         artifacts=_place(document, ("artifacts",)),
@@ -124,6 +137,25 @@ def _policy(document: Document) -> str | Mapping[str, Any]:
     problem = f"'policy' should be a policy's name or keys and values, but is {kind_of(value)}."
     document.report(("policy",), problem, "Write `policy: default`.")
     return "default"
+
+
+def _encoder(document: Document) -> str | Endpoint | Reference | None:
+    value, where = document.data.get("encoder"), ("encoder",)
+    if not isinstance(value, dict) or "import" in value:
+        return _place(document, where)
+    given = {"url": "", "model": "", "key": ""}
+    for key, written in value.items():
+        if key not in given:
+            document.report((*where, key), f"There is no key {key!r} here.", did_you_mean(key, [*given, "import"]))
+        elif not isinstance(written, str):
+            document.report((*where, key), f"{key!r} should be text, but is {kind_of(written)}.", "Put it in quotes.")
+        else:
+            given[key] = written
+    missing = [key for key in ("url", "model") if not value.get(key)]
+    if missing:
+        fix = "Write a folder, `{url: …, model: …, key: ${NAME}}`, or `{import: module:attribute}`."
+        document.report(where, f"The encoder has no {missing[0]!r}.", fix)
+    return None if missing else Endpoint(given["url"], given["model"], given["key"], where)
 
 
 def _run(document: Document) -> RunConfig:

@@ -13,12 +13,15 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic import JsonValue
+
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.errors import LimitReached, StaleWriter, TurnwiseError
 from turnwise.facts.events import End, Event
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session
+from turnwise.facts.tree import AgentTree
 from turnwise.ports.context import Suspend
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
@@ -31,6 +34,7 @@ from turnwise.runner.journal import EMPTY, journal_of
 from turnwise.runner.planning import Plan, Planner
 from turnwise.runner.recorder import Recorder
 from turnwise.selection.cascade import Cascade
+from turnwise.selection.choices import choices_of
 
 BEGIN_ATTEMPTS = 5
 
@@ -122,7 +126,7 @@ class Driver:
 
     async def _answer(self, job: Job, floor: Floor, plan: Plan) -> None:
         if plan.selection.outcome == "clarify":
-            floor.hold(_question(Frame(floor, plan.holder, str(plan.turn), floor.message), plan.selection))
+            floor.hold(_question(Frame(floor, plan.holder, str(plan.turn), floor.message), plan.selection, self._cast.tree))
             await self._conclude(floor, plan.holder, End(reason="clarify"))
             return
         work = asyncio.create_task(self._turns(floor, plan.holder, plan.turn))
@@ -234,7 +238,10 @@ def _failed_end(error: BaseException) -> End:
     raise error
 
 
-def _question(frame: Frame, selection: Selection) -> Event:
-    choices = [candidate.agent for verdict in selection.verdicts for candidate in verdict.candidates]
-    data = DataPart(name="choices", data=list(dict.fromkeys(choices)))
-    return frame.event(Content(parts=(TextPart(text=selection.reason), data)))
+def _question(frame: Frame, selection: Selection, tree: AgentTree) -> Event:
+    """The question as text, and what may be chosen as data: a list of {agent, label, description}, in the order shown."""
+    verdict = selection.verdicts[-1]
+    offered = choices_of(tree, (each.agent for each in verdict.candidates))
+    choices: list[JsonValue] = [choice.as_data() for choice in offered]
+    text = TextPart(text=verdict.question or selection.reason)
+    return frame.event(Content(parts=(text, DataPart(name="choices", data=choices))))

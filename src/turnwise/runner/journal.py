@@ -80,7 +80,7 @@ def journal_of(events: Iterable[Event]) -> Journal:
     for event in events:
         actions = event.actions
         if event.author == USER and event.content is not None:
-            latest = event.content
+            latest = actions.brief or event.content
             messages.setdefault(turn, latest)
         if actions.transfer_to is not None:
             turn += 1
@@ -118,7 +118,7 @@ def _replies(event: Event) -> dict[str, Content]:
         return {}
     replies = {result.call_id: event.content for result in event.content.tool_results}
     if event.actions.answers is not None:
-        replies[event.actions.answers] = event.content
+        replies[event.actions.answers] = event.actions.brief or event.content
     return replies
 
 

@@ -13,8 +13,11 @@ from turnwise.runner.continuation import Continuation, continuation_of, interrup
 from turnwise.runner.floor import Cast
 from turnwise.runner.job import Job, Prepared
 from turnwise.selection.cascade import Cascade, positions_of
+from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
 from turnwise.selection.owner import tool_result_owner
 
+LOOKED_BACK = 20
+"""A clarifying question ends its invocation, so what it was about stands close before."""
 SAVED = "artifact_invocation-"
 """How the names of artifacts begin that were blobs of a message."""
 
@@ -129,6 +132,7 @@ class Planner:
             roles = job.message.context.roles
             continues = continuation_of(head, content, selection.agent, self._cast.tree, roles)
         invocation_id = continues.invocation_id if continues else prepared.invocation_id
+        brief = await self._still_asked(session, content, selection)
         user = Event(
             id=job.event_id,
             author=USER,
@@ -140,10 +144,24 @@ class Planner:
                 selection=selection,
                 positions=positions_of(selection),
                 answers=continues.answers if continues else None,
+                brief=brief,
             ),
         )
         events = (*(event for event in over if event.invocation_id != invocation_id), user)
-        return Plan(session, content, events, selection, invocation_id, continues)
+        return Plan(session, brief or content, events, selection, invocation_id, continues)
+
+    async def _still_asked(self, session: Session, content: Content, selection: Selection) -> Content | None:
+        """What the agent is told in place of the answer to a clarifying question: the request that the question was about,
+        and the answer if it says more than which agent is meant. None when the message is no such answer.
+        """
+        if selection.method not in RESOLVED or not session.head.offered:
+            return None
+        events = await self._cast.store.events(session.key, last=LOOKED_BACK)
+        unclear = next((event for event in reversed(events) if _asks(event)), None)
+        if unclear is None or unclear.content is None:
+            return None
+        more = content.parts if selection.method == CLARIFIED_BY_MEANING else ()
+        return unclear.content.model_copy(update={"parts": (*unclear.content.parts, *more)})
 
     def _refuse_foreign_results(self, content: Content, head: Head, context: MessageContext) -> None:
         """UnknownToolCall for a result that nobody waits for (behaviour A8), or whose agent this caller may not reach: it
@@ -171,3 +189,8 @@ class Planner:
                 End(reason=lapse.reason, detail=lapse.detail),
             )
         ]
+
+
+def _asks(event: Event) -> bool:
+    """Whether it is a message that was answered by a clarifying question."""
+    return event.author == USER and event.actions.selection is not None and event.actions.selection.outcome == "clarify"

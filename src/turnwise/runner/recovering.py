@@ -108,4 +108,5 @@ def _plan(left: Leftover) -> Plan:
     selection = left.asked.actions.selection
     assert selection is not None
     continues = Continuation(id_, open_.agent, open_.turn, left.asked.actions.answers)
-    return Plan(left.session, left.asked.content or Content(), (), selection, id_, continues)
+    told = left.asked.actions.brief or left.asked.content or Content()
+    return Plan(left.session, told, (), selection, id_, continues)

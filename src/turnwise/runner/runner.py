@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from turnwise.agents.collect import collect
@@ -14,6 +15,7 @@ from turnwise.facts.messages import Message, MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, SessionKey
 from turnwise.ports.agent import Agent
+from turnwise.ports.encoder import Encoder
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore, SessionStore
@@ -29,6 +31,7 @@ from turnwise.runner.sync_door import SyncDoor
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named
 from turnwise.selection.policy import PolicySpec
+from turnwise.selection.vectors import Progress
 
 NO_CONTEXT = MessageContext()
 
@@ -38,9 +41,10 @@ class Runner:
 
     root: the root of the agent tree. store: where sessions are kept. policy: how to choose, by name or as a spec.
     custom_selectors: factories of selectors of your own, by the name they have in the policy. artifacts: where blobs are
-    kept; None = nowhere. config: how messages are run unless a call says otherwise. process: how this process shares the
-    work with others on the same store. Raises ConfigError and below it for whatever does not fit together; nothing is read
-    or written before the first message.
+    kept; None = nowhere. encoder: turns texts into vectors where the policy goes by meaning; None = the one that is shipped,
+    loaded only if it is needed. keep: a folder for what is fitted to the agents; None = nowhere. config: how messages are run
+    unless a call says otherwise. process: how this process shares the work with others on the same store. Raises ConfigError
+    and below it for whatever does not fit together; nothing is read from the store or written before the first message.
     """
 
     def __init__(
@@ -52,6 +56,8 @@ class Runner:
         policy: str | PolicySpec = "default",
         custom_selectors: Mapping[str, Callable[..., Any]] | None = None,
         artifacts: ArtifactStore | None = None,
+        encoder: Encoder | None = None,
+        keep: Path | None = None,
         config: RunConfig | None = None,
         process: ProcessConfig | None = None,
         guardrails: Sequence[Guardrail] = (),
@@ -66,13 +72,22 @@ class Runner:
         self.config = config or RunConfig()
         agents, self.tree = collect(root)
         spec = named(policy) if isinstance(policy, str) else policy
-        self.cascade = Cascade(spec, self.tree, custom_selectors or {})
+        self.cascade = Cascade(spec, self.tree, custom_selectors or {}, encoder=encoder, keep=keep)
         self._issuer = issuer or SystemIssuer()
         cast = Cast(agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
         self._desks = Desks(cast, self.cascade, tuple(hooks), app, self.config, self.process)
         self._sync_door = SyncDoor()
         self.sessions = Sessions(cast, self._desks, tuple(hooks), app)
+
+    async def ready(self, progress: Progress | None = None) -> None:
+        """Returns when the policy can decide without preparing anything first: the encoder is loaded, and what is fitted to
+        the agents is fitted. The first decision waits for it otherwise.
+
+        progress: told of the work, as (what, done, total), in another thread. A policy that does not go by meaning is ready
+        at once. EncoderError.
+        """
+        await self.cascade.prepare(progress)
 
     async def start(
         self,
@@ -197,6 +212,7 @@ class Runner:
 
     async def close(self) -> None:
         """Waits for what is running, then closes the stores. Idempotent."""
+        self.cascade.close()
         await self._desks.here.lanes.close()
         await self.store.close()
         if self.artifacts is not None:

@@ -1,10 +1,15 @@
 """Who answers: the selectors of a policy, asked in order, and the record of what each said (behaviours C10, E1)."""
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
+
+from pydantic import JsonValue
 
 from turnwise.facts.content import Content
 from turnwise.facts.errors import NobodyEligible, PolicyError
@@ -13,12 +18,16 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Occasion, Selection, Verdict
 from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
+from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest
+from turnwise.selection.clarify import DECLINED_RULE
 from turnwise.selection.default import Default
 from turnwise.selection.eligibility import UNREACHABLE, Eligible, Names, eligible
+from turnwise.selection.meaning import Meaning
 from turnwise.selection.owner import ToolResult
 from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, StageSpec, fingerprint, refuse_unknown_stages
-from turnwise.selection.stages import Factory, Site, Stage, build, refuse_unknown_agents, site_of
+from turnwise.selection.stages import Factory, Site, Stage, build, meaning_of, refuse_unknown_agents, site_of
+from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import abstained, checked
 
 _EXCLUDED_RECORDED = 50
@@ -40,19 +49,34 @@ class Cascade:
     """A policy over a tree, ready to decide. It holds nothing of any request.
 
     custom: the factories of users' own selectors, by the name that stands in the policy; each is called with the tree and the
-    stage's options. Raises PolicyError for anything the policy names wrongly, PatternError for a pattern.
+    stage's options. encoder: for the stages that go by meaning; None = the one that is shipped. keep: a folder for what is
+    fitted to the agents, so that it is fitted once; None = nowhere. meaning: one that is there already, for the same tree; then
+    encoder and keep are not used. An encoder is used only if a stage goes by meaning and an agent says in words what it is
+    for. Raises PolicyError for anything the policy names wrongly, PatternError for a pattern.
     """
 
-    def __init__(self, spec: PolicySpec, tree: AgentTree, custom: Mapping[str, Factory] | None = None) -> None:
+    def __init__(
+        self,
+        spec: PolicySpec,
+        tree: AgentTree,
+        custom: Mapping[str, Factory] | None = None,
+        *,
+        encoder: Encoder | None = None,
+        keep: Path | None = None,
+        meaning: Meaning | None = None,
+    ) -> None:
         self.spec = spec
         self.tree = tree
-        site = site_of(spec, tree, custom or {})
+        self._again = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep)
+        site = site_of(spec, tree, custom or {}, lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default))
         refuse_unknown_agents(site, "'default'", (spec.default,))
         self._owner = Stage("tool_result", "tool_result", ToolResult(), {})
         self._courses = (*[self._segment(site, each) for each in spec.segments], _course(site, spec, None))
         self._roles = frozenset(role for card in tree for role in card.roles)
         self._rosters: OrderedDict[object, Eligible] = OrderedDict()
-        self.fingerprint = fingerprint([_resolved(course) for course in self._courses])
+        self.meaning = site.made()
+        self._resolved: list[object] = [_resolved(course) for course in self._courses]
+        self._fingerprints: dict[str, str] = {}
         self._tree_version = tree.version  # hashes every card: once, not in the first turn
 
     def _segment(self, site: Site, segment: SegmentSpec) -> _Course:
@@ -64,6 +88,47 @@ class Cascade:
         refuse_unknown_agents(site, f"segment {segment.label!r}, 'default'", (segment.default,))
         spec = self.spec.with_options(segment.options)
         return _course(site._replace(default=segment.default or site.default), spec, segment)
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies all that decisions rest on beside the tree and the facts, as it is now: the policy, its options, and for
+        stages that go by meaning the encoder and what is fitted, which changes when `prepare` is done.
+        """
+        meaning = self.meaning.fingerprint if self.meaning else ""
+        if meaning not in self._fingerprints:
+            # A policy that does not go by meaning has the fingerprint that it always had.
+            self._fingerprints[meaning] = fingerprint([*self._resolved, meaning] if self.meaning else self._resolved)
+        return self._fingerprints[meaning]
+
+    def under(self, spec: PolicySpec, *, tree: AgentTree | None = None, meaning: Meaning | None = None) -> "Cascade":
+        """Another policy, with the same agents (unless `tree` has others), encoder and selectors of the users' own.
+
+        What is fitted to the agents is shared when they, and the default agent, are the same; `meaning` takes its place.
+        Raises as making one does.
+        """
+        if meaning is None and tree is None and spec.default == self.spec.default:
+            meaning = self.meaning
+        return self._again(spec, tree=tree or self.tree, meaning=meaning)
+
+    def options(self, segment: str | None = None) -> dict[str, JsonValue]:
+        """Every stage's options, defaults filled in, by the stage's name: for everybody, or in the segment of that label."""
+        courses = [each for each in self._courses if (each.spec.label if each.spec else None) == segment]
+        return {stage.name: stage.options for course in courses[:1] for stage in course.stages}
+
+    async def prepare(self, progress: Progress | None = None) -> None:
+        """Makes ready what the stages that go by meaning need, all of it; the first decision does most of it otherwise.
+
+        progress: told of the work, as (what, done, total), in another thread. EncoderError when an agent's texts cannot be
+        encoded.
+        """
+        if self.meaning is not None:
+            await asyncio.to_thread(self.meaning.prepare, progress)
+            await self.meaning.fitted()
+
+    def close(self) -> None:
+        """Gives up what is still being prepared; it goes on deciding. Idempotent."""
+        if self.meaning is not None:
+            self.meaning.close()
 
     async def decide(
         self,
@@ -185,10 +250,22 @@ async def _ask_in_turn(stages: tuple[Stage, ...], request: SelectionRequest, ros
     """The verdicts up to the first that is no abstention."""
     verdicts: list[Verdict] = []
     for stage in stages:
-        verdicts.append(await _ask(stage, _seen_by(stage, request, roster)))
-        if verdicts[-1].outcome != "abstained":
+        verdict = await _ask(stage, _seen_by(stage, request._replace(verdicts=tuple(verdicts)), roster))
+        verdicts.append(verdict)
+        if verdict.outcome != "abstained":
             break
+        if stage.kind == "clarify":
+            request = _without_declined(request, verdict)
     return verdicts
+
+
+def _without_declined(request: SelectionRequest, verdict: Verdict) -> SelectionRequest:
+    """The request without those whom the user has just turned down."""
+    declined = {each.agent: each for each in verdict.passed_over if each.rule == DECLINED_RULE}
+    if not declined:
+        return request
+    left = Names(name for name in request.eligible if name not in declined)
+    return request._replace(eligible=left, excluded=(*request.excluded, *declined.values()))
 
 
 async def _ask(stage: Stage, request: SelectionRequest) -> Verdict:

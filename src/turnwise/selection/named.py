@@ -10,22 +10,38 @@ from turnwise.selection.policy import PolicySpec, StageSpec
 PLAINLY_NEW = 0.9
 """A pattern above this marks a message as a new request even while an agent waits for a reply."""
 MARGIN = 0.1
+NEAR_TIE = 0.05
+"""So near to each other the two best are left to the user: every question costs a turn."""
+NOBODY = 0.5
 
 _POLICIES = (
     PolicySpec(
         name="default",
         stages=(
             StageSpec(selector="direct"),
+            StageSpec(name="choice", selector="clarify", options={"only": "answer"}),
             StageSpec(name="plainly-new", selector="patterns", options={"threshold": PLAINLY_NEW, "margin": MARGIN}),
+            StageSpec(selector="patterns", options={"margin": MARGIN, "yields": "asks"}),
+            StageSpec(selector="contextual", options={"margin": NEAR_TIE}),
             StageSpec(name="awaited", selector="resume", options={"only": "awaiting"}),
-            StageSpec(selector="patterns", options={"margin": MARGIN}),
-            StageSpec(selector="resume"),
+            StageSpec(selector="clarify", options={"only": "question", "stage": "contextual"}),
+            StageSpec(selector="resume", options={"novelty": NOBODY}),
         ),
     ),
     PolicySpec(name="adk", stages=(StageSpec(selector="resume", options={"rule": "adk"}),)),
     PolicySpec(name="elemental-identity", stages=(StageSpec(selector="identity"),)),
     PolicySpec(name="elemental-iterative", stages=(StageSpec(selector="iterative"),)),
     PolicySpec(name="elemental-conversational", stages=(StageSpec(selector="conversational"),)),
+    PolicySpec(
+        name="staples",
+        stages=(
+            StageSpec(selector="direct"),
+            StageSpec(selector="patterns", options={"threshold": 0.7}),
+            StageSpec(selector="semantic", options={"threshold": 0.5, "top": 3}),
+            StageSpec(selector="smalltalk"),
+            StageSpec(selector="default", options={"confidence": 0.6}),
+        ),
+    ),
 )
 NAMED: Mapping[str, PolicySpec] = {policy.name: policy for policy in _POLICIES}
 
@@ -34,7 +50,8 @@ def named(name: str, *, options: Mapping[str, Mapping[str, JsonValue]] | None = 
     """The policy of that name; `options`, by stage's name, and `default` replace its own.
 
     `named("elemental-iterative", options={"iterative": {"order": ["a", "b"]}})`. The stages of `default` are `direct`,
-    `plainly-new`, `awaited`, `patterns`, `resume`; the others have one, named as its selector. The leads of
+    `choice`, `plainly-new`, `patterns`, `contextual`, `awaited`, `clarify`, `resume`; those of `staples` are `direct`,
+    `patterns`, `semantic`, `smalltalk`, `default`; the others have one, named as its selector. The leads of
     elemental-identity and elemental-conversational are their stage's option `lead`, else the default agent, else the root.
     PolicyError for an unknown name or stage.
     """

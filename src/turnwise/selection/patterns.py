@@ -1,15 +1,20 @@
 """Whose patterns the message matches (behaviours C3, C4)."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import MATCHED_CHARACTERS, Hit, PatternIndex
 from turnwise.ports.selector import SelectionRequest
+from turnwise.selection.contextual.wording import said
+from turnwise.selection.resume import open_question
 from turnwise.selection.verdicts import RECORDED, abstained, chosen, shown
 
 THRESHOLD = 0.7
 _ROUNDING = 1e-9
+
+Yields = Literal["waits", "asks"]
 
 
 def pattern_index(tree: AgentTree) -> PatternIndex:
@@ -28,7 +33,9 @@ class Patterns:
     """Chooses the one agent whose patterns match the message with a confidence above `threshold`, if no other's match.
 
     When others match too, the best is chosen only if `margin` is set and the second is at least that much behind. Each
-    agent counts with the highest confidence of its patterns that match; only the eligible count.
+    agent counts with the highest confidence of its patterns that match; only the eligible count. yields: what an agent has
+    asked is not decided by another agent's pattern: `waits` abstains then while it waits for the reply, `asks` also when its
+    last reply was a question, for the stages after it (behaviour C9).
     """
 
     def __init__(
@@ -38,6 +45,7 @@ class Patterns:
         threshold: float = THRESHOLD,
         margin: float | None = None,
         labels: Mapping[tuple[str, str], str] | None = None,
+        yields: Yields | None = None,
         name: str = "patterns",
     ) -> None:
         self.name = name
@@ -45,6 +53,7 @@ class Patterns:
         self._threshold = threshold
         self._margin = margin
         self._labels = labels or {}
+        self._yields = yields
 
     async def select(self, request: SelectionRequest) -> Verdict:
         if request.occasion == "answer":
@@ -57,7 +66,7 @@ class Patterns:
             "ignored": _unread(request.text),
         }
         best = hits[0]
-        doubt = self._doubt(hits)
+        doubt = self._doubt(hits) or self._asked(request, best.label)
         if doubt:
             return abstained(self.name, doubt, confidence=best.confidence, **found)
         return chosen(
@@ -81,6 +90,16 @@ class Patterns:
             return f"Patterns of {len(hits)} agents match, {best.label} and {second.label} first."
         if best.confidence - second.confidence + _ROUNDING < self._margin:
             return f"{best.label} ({best.confidence:g}) and {second.label} ({second.confidence:g}) are too close to tell."
+        return ""
+
+    def _asked(self, request: SelectionRequest, agent: str) -> str:
+        """Who asked something that this message may answer, in words; empty when nobody else did."""
+        question = open_question(request) if self._yields else None
+        if question is not None and question.agent in request.eligible and question.agent != agent:
+            return f"{question.agent} waits for a reply, which a pattern of {agent} alone does not take from it."
+        active = request.head.active_agent
+        if self._yields == "asks" and active in request.eligible and active != agent and said(request.head.last_reply).question:
+            return f"{active} has asked something, so a pattern of {agent} alone does not decide."
         return ""
 
     def _candidate(self, hit: Hit) -> Candidate:

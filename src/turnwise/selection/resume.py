@@ -21,27 +21,39 @@ class Resume:
     preferred since gets the reply whatever its permissions, and a composite is resumed only so. `adk` is the reference's rule:
     the agent and all above it are LLM agents, and none disallows the transfer to its parent. In both, the card's `resume:
     never` forbids, `always` overrules the agent's own permission, and lets the last word be a turn without a word; a forbidding
-    agent above is stronger. only: `awaiting` resumes for an open question alone.
+    agent above is stronger. only: `awaiting` resumes for an open question alone. novelty: abstain, open questions aside, when
+    a selector before judged that nobody should take the message with more than this probability; None = never for that.
 
     It reads the head's marks: one step for each author, however long the log. Every author passed over is in the verdict, by
     the rule `unknown`, `not_resumable`, `forbidden`, `failed`, `skipped`, or the rule that makes it ineligible.
     """
 
-    def __init__(self, *, rule: Rule = "tree", only: Literal["awaiting"] | None = None, name: str = "resume") -> None:
+    def __init__(
+        self,
+        *,
+        rule: Rule = "tree",
+        only: Literal["awaiting"] | None = None,
+        novelty: float | None = None,
+        name: str = "resume",
+    ) -> None:
         self.name = name
         self._rule: Rule = rule
         self._only = only
+        self._novelty = novelty
 
     async def select(self, request: SelectionRequest) -> Verdict:
         if request.occasion != "message":
             return abstained(self.name, "Only a user's message resumes a conversation.")
-        question = _open_question(request) if self._rule == "tree" or self._only else None
+        question = open_question(request) if self._rule == "tree" or self._only else None
         if question is not None and question.agent in request.eligible:
             asker = next(agent for agent, wait in reversed(question.waits) if wait.kind == "reply")
             reason = f"{asker} asked the user and waits for the reply."
             return self._chosen(question.agent, reason, (), ASKED_CONFIDENCE)
         if self._only:
             return abstained(self.name, "Nobody who spoke last waits for a reply.")
+        judged = max((each.novelty for each in request.verdicts if each.novelty is not None), default=0.0)
+        if self._novelty is not None and judged > self._novelty:
+            return abstained(self.name, f"Nobody who spoke seems right for it: {judged:.2f}, above {self._novelty:g}.")
         return self._scan(request)
 
     def _scan(self, request: SelectionRequest) -> Verdict:
@@ -98,8 +110,8 @@ def _claim(author: str, mark: AuthorMark, *, always: bool) -> _Place:
     return _Place(max(spoke, handed), handed > spoke, author)
 
 
-def _open_question(request: SelectionRequest) -> OpenInvocation | None:
-    """The newest invocation that waits for a reply, if nobody has spoken outside it since it asked."""
+def open_question(request: SelectionRequest) -> OpenInvocation | None:
+    """The newest invocation that waits for a reply, if nobody has spoken outside it since it asked; None without one."""
     waiting = [
         open_
         for open_ in request.head.invocations.values()

@@ -2,6 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
@@ -10,15 +12,22 @@ from turnwise.facts.errors import ConfigError, PolicyError
 from turnwise.facts.fact import Fact
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import PatternIndex
+from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import Selector
+from turnwise.selection import clarify, semantic, smalltalk
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.default import CONFIDENCE, Default
 from turnwise.selection.direct import Direct
 from turnwise.selection.identity import Identity
 from turnwise.selection.iterative import Iterative
-from turnwise.selection.patterns import THRESHOLD, Patterns, pattern_index, pattern_labels
+from turnwise.selection.meaning import Meaning
+from turnwise.selection.patience import AWAITED, Patient
+from turnwise.selection.patterns import THRESHOLD, Patterns, Yields, pattern_index, pattern_labels
 from turnwise.selection.policy import PolicySpec, StageSpec, options_of
 from turnwise.selection.resume import Resume, Rule
+from turnwise.selection.semantic import Score, Semantic
+from turnwise.selection.silent import Silent, has_words
+from turnwise.selection.smalltalk import SmallTalkSelector
 
 Factory = Callable[..., Selector]
 """Makes a user's own selector: called with the tree and the stage's options as keywords."""
@@ -36,13 +45,22 @@ class Stage(NamedTuple):
 
 
 class Site(NamedTuple):
-    """What selectors are built from. default: who answers when nobody else does; None = the root."""
+    """What selectors are built from. default: who answers when nobody else does; None = the root.
+
+    patterns, meaning: made when first asked for, then shared by all stages. made: the meaning, if it was asked for.
+    """
 
     policy: str
     tree: AgentTree
     default: str | None
     custom: Mapping[str, Factory]
     patterns: Callable[[], PatternIndex]
+    meaning: Callable[[], Meaning]
+    made: Callable[[], Meaning | None]
+
+
+def _fraction(default: float | None) -> Any:
+    return Field(default=default, ge=0.0, le=1.0, allow_inf_nan=False)
 
 
 class _None(Fact):
@@ -58,28 +76,95 @@ class _Order(Fact):
 
 
 class _Patterns(Fact):
-    threshold: float = Field(default=THRESHOLD, ge=0.0, le=1.0, allow_inf_nan=False)
-    margin: float | None = Field(default=None, ge=0.0, le=1.0, allow_inf_nan=False)
+    threshold: float = _fraction(THRESHOLD)
+    margin: float | None = _fraction(None)
+    yields: Yields | None = None
+
+
+class _Semantic(Fact):
+    threshold: float = _fraction(semantic.THRESHOLD)
+    top: int = Field(default=semantic.TOP, ge=1)
+    margin: float | None = _fraction(None)
+    novelty: float | None = _fraction(None)
+    score: Score = "similarity"
+
+
+class _SmallTalk(Fact):
+    agent: str | None = None
+    threshold: float = _fraction(smalltalk.THRESHOLD)
+
+
+class _Contextual(Fact):
+    general: str | None = None
+    nobody: float = _fraction(0.5)
+    awaited: float = _fraction(AWAITED)
+    margin: float = _fraction(0.0)
+
+
+class _Clarify(Fact):
+    margin: float = _fraction(clarify.MARGIN)
+    evidence: float = _fraction(clarify.EVIDENCE)
+    choices: int = Field(default=clarify.CHOICES, ge=2, le=9)
+    question: str = Field(default=clarify.QUESTION, min_length=1, max_length=500)
+    only: Literal["answer", "question"] | None = None
+    stage: str | None = None
 
 
 class _Resume(Fact):
     rule: Rule = "tree"
     only: Literal["awaiting"] | None = None
+    novelty: float | None = _fraction(None)
 
 
 class _Default(Fact):
     agent: str | None = None
-    confidence: float = Field(default=CONFIDENCE, ge=0.0, le=1.0, allow_inf_nan=False)
+    confidence: float = _fraction(CONFIDENCE)
 
 
 _Build = Callable[[Site, str, Any], Selector]
+
+
+def _patterns(site: Site, name: str, given: Any) -> Selector:
+    options = given.model_dump()
+    if given.yields == "asks" and not has_words(site.tree, site.default):
+        options["yields"] = "waits"  # no stage after it could tell an answer from a request
+    return Patterns(site.patterns(), labels=pattern_labels(site.tree), name=name, **options)
+
+
+def _semantic(site: Site, name: str, given: Any) -> Selector:
+    if not has_words(site.tree, site.default):
+        return Silent(name)
+    return Semantic(site.meaning(), name=name, **given.model_dump())
+
+
+def _smalltalk(site: Site, name: str, given: Any) -> Selector:
+    return SmallTalkSelector(site.meaning(), agent=given.agent or site.default, threshold=given.threshold, name=name)
+
+
+def _contextual(site: Site, name: str, given: Any) -> Selector:
+    if not has_words(site.tree, site.default):
+        return Silent(name)
+    from turnwise.selection.contextual.contextual import Contextual
+
+    options = {"general": given.general or site.default, "nobody": given.nobody, "margin": given.margin, "name": name}
+    return Patient(Contextual(site.meaning(), site.patterns(), **options), awaited=given.awaited)
+
+
+def _clarify(site: Site, name: str, given: Any) -> Selector:
+    meaning = site.meaning if given.only != "question" and has_words(site.tree, site.default) else None
+    if meaning:
+        meaning()  # so that it is known, and prepared, before the first message
+    return clarify.Clarify(meaning=meaning, patterns=site.patterns(), default=site.default, name=name, **given.model_dump())
+
+
 _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
     "direct": (_None, lambda _site, name, _given: Direct(name=name)),
-    "patterns": (
-        _Patterns,
-        lambda site, name, given: Patterns(site.patterns(), labels=pattern_labels(site.tree), name=name, **given.model_dump()),
-    ),
-    "resume": (_Resume, lambda _site, name, given: Resume(rule=given.rule, only=given.only, name=name)),
+    "patterns": (_Patterns, _patterns),
+    "semantic": (_Semantic, _semantic),
+    "smalltalk": (_SmallTalk, _smalltalk),
+    "contextual": (_Contextual, _contextual),
+    "clarify": (_Clarify, _clarify),
+    "resume": (_Resume, lambda _site, name, given: Resume(name=name, **given.model_dump())),
     "identity": (_Lead, lambda site, name, given: Identity(given.lead or site.default, name=name)),
     "iterative": (_Order, lambda _site, name, given: Iterative(given.order, name=name)),
     "conversational": (_Lead, lambda site, name, given: Conversational(given.lead or site.default, name=name)),
@@ -91,19 +176,36 @@ _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
 BUILT_IN = tuple(_BUILT_IN)
 
 
-def site_of(spec: PolicySpec, tree: AgentTree, custom: Mapping[str, Factory]) -> Site:
-    """The site of a policy; the patterns are compiled once, when the first stage asks. PolicyError: a built-in's name."""
+def site_of(
+    spec: PolicySpec, tree: AgentTree, custom: Mapping[str, Factory], meaning: Callable[[], Meaning] | None = None
+) -> Site:
+    """The site of a policy; patterns are compiled, and the meaning is made, once, when the first stage asks.
+
+    meaning: how to make it; None = with the encoder that is shipped. PolicyError: a built-in's name.
+    """
     for name in custom:
         if name in _BUILT_IN:
             raise PolicyError(f"A selector of your own is named {name!r}, as a built-in one.", fix="Give it another name.")
-    made: list[PatternIndex] = []
+    made: list[Meaning] = []
 
-    def index() -> PatternIndex:
+    def the_meaning() -> Meaning:
         if not made:
-            made.append(pattern_index(tree))
+            made.append(meaning() if meaning else meaning_of(tree, default=spec.default))
         return made[0]
 
-    return Site(spec.name, tree, spec.default, custom, index)
+    index = cache(lambda: pattern_index(tree))
+    return Site(spec.name, tree, spec.default, custom, index, the_meaning, lambda: made[0] if made else None)
+
+
+def meaning_of(
+    tree: AgentTree, encoder: Encoder | None = None, keep: Path | None = None, *, default: str | None = None
+) -> Meaning:
+    """What messages mean to the tree's agents by that encoder; None = the one that is shipped. The rest as `Meaning`."""
+    if encoder is None:
+        from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
+
+        encoder = OnnxEncoder()
+    return Meaning(tree, encoder, keep, default=default)
 
 
 def build(site: Site, name: str, spec: StageSpec) -> Stage:
@@ -113,7 +215,7 @@ def build(site: Site, name: str, spec: StageSpec) -> Stage:
         given = options_of(site.policy, name, model, spec.options)
         options: JsonValue = given.model_dump(mode="json")
         place = f"stage {name!r}"
-        for field in ("lead", "agent"):
+        for field in ("lead", "agent", "general"):
             refuse_unknown_agents(site, f"{place}, {field!r}", (getattr(given, field, None),))
         refuse_unknown_agents(site, f"{place}, 'order'", getattr(given, "order", ()))
         return Stage(name, spec.selector, make(site, name, given), options)

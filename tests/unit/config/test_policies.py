@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.config.policies import culprit, read_policy
+from turnwise.config.policies import culprit, read_policy, read_policy_file
 from turnwise.config.settings import Settings, read_settings
-from turnwise.facts.errors import PolicyError
+from turnwise.facts.errors import ConfigError, PolicyError
 
 
 def settings(folder: Path, policy: str) -> Settings:
@@ -68,3 +68,33 @@ def test_the_culprit_is_the_last_thing_quoted_that_stands_in_the_policy(tmp_path
     error = PolicyError("Policy 'custom', stage 'iterative', 'order': there is no agent 'nobody'.")
     assert document.line(culprit(document, error)) == 9
     assert document.line(culprit(document, PolicyError("Nothing is quoted."))) == 3
+
+
+def test_a_policy_in_a_file_of_its_own(tmp_path: Path) -> None:
+    """C18: what may stand below `policy`, in all its forms, or a file with that key."""
+    forms = {
+        "stages: [direct]\nname: a\n": "a",
+        "use: adk\nname: b\n": "b",
+        "policy: adk\n": "adk",
+        "app: x\npolicy: {stages: [direct], name: c}\n": "c",
+    }
+    for text, name in forms.items():
+        (tmp_path / "p.yaml").write_text(text)
+        assert read_policy_file(tmp_path / "p.yaml").name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: x\nstages:\n  - {selector: 5}\n", "p.yaml:3: "),
+        ("use: nope\n", "p.yaml:1: There is no policy named 'nope'."),
+        ("policy: 5\n", "p.yaml:1: 'policy' is neither a name nor keys and values."),
+        ("[1]\n", "p.yaml:1: The file holds a list"),
+    ],
+)
+def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    """C18"""
+    (tmp_path / "p.yaml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_policy_file(tmp_path / "p.yaml")
+    assert said in caught.value.problem

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.config.settings import DEFAULT_STORE, Reference, Settings, find_file, read_settings
+from turnwise.config.settings import DEFAULT_STORE, Endpoint, Reference, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.limits import ProcessConfig
 
@@ -56,6 +56,11 @@ def test_everything_that_can_be_said() -> None:
         ("policy: 3", "3: 'policy' should be a policy's name or keys and values, but is a number."),
         ("store: 3", "3: 'store' should be text, but is a number. Put it in quotes."),
         ("store:", "3: 'store' is empty. Write a value, or remove the line."),
+        ("encoder: 3", "3: 'encoder' should be text, but is a number. Put it in quotes."),
+        ("encoder: {url: 'https://x/v1'}", "3: The encoder has no 'model'. Write a folder,"),
+        ("encoder: {url: u, model: m, keys: k}", "3: There is no key 'keys' here. Did you mean 'key'?"),
+        ("encoder: {url: u, model: 4}", "3: 'model' should be text, but is a number. Put it in quotes."),
+        ("encoder: {import: 'a:b', url: u}", "3: Beside 'import' there is no key 'url'."),
         ("store: {url: x}", "3: Here an import path was expected."),
         ("store: {import: a:b, option: {}}", "3: Beside 'import' there is no key 'option'."),
         ("store: {import: a:b, options: 3}", "3: 'options' should be keys and values, but is a number."),
@@ -107,3 +112,13 @@ def test_a_missing_file_is_named(here: Path) -> None:
         find_file(None, here / "nowhere")
     with pytest.raises(ConfigError, match=r"^other\.yaml does not exist\. Check the path"):
         find_file(Path("other.yaml"))
+
+
+def test_an_encoder_is_a_folder_an_endpoint_or_ones_own() -> None:
+    base = "app: shop\nroot: agents:desk\n"
+    assert settings(base).encoder is None
+    assert settings(base + "encoder: ./model\n").encoder == "./model"
+    assert settings(base + "encoder: {import: 'a:b', options: {x: 1}}\n").encoder == Reference("a:b", {"x": 1}, ("encoder",))
+    endpoint = settings(base + "encoder: {url: 'https://x/v1', model: m, key: '${NONE:-secret}'}\n")
+    assert endpoint.document.problems == ()
+    assert endpoint.encoder == Endpoint("https://x/v1", "m", "secret", ("encoder",))

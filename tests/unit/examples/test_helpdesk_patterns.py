@@ -1,17 +1,19 @@
-"""The help desk's patterns: every typical request is taken by exactly one agent, and a follow-up by none."""
+"""The help desk's cards: typical requests reach their agent by pattern or by meaning, and patterns leave follow-ups alone."""
 
 from collections.abc import Iterator
 
 import pytest
 import re2
-from helpdesk.agents.products import KINDS
 from helpdesk.agents.supervisor import supervisor
 from helpdesk.patterns import LIKELY, PLAIN
-from helpdesk.shop import catalogue
 
 from turnwise import AgentCard
+from turnwise.facts.content import text_content
+from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
+from turnwise.selection.cascade import Cascade
+from turnwise.selection.named import named
 
 
 def _cards(agent: Agent, parent: str | None = None) -> Iterator[AgentCard]:
@@ -211,12 +213,24 @@ FOLLOW_UPS = [
 ]
 
 
-@pytest.mark.parametrize(("agent", "message"), [(agent, message) for agent, texts in REQUESTS.items() for message in texts])
-def test_request_is_taken_by_one_agent(agent: str, message: str) -> None:
-    """C4: exactly one agent above 0.7, and no other match."""
-    taken = _taken_by(message)
-    assert list(taken) == [agent]
-    assert taken[agent] > 0.7
+async def test_typical_requests_reach_their_agent() -> None:
+    """C4, C5: none of them is an example of a card; more than eleven of twelve are right, and for each agent most."""
+    desk = Cascade(named("default", options={"contextual": {"general": "general"}}), AgentTree(CARDS))
+    wrong = []
+    for agent, messages in REQUESTS.items():
+        for message in messages:
+            selection = await desk.decide(head=Head(), message=text_content(message, "user"))
+            if selection.agent != agent:
+                wrong.append((agent, message, selection.agent))
+    assert len(wrong) <= sum(map(len, REQUESTS.values())) / 12, wrong
+    assert all(sum(each[0] == agent for each in wrong) <= len(messages) / 3 for agent, messages in REQUESTS.items()), wrong
+
+
+def test_no_pattern_takes_what_belongs_to_another() -> None:
+    """C4: of two agents' patterns at most one matches, and it is the right one."""
+    for agent, messages in REQUESTS.items():
+        for message in messages:
+            assert set(_taken_by(message)) <= {agent}, message
 
 
 @pytest.mark.parametrize("message", FOLLOW_UPS)
@@ -245,15 +259,6 @@ def test_tree_is_one_and_reaches_its_hand_overs() -> None:
 
 
 def test_every_agent_says_what_it_does() -> None:
-    """E6: a card without a description, examples or patterns could not be chosen by any selector."""
-    assert [card.name for card in CARDS if not (card.description and card.examples and card.patterns)] == []
+    """E6: what a card says is what messages are compared with."""
+    assert [card.name for card in CARDS if not card.description or len(card.examples) < 6] == []
     assert {pattern.confidence for _, pattern, _ in PATTERNS} == {PLAIN, LIKELY}
-
-
-@pytest.mark.usefixtures("shop_file")
-def test_every_kind_of_product_is_a_word_of_the_search_pattern() -> None:
-    """C3: a product added to the catalogue with a new kind must not be unreachable by its kind."""
-    kinds = {product.kind for product in catalogue.best_rated(at_most=10**6, count=100)}
-    expression = re2.compile(KINDS, _OPTIONS)
-    assert [kind for kind in kinds if not expression.fullmatch(kind)] == []
-    assert len(kinds) > 20

@@ -110,3 +110,13 @@ def test_another_attempt_has_the_steps_of_those_before_and_nothing_else() -> Non
     assert journal.carried == frozenset({"2:mail"})
     assert (journal.finished, journal.said) == (frozenset(), {})
     assert carried([*log[:3], begins], since=3) == (mail,), "the next one has them, too"
+
+
+def test_what_an_agent_is_told_stands_for_the_message_that_only_chose_it() -> None:
+    """E5: after a clarifying question; a turn that is taken up again has it from the log."""
+    told = Content(parts=(TextPart(text="my parcel"),))
+    chosen = event(1, "user", "2", brief=told)
+    reply = event(3, "user", "1", brief=told, answers="w")
+    journal = journal_of([chosen, event(2, "a", "which?", awaits=Await(id="w")), reply, event(4, "a", transfer_to="b")])
+    assert {turn: message.text for turn, message in journal.messages.items()} == {1: "my parcel", 2: "my parcel"}
+    assert journal.replies["w"].text == "my parcel"

@@ -10,7 +10,7 @@ import pytest
 
 from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import Content, ToolResultPart, text_content
-from turnwise.facts.errors import NobodyEligible, PatternError, PolicyError
+from turnwise.facts.errors import EncoderError, NobodyEligible, PatternError, PolicyError
 from turnwise.facts.events import Await
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Candidate, Selection, Verdict
@@ -20,6 +20,7 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.cascade import Cascade, positions_of
 from turnwise.selection.named import named
 from turnwise.selection.policy import PolicySpec, SegmentSpec, StageSpec
+from turnwise.testing.fake_encoder import BagOfWordsEncoder
 from turnwise.testing.selector_suite import answer_of
 
 
@@ -75,7 +76,7 @@ class TestTheDefaultPolicy:
         """A1, C7"""
         selection = await decide("hello")
         assert (selection.agent, selection.method, selection.confidence) == ("root", "default_fallback", 0.6)
-        asked = ["direct", "plainly-new", "awaited", "patterns", "resume"]
+        asked = ["direct", "choice", "plainly-new", "patterns", "contextual", "awaited", "clarify", "resume"]
         assert stages(selection) == [*((name, "abstained") for name in asked), ("default", "chosen")]
 
     async def test_the_caller_comes_first(self) -> None:
@@ -458,3 +459,115 @@ def test_another_process_decides_the_same() -> None:
     }
     assert len(said) == 1
     assert said.pop().startswith("Stores Nearby ")
+
+
+class Ranks:
+    """Ranks two agents alike, and chooses nobody."""
+
+    def __init__(self, tree: AgentTree) -> None:
+        self.name = "ranks"
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        both = tuple(Candidate(agent=name, score=0.4) for name in ("orders", "returns") if name in request.eligible)
+        return Verdict(selector="ranks", reason="Torn.", candidates=both)
+
+
+class TestClarifying:
+    """E5"""
+
+    POLICY = PolicySpec(
+        stages=(
+            StageSpec(selector="clarify", name="choice", options={"only": "answer"}),
+            StageSpec(selector="ranks"),
+            StageSpec(selector="clarify"),
+        )
+    )
+    OFFERED = Head(active_agent="root", offered=("orders", "returns"))
+
+    async def test_a_stage_sees_what_those_before_it_said(self) -> None:
+        """E5: the near tie of another stage is what is asked about."""
+        selection = await decide("hm", self.POLICY, custom={"ranks": Ranks})
+        assert (selection.outcome, selection.agent, selection.method) == ("clarify", "root", "clarify")
+        assert selection.verdicts[-1].question == "Did you mean:\n1. Orders\n2. Returns"
+
+    async def test_whom_the_user_turned_down_nobody_chooses_for_this_message(self) -> None:
+        """E5: "neither, …" goes on to the other stages without those that were offered."""
+        selection = await decide("neither, but an order", self.POLICY, custom={"ranks": Ranks}, head=self.OFFERED)
+        assert selection.agent == "root"
+        assert [each.candidates for each in selection.verdicts if each.selector == "ranks"] == [()]
+
+    async def test_a_choice_is_a_decision(self) -> None:
+        selection = await decide("2", self.POLICY, custom={"ranks": Ranks}, head=self.OFFERED)
+        assert (selection.agent, selection.method, stages(selection)) == ("returns", "clarified", [("choice", "chosen")])
+
+
+class TestMeaning:
+    WORDED = AgentTree(
+        [
+            AgentCard(name="root"),
+            AgentCard(name="orders", parent="root", examples=("where is the parcel", "track my parcel")),
+            AgentCard(name="returns", parent="root", examples=("take the goods back", "refund for goods")),
+        ]
+    )
+    SPEC = policy_of("semantic")
+
+    async def test_it_is_made_once_and_prepared_once(self) -> None:
+        encoder = BagOfWordsEncoder()
+        spec = PolicySpec(stages=(StageSpec(selector="semantic"), StageSpec(selector="semantic", name="again")))
+        cascade = Cascade(spec, self.WORDED, encoder=encoder)
+        assert encoder.calls == 0, "Making a cascade encodes nothing."
+        await cascade.prepare()
+        before = encoder.calls
+        await cascade.prepare()
+        assert encoder.calls == before
+        selection = await cascade.decide(head=Head(), message=user("track the parcel"))
+        assert (selection.agent, selection.method) == ("orders", "semantic_match")
+        cascade.close()
+        cascade.close()
+
+    async def test_the_first_decision_prepares(self) -> None:
+        selection = await Cascade(self.SPEC, self.WORDED, encoder=BagOfWordsEncoder()).decide(
+            head=Head(), message=user("track the parcel")
+        )
+        assert selection.agent == "orders"
+
+    async def test_the_fingerprint_tells_what_meaning_rests_on(self) -> None:
+        """E9: encoder, phrases, and what is fitted to them; equal ones are equal in every process."""
+
+        class Other(BagOfWordsEncoder):
+            fingerprint = "another"
+
+        async def of(tree: AgentTree, encoder: BagOfWordsEncoder) -> str:
+            cascade = Cascade(self.SPEC, tree, encoder=encoder)
+            await cascade.prepare()
+            selection = await cascade.decide(head=Head(), message=user("x"))
+            assert selection.fingerprint == cascade.fingerprint
+            return selection.fingerprint
+
+        cards = list(self.WORDED)
+        changed = AgentTree([*cards[:-1], cards[-1].model_copy(update={"examples": ("something else",)})])
+        first = await of(self.WORDED, BagOfWordsEncoder())
+        assert await of(self.WORDED, BagOfWordsEncoder()) == first
+        assert len({first, await of(self.WORDED, Other()), await of(changed, BagOfWordsEncoder())}) == 3
+
+    async def test_texts_that_cannot_be_encoded_are_an_abstention_and_told_when_prepared(self) -> None:
+        """A broken selector never ends a turn."""
+
+        class Broken(BagOfWordsEncoder):
+            def encode(self, texts: Any) -> Any:
+                raise EncoderError("The encoder is away.")
+
+        cascade = Cascade(policy_of("semantic", "resume"), self.WORDED, encoder=Broken())
+        with pytest.raises(EncoderError):
+            await cascade.prepare()
+        selection = await cascade.decide(head=SPOKE, message=user("track the parcel"))
+        assert (selection.agent, selection.method) == ("returns", "resume")
+        assert selection.verdicts[0].reason == "It raised EncoderError, so it was passed over."
+
+    def test_the_options_of_its_stages_can_be_read(self) -> None:
+        segment = SegmentSpec(when={"channel": "voice"}, options={"semantic": {"threshold": 0.9}})
+        cascade = Cascade(self.SPEC.model_copy(update={"segments": (segment,)}), self.WORDED, encoder=BagOfWordsEncoder())
+        semantic = {"threshold": 0.5, "top": 3, "margin": None, "novelty": None, "score": "similarity"}
+        assert cascade.options() == {"semantic": semantic, "default": {"agent": None, "confidence": 0.6}}
+        assert cascade.options("channel=voice")["semantic"] == {**semantic, "threshold": 0.9}
+        assert cascade.options("unknown") == {}

@@ -6,7 +6,9 @@ import pytest
 
 from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.errors import PatternError
+from turnwise.facts.events import Await
 from turnwise.facts.selections import Verdict
+from turnwise.facts.sessions import AuthorMark, Head, OpenInvocation
 from turnwise.facts.tree import AgentTree
 from turnwise.selection.patterns import Patterns, pattern_index
 from turnwise.testing.selector_suite import answer_of, request_for
@@ -113,3 +115,24 @@ def test_a_bad_pattern_names_its_agent() -> None:
 def test_a_bad_pattern_that_is_inactive_is_let_be() -> None:
     tree = AgentTree([AgentCard(name="root", patterns=(Pattern(regex="(?=x)", active=False),))])
     assert len(pattern_index(tree)) == 0
+
+
+async def test_what_an_agent_asked_is_not_decided_by_anothers_pattern() -> None:
+    """C9: `waits` yields to an open question, `asks` to any question of the agent that has the conversation."""
+    tree = tree_of(billing=0.8, returns=0.8)
+    wait = OpenInvocation(agent="returns", state="waiting", began=3, last=4, waits=(("returns", Await(id="w")),))
+    spoke = Head(authors={"returns": AuthorMark(spoke=4)}, active_agent="returns", last_reply="It is done.")
+    asked = spoke.model_copy(update={"last_reply": "Which order is it?"})
+    waits = asked.model_copy(update={"invocations": {"i": wait}})
+    expected = {
+        None: ("billing", "billing", "billing"),
+        "waits": ("billing", "billing", None),
+        "asks": ("billing", None, None),
+    }
+    for yields, agents in expected.items():
+        patterns = Patterns(pattern_index(tree), yields=yields)  # type: ignore[arg-type]
+        found = [await patterns.select(request_for(tree, "billing", head=head)) for head in (spoke, asked, waits)]
+        assert tuple(each.agent for each in found) == agents, yields
+        assert all(each.candidates for each in found), "What matched is on record all the same."
+        own = [await patterns.select(request_for(tree, "returns", head=head)) for head in (spoke, asked, waits)]
+        assert {each.agent for each in own} == {"returns"}

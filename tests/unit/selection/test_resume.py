@@ -97,6 +97,16 @@ class TestTheScan:
         verdict = await resumed(tree_of(card("a", resume="never")), [says("a"), says("ghost")])
         assert (verdict.outcome, passed(verdict)) == ("abstained", [("ghost", "unknown"), ("a", "not_resumable")])
 
+    async def test_not_when_a_stage_before_found_it_nobodys(self) -> None:
+        """C20: but who asked gets the reply."""
+        said = [asks("a"), says("a")]
+        request = request_for(ABC, head=head_of(said))._replace(verdicts=(Verdict(selector="x", reason="r", novelty=0.7),))
+        assert (await Resume(novelty=0.5).select(request)).outcome == "abstained"
+        assert (await Resume(novelty=0.8).select(request)).agent == "a"
+        assert (await Resume().select(request)).agent == "a"
+        waits = request._replace(head=head_of([*said[:1], event("a", "which?", awaits=Await(id="w"))]))
+        assert (await Resume(novelty=0.5).select(waits)).agent == "a"
+
     async def test_it_is_for_messages(self) -> None:
         request = request_for(ABC, head=head_of([says("a")]), occasion="answer", answer=answer_of("a"))
         assert (await Resume().select(request)).outcome == "abstained"

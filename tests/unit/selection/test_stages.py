@@ -9,8 +9,10 @@ from turnwise.facts.errors import PatternError, PolicyError
 from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest, Selector
+from turnwise.selection.meaning import Meaning
 from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.selection.stages import BUILT_IN, Stage, build, site_of
+from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
 TREE = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root", patterns=(Pattern(regex="x"),))])
 
@@ -37,8 +39,10 @@ def test_every_built_in_selector_is_made_under_its_stages_name(selector: str) ->
 
 
 def test_options_are_filled_in() -> None:
-    assert made("patterns").options == {"threshold": 0.7, "margin": None}
-    assert made("resume", {"only": "awaiting"}).options == {"rule": "tree", "only": "awaiting"}
+    assert made("patterns").options == {"threshold": 0.7, "margin": None, "yields": None}
+    assert made("resume", {"only": "awaiting"}).options == {"rule": "tree", "only": "awaiting", "novelty": None}
+    assert made("contextual").options == {"general": None, "nobody": 0.5, "awaited": 0.9, "margin": 0.0}
+    assert made("smalltalk").options == {"agent": None, "threshold": 0.5}
     assert made("iterative", {"order": ["a", "root"]}).options == {"order": ["a", "root"]}
 
 
@@ -61,6 +65,14 @@ def test_options_are_filled_in() -> None:
         ("conversational", {"lead": "ghost"}, "'lead': there is no agent 'ghost'"),
         ("default", {"agent": "ghost"}, "'agent': there is no agent 'ghost'"),
         ("default", {"confidence": 2}, "'confidence'"),
+        ("semantic", {"top": 0}, "'top'"),
+        ("semantic", {"score": "cosine"}, "'score'"),
+        ("smalltalk", {"agent": "ghost"}, "'agent': there is no agent 'ghost'"),
+        ("contextual", {"general": "ghost"}, "'general': there is no agent 'ghost'"),
+        ("contextual", {"nobody": 1.5}, "'nobody'"),
+        ("clarify", {"choices": 1}, "'choices'"),
+        ("clarify", {"only": "asking"}, "'only'"),
+        ("clarify", {"question": ""}, "'question'"),
     ],
 )
 def test_what_is_wrong_is_named_with_a_fix(selector: str, options: dict[str, Any], says: str) -> None:
@@ -132,3 +144,35 @@ def test_one_that_refuses_its_options_itself_is_heard() -> None:
 def test_a_built_in_name_cannot_be_taken() -> None:
     with pytest.raises(PolicyError, match="named 'resume', as a built-in one"):
         made("resume", custom={"resume": Own})
+
+
+WORDED = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root", examples=("say a",))])
+
+
+@pytest.mark.parametrize("selector", ["semantic", "contextual", "clarify"])
+def test_without_words_nothing_of_meaning_is_made(selector: str) -> None:
+    site = site_of(PolicySpec(), TREE, {}, lambda: pytest.fail("made"))
+    build(site, "stage", StageSpec(selector=selector))
+    assert site.made() is None
+
+
+@pytest.mark.parametrize("selector", ["semantic", "smalltalk", "contextual", "clarify"])
+def test_meaning_is_made_once_for_all_stages(selector: str) -> None:
+    made_of: list[Meaning] = []
+
+    def make() -> Meaning:
+        made_of.append(Meaning(WORDED, BagOfWordsEncoder()))
+        return made_of[-1]
+
+    site = site_of(PolicySpec(), WORDED, {}, make)
+    assert site.made() is None
+    for name in ("one", "two"):
+        build(site, name, StageSpec(selector=selector))
+    assert made_of == [site.made()]
+
+
+def test_who_only_asks_needs_no_meaning() -> None:
+    site = site_of(PolicySpec(), WORDED, {}, lambda: pytest.fail("made"))
+    build(site, "stage", StageSpec(selector="clarify", options={"only": "question"}))
+    build(site, "patterns", StageSpec(selector="patterns"))
+    assert site.made() is None

@@ -5,7 +5,6 @@ import re
 from helpdesk.agents.password_reset import password_reset
 from helpdesk.asking import Unusable, ask_for, attend, read_yes_or_no
 from helpdesk.meant import email_meant
-from helpdesk.patterns import likely, plain
 from helpdesk.shop import accounts as shop
 from helpdesk.shop.accounts import Account
 from helpdesk.wording import money
@@ -20,20 +19,19 @@ _ADDRESS = re.compile(
 
 @agent(
     description="Tells a customer's loyalty points and account details, and changes the address.",
-    patterns=[
-        *plain(
-            r"\b(?:loyalty|reward|bonus|my) points\b|\bhow many points\b",
-            r"\b(?:change|update|correct|new)\b.*\b(?:my|our|delivery|shipping|home) address\b",
-            r"\bi(?:'ve| have)? (?:just )?moved\b|\bmy new address\b",
-            means="a question about points or the address",
-        ),
-        *likely(
-            r"\bmy (?:account|profile) (?:details|data|info(?:rmation)?)\b",
-            r"\b(?:show|see|check) (?:me )?my (?:account|profile)\b",
-            means="a look at the account",
-        ),
+    examples=[
+        "How many loyalty points have I collected?",
+        "What are my reward points worth?",
+        "Do my points expire?",
+        "We are moving to another town next week.",
+        "I have a new address, please note it.",
+        "Correct the spelling of my street.",
+        "What do you have on file about me?",
+        "Show me the data of my account.",
+        "Which address is stored in my profile?",
+        "I want to look at my customer data.",
+        "Change where my parcels are delivered from now on.",
     ],
-    examples=["How many points do I have?", "I have moved, change my address.", "Show my account details."],
     tags=["account"],
     children=[password_reset],
 )

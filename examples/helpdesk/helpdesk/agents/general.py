@@ -3,7 +3,6 @@
 import re
 
 from helpdesk import clock, reading
-from helpdesk.patterns import likely, plain
 from helpdesk.shop import catalogue
 from turnwise import agent
 
@@ -23,29 +22,28 @@ _ABILITIES = (
 
 @agent(
     description="Greets, answers frequent questions about shipping, payment and policies, and says what the desk can do.",
-    patterns=[
-        *plain(
-            r"\b(?:who|what) are you\b|\bare you (?:a )?(?:bot|robot|human|real person)\b",
-            r"\bwhat can you do\b|\bhow can you help\b",
-            r"\b(?:shipping|delivery) (?:costs?|fees?|prices?|times?|options?)\b",
-            r"\bhow (?:much|long) (?:is|does|are) (?:the )?(?:shipping|delivery)\b",
-            r"\b(?:do you|can you) (?:ship|deliver) (?:to|abroad|internationally)\b|\bship abroad\b",
-            r"\b(?:returns?|privacy) policy\b|\bpayment methods?\b|\bprice match\b|\bgift wrap",
-            r"\b(?:student|teacher) discount\b|\bnewsletter\b|\bare you hiring\b|\bjobs? (?:at|with|in)\b",
-            r"\bdo you (?:take|accept) (?:paypal|visa|mastercard|amex|credit cards?|cash)\b",
-            means="a question about the shop itself",
-        ),
-        # Greetings, thanks and farewells only when they are all of the message.
-        *likely(
-            rf"^\W*{_HELLO}(?:\W+(?:there|all|everyone|again|folks))?\W*$",
-            r"^\W*(?:(?:ok|okay|great|perfect|wonderful|super)\W+)?(?:thanks?|thank you|thx|cheers)"
-            r"(?:\W+(?:you|a lot|so much|very much|again|for (?:your|the) help))*\W*$",
-            r"^\W*(?:please )?help(?: me)?(?: please)?\W*$",
-            rf"^\W*(?:ok\W+)?{_FAREWELL}(?:\W+(?:then|now))?\W*$",
-            means="a greeting, thanks or farewell",
-        ),
+    examples=[
+        "Hello!",
+        "Good evening",
+        "Thank you very much.",
+        "That was all, goodbye.",
+        "What does shipping cost?",
+        "What are your rules for returns?",
+        "How long is the delivery time?",
+        "How can I pay, which payments do you accept?",
+        "Can you deliver to another country?",
+        "Do you match the price of other shops?",
+        "Is there a discount for students?",
+        "Can you wrap it as a gift?",
+        "Are there open jobs at your company?",
+        "What do you do with my data?",
+        "Am I talking to a machine?",
+        "Tell me a joke.",
+        "What kind of things can you help me with?",
+        "Can you help me?",
+        "Help!",
+        "All right, thanks.",
     ],
-    examples=["Hello!", "Thank you very much.", "How much is shipping?", "What is your return policy?", "What can you do?"],
     tags=["general"],
     # It only fills a pause: after "thanks" the next follow-up belongs to whoever was busy before.
     resume="never",

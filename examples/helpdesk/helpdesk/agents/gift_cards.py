@@ -9,8 +9,15 @@ from turnwise import AgentContext, agent
 
 @agent(
     description="Tells what is left on a gift card and until when it is good.",
-    patterns=plain(r"\bgift ?(?:card|voucher|certificate)s?\b", r"\bGC[- ]?\d{4}[- ]?\d{4}\b", means="a gift card"),
-    examples=["What is left on my gift card GC-1001-4471?", "Is my gift card still good?"],
+    patterns=plain(r"\bGC[- ]?\d{4}[- ]?\d{4}\b", means="the number of a gift card"),
+    examples=[
+        "How much money is still on my gift card?",
+        "Is my gift card expired?",
+        "Until when can I use the voucher?",
+        "I got a gift certificate, what is it worth?",
+        "Check the balance of a gift card.",
+        "Can I buy a gift card for a friend?",
+    ],
     tags=["money"],
 )
 def gift_cards(message: str, context: AgentContext) -> str:

@@ -7,7 +7,7 @@ from helpdesk.agents.returns import returns
 from helpdesk.agents.warranty import warranty
 from helpdesk.asking import ask_for, attend, read_yes_or_no
 from helpdesk.meant import email_meant, order_meant, summary
-from helpdesk.patterns import likely, plain
+from helpdesk.patterns import ORDER, likely, plain
 from helpdesk.shop import orders as shop
 from helpdesk.shop.orders import Order
 from helpdesk.wording import money, numbered, on
@@ -27,28 +27,27 @@ _ABOUT = re.compile(
     description="Says where an order is and when it arrives, lists a customer's orders, cancels one that has not left.",
     patterns=[
         *plain(
-            rf"\bwhere(?:'s| is| are| r)? (?:my|the|our) (?:\w+ )?{_THING}\b",
-            r"\bwhere(?:'s| is) (?:order )?A-?\d{5}\b",
-            rf"\b(?:track|cancel|check on|follow|stop) (?:my |the |our |an? )?(?:\w+ )?{_THING}\b",
-            r"\b(?:track|cancel|stop) A-?\d{5}\b",
-            rf"\b(?:status of|what about|news (?:of|on|about)|update on) (?:my |the |our )?(?:\w+ )?{_THING}\b",
-            rf"\b{_THING} (?:status|tracking)\b|\btracking (?:number|code|link)\b",
-            rf"\bwhen (?:will|does|do|is|should|can)\b.*\b{_THING}\b.*\b(?:arrive|come|get|here|delivered|ship)",
-            rf"\b(?:my|the|our) (?:\w+ )?{_THING}(?: A-?\d{{5}})? (?:has|have|is|was|were|did|hasn't|isn't|never)\b.*"
-            r"\b(?:late|arrived?|come|lost|missing)\b",
-            rf"\b(?:my|the|our) {_THING} never (?:came|arrived)\b|\bwaiting for (?:my|the|our) {_THING}\b",
-            r"\b(?:list|show|see|what are|check)(?: me)?(?: all)?(?: of)? my (?:\w+ )?orders\b",
-            r"\b(?:has|did|will|is) (?:my )?(?:order )?A-?\d{5}\b.*\b(?:ship|arrive|come|deliver|late|way)",
-            means="a question about an order, or cancelling one",
+            rf"\bwhere\b[^.?!]*{ORDER}",
+            rf"\b(?:track|cancel|stop|status of)\b[^.?!]*{ORDER}",
+            means="where an order is, or cancelling it, with its number",
         ),
-        *likely(r"^\W*(?:it'?s |my )?(?:order )?(?:number |no\.? )?(?:is )?#?A[- ]?\d{5}\W*$", means="an order number"),
+        *likely(rf"^\W*(?:it'?s |my )?(?:order )?(?:number |no\.? )?(?:is )?#?{ORDER}\W*$", means="an order number"),
     ],
     examples=[
-        "Where is my order A-10412?",
-        "When will my package arrive?",
-        "Cancel order A-10420, please.",
-        "Show me my orders.",
-        "My parcel is late.",
+        "Where is my parcel?",
+        "When does my order come?",
+        "It was supposed to be here yesterday and is not.",
+        "My package seems to be lost.",
+        "Has my order left the warehouse?",
+        "What is the tracking number?",
+        "Which carrier brings it?",
+        "Follow the shipment of my order.",
+        "Please cancel what I ordered.",
+        "I do not want the order any more, stop it.",
+        "What have I ordered so far?",
+        "Give me a list of all my purchases.",
+        "What is the state of my order?",
+        "Did you ship it already?",
     ],
     tags=["orders"],
     children=[returns, warranty],

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from helpdesk import reading
 from helpdesk.asking import ask_for, attend
 from helpdesk.meant import read_email
-from helpdesk.patterns import likely, plain
+from helpdesk.patterns import likely
 from helpdesk.shop import accounts
 from turnwise import AgentContext, Content, agent
 
@@ -22,18 +22,18 @@ _OVER = "That code is over: three tries, fifteen minutes, and once. Nothing was 
 
 @agent(
     description="Resets a forgotten password: mails a code to the account's address and checks it.",
-    patterns=[
-        *plain(
-            r"\b(?:forgot|forgotten|reset|lost|recover|don'?t (?:know|remember)|change|new)\b.*\bpassword\b",
-            r"\bpassword\b.*\b(?:forgotten|reset|wrong|not work(?:ing)?|does ?n[o']t work|expired)\b",
-            r"\b(?:can'?t|cannot|can not|unable to) (?:log|sign) ?(?:in|on)\b|\b(?:log|sign) ?in (?:fails|problem)",
-            r"\blocked out\b",
-            r"\b(?:my|the|reset) code (?:is|was)\b",
-            means="a password that does not work",
-        ),
-        *likely(r"^\W*(?:code\W*)?\d{3}[ -]?\d{3}\W*$", means="a code of six digits"),
+    patterns=likely(r"^\W*(?:(?:my|the) )?(?:code\W*)?(?:is )?\d{3}[ -]?\d{3}\W*$", means="a code of six digits"),
+    examples=[
+        "I do not know my password any more.",
+        "Logging in does not work.",
+        "Your site does not let me sign in.",
+        "I need a new password.",
+        "My account is locked after too many attempts.",
+        "It says my password is wrong.",
+        "Send me a code to get back into my account.",
+        "Here is the code you mailed me.",
+        "How do I change my password?",
     ],
-    examples=["I forgot my password.", "I can't log in.", "Reset my password, please."],
     tags=["account"],
 )
 async def password_reset(message: Content, context: AgentContext) -> str | None:

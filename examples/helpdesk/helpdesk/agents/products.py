@@ -3,17 +3,11 @@
 import re
 
 from helpdesk import reading
-from helpdesk.patterns import likely, plain
 from helpdesk.shop import catalogue
 from helpdesk.shop.catalogue import Product
 from helpdesk.wording import money, numbered
 from turnwise import AgentContext, agent
 
-KINDS = (
-    r"(?:kettle|toaster|blender|coffee maker|(?:espresso|coffee) machine|(?:frying |sauce)?pan|knife|knives|lamp|light|blanket"
-    r"|pillow|fan|heater|vacuum(?: cleaner)?|iron|headphone|earbud|speaker|tablet|e-?reader|charger|power bank|cable|keyboard"
-    r"|mouse|backpack|tent|sleeping bag|bottle|(?:head )?torch|headlamp|product)(?:es|s)?"
-)
 _CHEAPER = re.compile(r"(?i)\b(?:cheaper|less expensive|lower price|too (?:expensive|much))\b")
 _SEEKS = re.compile(r"(?i)\b(?:you|for|any|have|sell|buy|an?)\b")
 _DETAILS = re.compile(
@@ -23,21 +17,20 @@ _DETAILS = re.compile(
 
 @agent(
     description="Searches the catalogue and answers questions about products, prices and warranties.",
-    patterns=[
-        *plain(
-            r"\b(?:looking for|i(?:'d like| want| need)(?: to buy)? (?:an?|some|new|the)|recommend|search for|(?:show|find) me"
-            rf"|do you (?:have|sell|carry))\b[^.?!]*\b{KINDS}\b",
-            rf"\b(?:how much (?:is|are|does|do)|price of)\b[^.?!]*\b{KINDS}\b",
-            rf"\b(?:which|what|best|cheapest|any) (?:\w+ )?{KINDS}\b",
-            means="a search for a product",
-        ),
-        *likely(r"\b(?:looking for|do you sell|want to buy|search for|recommend)\b", means="a search"),
-    ],
     examples=[
-        "I'm looking for a desk lamp under $50.",
-        "Do you sell wireless headphones?",
-        "How much is the Vortex blender?",
-        "Which kettle do you recommend?",
+        "I am looking for a lamp for my desk.",
+        "Do you have headphones without a cable?",
+        "What does the blender cost?",
+        "Which kettle is the best?",
+        "Something to keep me warm in winter, what do you have?",
+        "Show me your tents.",
+        "I would like to buy a new tablet.",
+        "Find a charger for a notebook.",
+        "Are there cheaper ones?",
+        "Tell me more about this product.",
+        "Compare these coffee makers.",
+        "Which backpack would you recommend?",
+        "Do you carry e-readers?",
     ],
     tags=["shopping"],
 )

@@ -6,7 +6,7 @@ from helpdesk import clock, reading
 from helpdesk.asking import Unusable, ask_for, attend
 from helpdesk.files import attached
 from helpdesk.meant import item_meant, names_item, order_meant
-from helpdesk.patterns import likely, plain
+from helpdesk.patterns import ORDER, plain
 from helpdesk.shop import orders as shop
 from helpdesk.shop import stores
 from helpdesk.shop.orders import Item, Order
@@ -21,28 +21,25 @@ _REASONS = "broken, wrong item, not as described, or you changed your mind"
 
 @agent(
     description="Takes items back: finds the order and the item, checks the 30 days, notes the reason and the receipt.",
-    patterns=[
-        *plain(
-            rf"\b(?:i(?:'d| would)? (?:like|love|want|need|wish|have)|i wanna) to {_BACK}\b",
-            rf"\b(?:can|could|may|how (?:do|can|to)|want to|help me)(?: i| we| you)? {_BACK} "
-            r"(?:my|the|a|an|this|that|it|these|them|something|one|order|item|A-)",
-            r"\b(?:send|give|bring|take)(?:ing)? (?:it|this|that|them|these|one|the \w+|my \w+) back\b",
-            r"\b(?:start|make|begin|open|file) (?:a|the|my|another) return\b|\breturn label\b",
-            r"^\W*return (?:my|the|a|an|this|order|item|A-)",
-            r"\b(?:status of|what about|news (?:of|about)) (?:my|the|that) returns?\b",
-            means="sending something back",
-        ),
-        *likely(
-            r"\b(?:i want|i need|i'd like|i would like|give me) (?:a|my) (?:full )?(?:refund|money back)\b",
-            r"\b(?:arrived|came|delivered|got it) (?:broken|damaged|cracked|defective)\b",
-            means="something that arrived broken, or money back",
-        ),
-    ],
+    patterns=plain(
+        rf"\b(?:return|send back|exchange)\b[^.?!]*{ORDER}",
+        r"\b(?:status of|what about|news (?:of|about)) (?:my|the|that) returns?\b",
+        means="sending something back with the order's number, or what became of it",
+    ),
     examples=[
-        "I want to return something from order A-10398.",
-        "The kettle arrived broken.",
-        "How do I send it back?",
-        "I'd like to exchange this lamp.",
+        "I would like to give something back.",
+        "This does not fit, I want to exchange it.",
+        "The mug was broken when I unpacked it.",
+        "You sent me the wrong colour.",
+        "How can I send an item back to you?",
+        "I changed my mind and do not want to keep it.",
+        "Give me my money back for this lamp.",
+        "I would like a refund for something I bought.",
+        "It came with a scratch.",
+        "Open a return for me.",
+        "Where do I get a label for sending it back?",
+        "Has the thing that I sent back reached you?",
+        "One part was missing in the box, so I want to return it.",
     ],
     tags=["orders"],
 )

@@ -6,7 +6,6 @@ from helpdesk import reading
 from helpdesk.agents.products import products
 from helpdesk.agents.stores import stores
 from helpdesk.asking import Unusable, ask_for, attend
-from helpdesk.patterns import plain
 from helpdesk.shop import catalogue
 from helpdesk.shop import stores as store_desk
 from helpdesk.shop.catalogue import Product
@@ -14,7 +13,6 @@ from helpdesk.shop.stores import Store
 from helpdesk.wording import listed, money, numbered
 from turnwise import AgentContext, Content, agent
 
-_STORE = r"(?:stores?|shops?|branch(?:es)?)"
 _GIFT = re.compile(r"(?i)\b(?:gifts?|presents?)\b")
 _STOCK = re.compile(r"(?i)\b(?:in stock|available|availability|has|have|get|buy|left|pick)\b")
 _NEAR = r"\W*(?:(?:and|what about|how about|in|near|around|close to)\W+)*"
@@ -23,17 +21,17 @@ _HIGHEST = 10_000
 
 @agent(
     description="Tells which stores have a product in stock, and has ideas for gifts.",
-    patterns=plain(
-        r"\bin stock\b|\bstock (?:in|at|of)\b|\bavailab(?:le|ility)\b",
-        rf"\b(?:which|what|any) (?:of your )?{_STORE}\b[^.?!]*\b(?:has|have|sells?|carr(?:y|ies))\b",
-        r"\bwhere can i (?:buy|get|find|pick up)\b",
-        r"\b(?:gift|present) (?:ideas?|for)\b|\b(?:a|some) (?:gift|present)s?\W*$|\b(?:birthday|christmas) (?:gift|present)",
-        means="what is in stock, or a gift idea",
-    ),
     examples=[
-        "Is the Luma desk lamp in stock in Boston?",
-        "Which store has the Vortex blender?",
-        "I need a gift idea under $30.",
+        "Is this lamp available in your Boston store?",
+        "Do you have it in Boston too?",
+        "Is that one in stock?",
+        "Which of your stores has the blender on the shelf?",
+        "Can I pick it up in a shop today?",
+        "How many pieces are left in New York?",
+        "Where can I get this kettle in person?",
+        "What could I give my sister for her birthday?",
+        "A present for somebody who likes to cook",
+        "Ideas for gifts up to fifty dollars",
     ],
     tags=["shopping"],
     children=[products, stores],

@@ -20,21 +20,18 @@ _ABOUT = re.compile(
 
 @agent(
     description="Finds stores by town or zip code and tells when they are open.",
-    patterns=plain(
-        rf"\b(?:nearest|closest|nearby|local) {_STORE}\b|\b{_STORE} (?:near|close to|around) ",
-        rf"\b(?:where|(?:is|are) there|do you have|find|list|any)\b[^.?!]* (?:an?|your|the|any|some|all)(?: \w+)? {_STORE}\b",
-        rf"\bwhere are (?:your|the) {_STORE}\b|\b{_STORE} (?:finder|locator|list)\b|^\W*{_STORE} in \w+",
-        r"\b(?:opening|business|store|shop) (?:hours|times?)\b",
-        r"\b(?:when|what time|how late|until when|how long) (?:do|does|are|is|will) (?:you|your|the|it|that|this)\b[^.?!]*"
-        r"\b(?:open|close[sd]?)\b",
-        rf"\b(?:are|is) (?:your|the|any)\b[^.?!]*\b{_STORE}\b[^.?!]*\b(?:open|closed)\b|\bare you (?:still )?(?:open|closed)\b",
-        means="stores and their hours",
-    ),
+    patterns=plain(r"\b(?:near|close to|around) \d{5}\b", means="a store near a zip code"),
     examples=[
-        "Do you have a store in Portland?",
-        "Where is the nearest shop to 02116?",
-        "What are your opening hours?",
-        "Are you open on Sunday?",
+        "Is there a shop in my town?",
+        "Where is the nearest store?",
+        "When do you open in the morning?",
+        "Until when are you open tonight?",
+        "Are your stores closed on holidays?",
+        "What is the address of your shop in Boston?",
+        "Is the store open on Saturday?",
+        "Do you have a branch around here?",
+        "Which stores do you have in Maine?",
+        "What is the phone number of the store?",
     ],
     tags=["shopping"],
 )

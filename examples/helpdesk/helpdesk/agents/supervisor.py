@@ -25,12 +25,19 @@ _MINUTES_A_CASE = 10
     patterns=plain(
         r"\b(?:talk|speak|chat|connect me|transfer me|put me through|get me|give me|need|want|ask for)\b[^.?!]* "
         rf"(?:an?|the|your|some)? ?(?:real |live |actual )?{_SOMEONE}\b",
-        r"\b(?:make|file|have|open) (?:a|an) (?:complaint|case)\b|\bi want to complain\b|\b(?:please )?call me\b",
-        r"^\W*(?:a )?(?:real |live )?(?:person|human|agent|representative|operator)(?: please)?\W*$",
-        r"\bmy case\b",
+        rf"^\W*(?:a )?(?:real |live )?{_SOMEONE}(?: please)?\W*$",
         means="asking for a person",
     ),
-    examples=["I want to talk to a person.", "Give me your manager.", "I want to make a complaint."],
+    examples=[
+        "I want to talk to a real human.",
+        "Let me speak with somebody who can decide.",
+        "Connect me with an employee.",
+        "I would like to complain about your service.",
+        "Somebody should call me back.",
+        "When is it my turn in the queue?",
+        "Is there any news about my complaint?",
+        "What happens with my case?",
+    ],
     children=[orders, billing, account, shopping, general],
     # What it did last was passing on: a follow-up belongs to those it passed on to.
     resume="never",

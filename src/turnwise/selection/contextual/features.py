@@ -1,0 +1,273 @@
+"""What speaks for each candidate, in numbers that name no agent: one model serves any set of agents."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.matching.match import Match
+from turnwise.selection.contextual.situation import FLOOR, Roster, Situation, Turn, situate
+from turnwise.selection.contextual.wording import wording
+from turnwise.selection.meaning import Reading
+
+Floats = NDArray[np.float64]
+
+SCALE = -math.log(FLOOR)
+
+
+def _logit(probability: float) -> float:
+    inside = min(max(probability, 0.002), 0.998)
+    return math.log(inside / (1.0 - inside))
+
+
+def _best_others(rows: Sequence[Floats], active: int) -> list[float]:
+    """Of each row the greatest value but the active agent's."""
+    table = np.stack(rows)
+    if table.shape[1] < 2:
+        return [-SCALE] * len(rows)
+    table[:, active] = -np.inf
+    best: list[float] = table.max(axis=1).tolist()
+    return best
+
+
+def _words(count: int) -> float:
+    return math.log1p(min(count, 40))
+
+
+def circumstances(situation: Situation) -> dict[str, float]:
+    """What holds for the turn as a whole, crossed with staying, with nobody and with small talk."""
+    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
+    asks = float(seen.asks or seen.imperative or seen.question_word)
+    value = seen.email or seen.phone or seen.date or seen.time or seen.money or seen.order_code or seen.address
+    return {
+        "one": 1.0,
+        "words": _words(seen.words),
+        "rest": _words(seen.rest),
+        "content": _words(seen.content),
+        "empty": float(seen.content == 0),
+        "brief": float(seen.rest <= 3),
+        "long": float(seen.words >= 20),
+        "yes": float(seen.opens_yes),
+        "no": float(seen.opens_no),
+        "ok": float(seen.opens_ok),
+        "thanks": float(seen.thanks),
+        "closing": float(seen.closing),
+        "greeting": float(seen.opens_greeting),
+        "asks": asks,
+        "wants": float(seen.asks),
+        "imperative": float(seen.imperative),
+        "question": float(seen.question_mark),
+        "question_word": float(seen.question_word),
+        "also": float(seen.also),
+        "instead": float(seen.instead),
+        "actually": float(seen.actually),
+        "never_mind": float(seen.never_mind),
+        "about": float(seen.what_about),
+        "refers": float(seen.refers_back),
+        "own": float(seen.own),
+        "you": float(seen.you),
+        "negates": float(seen.negates),
+        "please": float(seen.please),
+        "resumes": float(words.resumes or seen.back_to),
+        "calls": float(words.calls),
+        "numbers": float(seen.numbers > 0),
+        "value": float(value),
+        "code": float(seen.code_like),
+        "strange": float(words.strange),
+        "entropy": situation.entropy,
+        "novelty": _logit(turn.message.match.novelty),
+        "smalltalk": _logit(turn.message.smalltalk),
+        "similar": float(situation.similarities.max(initial=0.0)),
+        "best": math.log(max(situation.best, FLOOR)),
+        "agents": math.log1p(situation.agents),
+        "asks_content": asks * _words(seen.content),
+        "named": max(turn.named.values(), default=0.0),
+        "named_calls": max(turn.named.values(), default=0.0) * float(words.calls),
+        "hit": max(turn.hits.values(), default=0.0),
+    }
+
+
+def _conversation(situation: Situation, active: int) -> dict[str, float]:
+    """What speaks for the active agent to go on, beside the message alone."""
+    turn, message, seen, said = situation.turn, situation.message, situation.turn.wording.clues, situation.turn.said
+    reply, past = situation.reply, situation.past
+    rows = [message, situation.similarities, *past, *([reply] if reply is not None else [])]
+    other, near, *others = _best_others(rows, active)
+    asked = float(said.question and not said.offers)
+    offers, done, refuses = float(said.offers), float(said.done), float(said.refuses)
+    asks = float(seen.asks or seen.imperative or seen.question_word)
+    content, rest = _words(seen.content), _words(seen.rest)
+    ahead = near - float(situation.similarities[active])
+    awaits = float(turn.awaiting is not None and turn.awaiting == situation.candidates[active])
+    doubt = [float(each[active]) - best for each, best in zip(past, others, strict=False)]
+    general = float(turn.active == turn.general)
+    smalltalk, novelty = _logit(turn.message.smalltalk), _logit(turn.message.match.novelty)
+    return {
+        "asked": asked,
+        "offers": offers,
+        "done": done,
+        "refuses": refuses,
+        "silent": float(not said.anything),
+        "awaits": awaits,
+        "echo": situation.echo,
+        "other": other,
+        "near": near,
+        "ahead": ahead,
+        "fits": float(message[active]) - other,
+        "asked_rest": asked * rest,
+        "asked_content": asked * content,
+        "asked_asks": asked * asks,
+        "asked_value": asked * float(seen.numbers > 0 or seen.email),
+        "asked_yesno": asked * float(seen.opens_yes or seen.opens_no),
+        "asked_other": asked * other,
+        "asked_ahead": asked * ahead,
+        "asked_question": asked * float(seen.question_mark),
+        "asked_novelty": asked * novelty,
+        "awaits_other": awaits * other,
+        "awaits_asks": awaits * asks,
+        "offers_yes": offers * float(seen.opens_yes and not seen.opens_no),
+        "offers_no": offers * float(seen.opens_no),
+        "offers_asks": offers * asks,
+        "offers_content": offers * content,
+        "offers_other": offers * other,
+        "done_asks": done * asks,
+        "done_content": done * content,
+        "done_other": done * other,
+        "refuses_other": refuses * other,
+        "empty_other": float(seen.content == 0) * other,
+        "content_other": content * other,
+        "content_ahead": content * ahead,
+        "asks_other": asks * other,
+        "asks_ahead": asks * ahead,
+        "refers_other": float(seen.refers_back) * other,
+        "also_other": float(seen.also or seen.instead or seen.what_about) * other,
+        "question_other": float(seen.question_mark) * other,
+        "thanks_asks": float(seen.thanks) * asks,
+        "thanks_content": float(seen.thanks) * content,
+        "smalltalk_other": smalltalk * other,
+        "novelty_other": novelty * other,
+        "doubt": doubt[0] if doubt else 0.0,
+        "doubt_before": sum(doubt[1:]),
+        "reply_fits": float(reply[active]) - others[-1] if reply is not None else 0.0,
+        "stayed": float(_stayed(turn)),
+        "general": general,
+        "general_smalltalk": general * smalltalk,
+        "general_other": general * other,
+    }
+
+
+def _stayed(turn: Turn) -> int:
+    for count, past in enumerate(turn.past):
+        if past.agent != turn.active:
+            return count
+    return len(turn.past)
+
+
+def _claims(situation: Situation) -> dict[str, Floats]:
+    """What speaks for each agent, active or not."""
+    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
+    none = np.zeros(len(situation.candidates))
+    going = 1.0 if situation.place(turn.active) is not None else 0.0
+    logs = situation.message
+    near = situation.similarities - float(situation.similarities.max(initial=0.0))
+    reply = situation.reply if situation.reply is not None else none
+    reply_near = situation.reply_similarities
+    reply_near = reply_near - reply_near.max(initial=0.0) if reply_near is not None else none
+    earlier = [*situation.past, none, none, none]
+    asking = [float(past.wording.clues.asks or past.wording.clues.content >= 4) for past in turn.past] + [0.0] * 3
+    visited = situation.marks(frozenset(turn.visited))
+    latest = situation.marks(turn.visited[:1])
+    named, hits = situation.amounts(turn.named), situation.amounts(turn.hits)
+    asks, resumes = float(seen.asks or seen.imperative or seen.question_word), float(words.resumes or seen.back_to)
+    calls = float(words.calls)
+    return {
+        "opening": logs * (1.0 - going),
+        "message": logs * going,
+        "message_content": logs * going * _words(seen.content),
+        "message_asks": logs * going * asks,
+        "message_smalltalk": logs * going * _logit(turn.message.smalltalk),
+        "message_novelty": logs * going * _logit(turn.message.match.novelty),
+        "near": near * going,
+        "near_asks": near * going * asks,
+        "reply": reply,
+        "reply_near": reply_near,
+        "reply_asks": reply * asks,
+        "reply_asked": reply * float(turn.said.question),
+        "reply_offers": reply * float(turn.said.offers or turn.said.done),
+        "reply_refuses": reply * float(turn.said.refuses),
+        "past_1": earlier[0],
+        "past_2": earlier[1],
+        "past_3": earlier[2],
+        "past_1_asking": earlier[0] * asking[0],
+        "past_2_asking": earlier[1] * asking[1],
+        "past_3_asking": earlier[2] * asking[2],
+        "past_1_now_asks": earlier[0] * asks,
+        "visited": visited,
+        "visited_resumes": visited * resumes,
+        "visited_message": visited * logs,
+        "latest": latest,
+        "latest_resumes": latest * resumes,
+        "latest_resumes_message": latest * resumes * logs,
+        "visited_named_resumes": visited * named * resumes,
+        "previous": situation.marks(turn.previous),
+        "offered": situation.marks(turn.offered),
+        "awaits": situation.marks((turn.awaiting,) if turn.awaiting else ()),
+        "named": named * going,
+        "named_calls": named * calls,
+        "named_calls_brief": named * float(words.calls and seen.words <= 10),
+        "hit": hits,
+        "hit_sole": hits * float(len(turn.hits) == 1),
+        "hit_asks": hits * asks,
+        "forbidden": 1.0 - situation.marks(turn.permitted) if turn.permitted is not None and going else none,
+        "general": situation.marks((turn.general,) if turn.general else ()),
+    }
+
+
+class Features(NamedTuple):
+    """What speaks for whom. claims: one row a candidate, a column for each of `CLAIMS`. active: the row of who has the
+    conversation, None = nobody. around: the circumstances, as `AROUND` names them; said: what the conversation adds, as `SAID`
+    names it, all zero without one. Both are crossed with staying, with nobody and with small talk. novelty: how likely nobody
+    should take the message, by itself. rest: the probability of all agents that are no candidates.
+    """
+
+    claims: Floats
+    active: int | None
+    around: Floats
+    said: Floats
+    novelty: float
+    rest: float
+
+
+def features(situation: Situation) -> Features:
+    """The features of a turn; those of a candidate do not depend on the order of the others."""
+    active = situation.place(situation.turn.active)
+    claims = _claims(situation)
+    return Features(
+        claims=np.stack(list(claims.values()), axis=1),
+        active=active,
+        around=np.array(list(circumstances(situation).values())),
+        said=np.array(list(_conversation(situation, active).values())) if active is not None else np.zeros(len(SAID)),
+        novelty=_novelty(situation.turn),
+        rest=situation.rest,
+    )
+
+
+def _novelty(turn: Turn) -> float:
+    """The matcher's, less where a pattern or an agent's name says otherwise."""
+    named = max(turn.named.values(), default=0.0) if turn.wording.calls else 0.0
+    evidence = max(named, *turn.hits.values()) if turn.hits else named
+    return turn.message.match.novelty * (1.0 - min(evidence, 1.0))
+
+
+def _example() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The names of the columns, read off a turn made up for it."""
+    match = Match(("a",), np.ones(1), np.ones(1), 0.5, ())
+    reading = Reading("", np.zeros(1, np.float32), match, 0.5)
+    situation = situate(Turn(reading, wording(""), active="a"), Roster(("a",), ("a",)))
+    return tuple(_claims(situation)), tuple(circumstances(situation)), tuple(_conversation(situation, 0))
+
+
+CLAIMS, AROUND, SAID = _example()
+"""The features' names in their order."""

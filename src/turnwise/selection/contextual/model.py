@@ -1,0 +1,122 @@
+"""The trained model: from features to how likely each candidate is the right one."""
+
+import json
+import math
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, Features
+
+Floats = NDArray[np.float64]
+
+_FILE = "contextual.json"
+
+
+class Coefficients(NamedTuple):
+    """A conditional logit whose weights depend on the conversation.
+
+    claims: a weight for each claim of an agent. stay, nobody: a weight for each circumstance and for what the conversation
+    adds, for the active agent, and for nobody while there is one. smalltalk: a weight for each circumstance, where there is
+    none. mixing: circumstances to a few mixtures; gates: how each mixture changes the weights of the claims, of staying, of
+    nobody.
+    """
+
+    claims: NDArray[Any]
+    stay: NDArray[Any]
+    nobody: NDArray[Any]
+    smalltalk: NDArray[Any]
+    mixing: NDArray[Any]
+    gates: NDArray[Any]
+
+
+class Scores(NamedTuple):
+    """agents: how likely each candidate is the right one, if anybody is; with who is no candidate the sum is 1. nobody: how
+    likely nobody should take the message. smalltalk: how likely it is small talk, 0 while an agent has the conversation."""
+
+    agents: Floats
+    nobody: float
+    smalltalk: float
+
+
+class Model:
+    """Immutable; safe to share. temperature: the confidences' sharpness, fitted on turns that were not trained on."""
+
+    def __init__(self, coefficients: Coefficients, temperature: float = 1.0) -> None:
+        self._at = Coefficients(*(np.asarray(each, np.float64) for each in coefficients))
+        self._temperature = temperature
+
+    def scores(self, found: Features) -> Scores:
+        """Without a conversation agents are in the order of the message's probabilities, where nothing is said besides."""
+        return self._opening(found) if found.active is None else self._going(found, found.active)
+
+    def _opening(self, found: Features) -> Scores:
+        utilities = found.claims @ self._at.claims
+        top = max(float(utilities.max(initial=-np.inf)), 0.0)
+        shares = np.exp(utilities - top)
+        smalltalk = 1.0 / (1.0 + math.exp(-min(max(float(found.around @ self._at.smalltalk), -40.0), 40.0)))
+        return Scores(shares / (shares.sum() + found.rest * math.exp(-top)), found.novelty * (1.0 - smalltalk), smalltalk)
+
+    def _going(self, found: Features, active: int) -> Scores:
+        at, context = self._at, np.concatenate([found.around, found.said])
+        gates = np.tanh(context @ at.mixing) @ at.gates
+        utilities = found.claims @ (at.claims + gates[:-2])
+        utilities[active] += context @ at.stay + gates[-2]
+        nobody = float(context @ at.nobody + gates[-1])
+        top = float(utilities.max())
+        shares = np.exp((utilities - top) / self._temperature)
+        total = float(shares.sum())
+        missing = math.exp(min((nobody - top) / self._temperature, 40.0))
+        return Scores(shares / total, missing / (missing + total), 0.0)
+
+
+def dumped(coefficients: Coefficients, temperature: float, note: str) -> str:
+    """The model as the text of its file: weights by the features' names, rounded to what matters."""
+    context = (*AROUND, *SAID)
+    given = dict(zip(Coefficients._fields, coefficients, strict=True))
+    data: dict[str, Any] = {"note": note, "temperature": round(temperature, 4)}
+    for field, names in (("claims", CLAIMS), ("stay", context), ("nobody", context), ("smalltalk", AROUND)):
+        data[field] = {name: _short(value) for name, value in zip(names, given[field], strict=True)}
+    data["mixing"] = {name: [_short(value) for value in row] for name, row in zip(context, given["mixing"], strict=True)}
+    gated = (*CLAIMS, "stay", "nobody")
+    data["gates"] = {name: [_short(value) for value in row] for name, row in zip(gated, given["gates"].T, strict=True)}
+    lines = []
+    for key, value in data.items():
+        if isinstance(value, dict):
+            inside = ",\n".join(f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in value.items())
+            lines.append(f" {json.dumps(key)}: {{\n{inside}\n }}")
+        else:
+            lines.append(f" {json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def parsed(text: str) -> Model:
+    """The model of a file's text. KeyError when the file is of other features."""
+    data: Mapping[str, Any] = json.loads(text)
+    context = (*AROUND, *SAID)
+    gated = (*CLAIMS, "stay", "nobody")
+    return Model(
+        Coefficients(
+            claims=np.array([data["claims"][name] for name in CLAIMS]),
+            stay=np.array([data["stay"][name] for name in context]),
+            nobody=np.array([data["nobody"][name] for name in context]),
+            smalltalk=np.array([data["smalltalk"][name] for name in AROUND]),
+            mixing=np.array([data["mixing"][name] for name in context]),
+            gates=np.array([data["gates"][name] for name in gated]).T,
+        ),
+        float(data["temperature"]),
+    )
+
+
+@cache
+def shipped() -> Model:
+    """The model of this package."""
+    return parsed(files("turnwise.selection.contextual").joinpath(_FILE).read_text("utf-8"))
+
+
+def _short(value: float) -> float:
+    return float(f"{float(value):.4g}")

@@ -1,0 +1,109 @@
+"""Why the decision fell as it did, in words that a user of the console reads at a glance."""
+
+import math
+
+from turnwise.facts.selections import Candidate
+from turnwise.selection.contextual.model import Scores
+from turnwise.selection.contextual.situation import Situation, Turn
+from turnwise.selection.verdicts import shown
+
+LISTED = 8
+_LIKELY_SMALLTALK = 0.5
+
+
+def staying(situation: Situation) -> str:
+    """Why the active agent goes on."""
+    turn, seen = situation.turn, situation.turn.wording.clues
+    agent = turn.active
+    brief = seen.rest <= 3 or seen.content <= 1
+    if turn.wording.unreadable:
+        return f"stays: the message says nothing that can be read, and {agent} has the conversation."
+    if turn.awaiting == agent:
+        return f"stays: {'short answer' if brief else 'answer'} to {agent}, who waits for it."
+    if turn.message.smalltalk > _LIKELY_SMALLTALK and not (seen.asks or seen.numbers or (brief and turn.said.question)):
+        return f"stays: small talk while {agent} has the conversation."
+    if turn.said.question and not turn.said.offers and not seen.asks:
+        return f"stays: {'short answer' if brief else 'answer'} to a question of {agent}."
+    if seen.thanks or seen.closing:
+        return f"stays: thanks or goodbye to {agent}."
+    if turn.hits.get(agent or "", 0.0) > 0.0:
+        return f"stays: a pattern of {agent} matches{_example(turn, agent)}."
+    place = situation.place(agent)
+    if place is not None and situation.message[place] == situation.message.max():
+        return f"stays: another request to {agent}{_example(turn, agent)}."
+    if seen.refers_back:
+        return f"stays: follow-up that refers to what {agent} said."
+    return f"stays: nothing points clearly to anybody but {agent}."
+
+
+def going(situation: Situation, agent: str, *, returns: bool) -> str:
+    """Why the conversation goes to somebody else, or begins with somebody."""
+    turn = situation.turn
+    if turn.named.get(agent, 0.0) >= 0.5 and turn.wording.calls:
+        what = f"the message asks for {agent} by name"
+    elif turn.hits.get(agent, 0.0) > 0.0:
+        what = f"a pattern of {agent} matches{_example(turn, agent)}"
+    elif returns and (turn.wording.resumes or turn.wording.clues.back_to):
+        what = f"the message takes up an earlier subject{_example(turn, agent)}"
+    elif turn.active is None:
+        what = f"new request{_example(turn, agent) or f', {agent} fits best'}"
+    elif _undoes(situation, agent):
+        what = f"the conversation so far fits {agent} better"
+    else:
+        what = f"new request{_example(turn, agent) or f' for {agent}'}"
+    if turn.active is None:
+        return f"routes to {agent}: {what}."
+    return f"returns to {agent}: {what}." if returns else f"leaves {turn.active}: {what}."
+
+
+def candidates_of(situation: Situation, scores: Scores) -> tuple[Candidate, ...]:
+    """The best candidates, best first, and what speaks for each."""
+    order = (-scores.agents).argsort(kind="stable")[:LISTED]
+    return tuple(
+        Candidate(
+            agent=situation.candidates[place],
+            score=min(max(float(scores.agents[place]), 0.0), 1.0),
+            evidence=_evidence(situation, int(place)),
+        )
+        for place in order
+    )
+
+
+def _evidence(situation: Situation, place: int) -> str:
+    turn, agent = situation.turn, situation.candidates[place]
+    near = next((each for each in turn.message.match.nearest if each.label == agent), None)
+    if near:
+        said = [f"“{shown(near.text)}” ({near.similarity:.2f})"]
+    else:
+        said = [f"nearest text {situation.similarities[place]:.2f}"] if situation.similarities[place] > 0.0 else []
+    said.append(f"message {_percent(float(situation.message[place]))}")
+    if situation.reply is not None:
+        said.append(f"last reply {_percent(float(situation.reply[place]))}")
+    if situation.past:
+        said.append(f"messages before {_percent(float(sum(each[place] for each in situation.past)) / len(situation.past))}")
+    flags = (
+        ("has the conversation", agent == turn.active),
+        ("waits for a reply", agent == turn.awaiting),
+        ("visited before", agent in turn.visited),
+        ("helped before", agent in turn.previous),
+        ("offered", agent in turn.offered),
+        ("pattern", agent in turn.hits),
+        ("named", turn.named.get(agent, 0.0) >= 0.5),
+        ("no transfer to it", turn.permitted is not None and agent != turn.active and agent not in turn.permitted),
+    )
+    return "; ".join(said + [words for words, holds in flags if holds])
+
+
+def _undoes(situation: Situation, agent: str) -> bool:
+    """Whether the message itself says less for the agent than what was said before."""
+    place = situation.place(agent)
+    return place is not None and situation.message[place] < situation.message.max()
+
+
+def _example(turn: Turn, agent: str | None) -> str:
+    near = next((each for each in turn.message.match.nearest if each.label == agent), None)
+    return f", nearest example “{shown(near.text)}” ({near.similarity:.2f})" if near else ""
+
+
+def _percent(log: float) -> str:
+    return f"{100 * math.exp(log):.0f} %"

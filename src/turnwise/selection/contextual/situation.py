@@ -1,0 +1,172 @@
+"""One turn as the contextual model sees it: the candidates, and what each text says of each of them. Pure."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.matching.match import Match
+from turnwise.selection.contextual.wording import Said, Wording
+from turnwise.selection.meaning import Reading
+
+Floats = NDArray[np.float64]
+
+FLOOR = 1e-4
+"""No probability counts as smaller: what is far below the best is not told apart."""
+SCORED = 8
+"""So many of the best by the message itself are candidates, and fewer by anything else."""
+_BY_OTHER_TEXTS, _VISITED, _PREVIOUS, _MARKED = 3, 6, 3, 8
+CANDIDATES = 32
+
+
+class Past(NamedTuple):
+    """An earlier message of the user, how it was understood, and who answered it; None = nobody we know."""
+
+    reading: Reading
+    wording: Wording
+    agent: str | None = None
+
+
+class Turn(NamedTuple):
+    """All that the decision about one message rests on.
+
+    past: newest first. active: who has the conversation, None = nobody. visited: who else spoke, most recent first. stayed:
+    how many of the past messages the active agent answered without a break. previous: agents that the caller says helped
+    before. awaiting: who waits for a reply. offered: whom the user was just asked to choose from. hits: the confidence of
+    agents' patterns that match. named: how much of agents' names the message holds. permitted: whom the active agent may
+    hand the floor to; None = anybody. general: who takes small talk.
+    """
+
+    message: Reading
+    wording: Wording
+    reply: Reading | None = None
+    said: Said = Said()
+    past: tuple[Past, ...] = ()
+    active: str | None = None
+    visited: tuple[str, ...] = ()
+    previous: tuple[str, ...] = ()
+    awaiting: str | None = None
+    offered: tuple[str, ...] = ()
+    hits: Mapping[str, float] = {}
+    named: Mapping[str, float] = {}
+    permitted: Collection[str] | None = None
+    general: str | None = None
+
+
+class Situation(NamedTuple):
+    """A turn over its candidates, in a fixed order; arrays have one place for each.
+
+    message, reply, past: log-probabilities for those texts. similarities, reply_similarities: cosines. Over all who are
+    eligible: entropy, of the message's probabilities, 0 to 1; best, the highest of them; agents, how many have something to
+    go by; rest, the probability of all that are no candidates. echo: the cosine of message and reply; 0 without a reply.
+    """
+
+    turn: Turn
+    candidates: tuple[str, ...]
+    message: Floats
+    reply: Floats | None
+    past: tuple[Floats, ...]
+    similarities: Floats
+    reply_similarities: Floats | None
+    entropy: float
+    best: float
+    agents: int
+    rest: float
+    echo: float
+
+    def place(self, agent: str | None) -> int | None:
+        """Where the agent stands among the candidates."""
+        return self.candidates.index(agent) if agent is not None and agent in self.candidates else None
+
+    def marks(self, agents: Collection[str]) -> Floats:
+        """1 for each candidate that is one of these."""
+        return np.array([float(name in agents) for name in self.candidates])
+
+    def amounts(self, of: Mapping[str, float]) -> Floats:
+        """The amount of each candidate, 0 where there is none."""
+        return np.array([of.get(name, 0.0) for name in self.candidates])
+
+
+class Roster:
+    """Who may be chosen, against the labels of a matcher. Made once for both; immutable."""
+
+    def __init__(self, labels: tuple[str, ...], eligible: Sequence[str]) -> None:
+        self.labels, self.eligible = labels, eligible
+        known = {label: place for place, label in enumerate(labels)}
+        self._places = {name: known.get(name, -1) for name in eligible}
+        self._allowed = np.zeros(len(labels), bool)
+        self._allowed[[place for place in self._places.values() if place >= 0]] = True
+        self._all = bool(self._allowed.all())
+        self.agents = int(self._allowed.sum())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def shares(self, matches: Sequence[Match]) -> Floats:
+        """One row a match: the probabilities over the labels, 0 for who may not be chosen, of sum 1 if anybody may."""
+        found = np.stack([match.probabilities for match in matches])
+        if self._all:
+            return found
+        found = np.where(self._allowed, found, 0.0)
+        totals = found.sum(axis=1, keepdims=True)
+        return np.where(totals > 0.0, found / np.maximum(totals, 1e-300), self._allowed / max(self.agents, 1))
+
+    def best(self, shares: Floats, count: int) -> list[list[str]]:
+        """For each row the names of the `count` largest shares, largest first, equal ones in the matcher's order."""
+        if shares.shape[1] > 8 * count:
+            kept = np.sort(np.argpartition(-shares, count, axis=1)[:, : count + 1], axis=1)
+            first = np.argsort(-np.take_along_axis(shares, kept, axis=1), axis=1, kind="stable")
+            order = np.take_along_axis(kept, first, axis=1)[:, :count]
+        else:
+            order = np.argsort(-shares, axis=1, kind="stable")[:, :count]
+        return [[self.labels[place] for place in row if self._allowed[place]] for row in order.tolist()]
+
+    def places(self, names: Sequence[str]) -> NDArray[np.intp]:
+        """Where these stand among the labels; -1 for those without a label."""
+        return np.array([self._places.get(name, -1) for name in names], dtype=np.intp)
+
+
+def situate(turn: Turn, roster: Roster) -> Situation:
+    """The turn over its candidates: who scores well for any of its texts, or has any other claim."""
+    texts = [turn.message, *((turn.reply,) if turn.reply else ()), *(past.reading for past in turn.past)]
+    shares = roster.shares([text.match for text in texts])
+    candidates = _candidates(turn, roster, shares)
+    places = roster.places(candidates)
+    known = places >= 0
+    kept = shares[:, places] * known if shares.shape[1] else np.zeros((len(texts), len(places)))
+    logs = np.log(np.maximum(kept, FLOOR))
+    rest = iter(logs[1:])
+    similarities = [text.match.similarities for text in texts[: 2 if turn.reply else 1]]
+    cosines = np.stack(similarities)[:, places] * known if shares.shape[1] else np.zeros((len(similarities), len(places)))
+    return Situation(
+        turn=turn,
+        candidates=candidates,
+        message=logs[0],
+        reply=next(rest) if turn.reply else None,
+        past=tuple(rest),
+        similarities=cosines[0],
+        reply_similarities=cosines[1] if turn.reply else None,
+        entropy=_entropy(shares[0]),
+        best=float(shares[0].max(initial=0.0)),
+        agents=roster.agents,
+        rest=max(0.0, 1.0 - float(kept[0].sum())),
+        echo=float(turn.message.vector @ turn.reply.vector) if turn.reply else 0.0,
+    )
+
+
+def _candidates(turn: Turn, roster: Roster, shares: Floats) -> tuple[str, ...]:
+    named = sorted(turn.named, key=lambda name: (-turn.named[name], name))[:_MARKED]
+    hit = sorted(turn.hits, key=lambda name: (-turn.hits[name], name))[:_MARKED]
+    ranked = roster.best(shares, SCORED)
+    claims: list[str | None] = [turn.active, *ranked[0], turn.awaiting, *hit, *named]
+    claims += [*turn.visited[:_VISITED], *turn.previous[-_PREVIOUS:], *turn.offered[:_MARKED], turn.general]
+    for row in ranked[1:]:
+        claims += row[:_BY_OTHER_TEXTS]
+    return tuple(dict.fromkeys(name for name in claims if name is not None and name in roster))[:CANDIDATES]
+
+
+def _entropy(shares: Floats) -> float:
+    certain = shares[shares > FLOOR]
+    return float(-(certain @ np.log(certain))) / math.log(max(len(shares), 2))

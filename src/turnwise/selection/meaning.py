@@ -1,0 +1,289 @@
+"""What messages mean to the agents of a tree: one encoder, one matcher, and a memory of texts read lately."""
+
+import asyncio
+import hashlib
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.facts.tree import AgentTree
+from turnwise.matching.match import Phrase
+from turnwise.matching.normalize import legible
+from turnwise.ports.encoder import Encoder
+from turnwise.selection.phrases import phrases_of
+from turnwise.selection.served import Reading, Served
+from turnwise.selection.vectors import Keeping, Progress, vectors_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from turnwise.matching.kept import Kept, Vectors
+    from turnwise.matching.matcher import Matcher
+
+__all__ = ["Meaning", "Reading"]
+
+_QUICK_FIT = 800  # phrases: less than about a second
+_BRIEF_TEXTS, _BRIEF_CHARACTERS = 4, 2_000
+_log = logging.getLogger("turnwise.selection")
+
+
+class _Stopped(RuntimeError):
+    """The work was given up, because the process ends or nobody wants it any more."""
+
+    def __init__(self) -> None:
+        super().__init__("It was closed before it was ready to read.")
+
+
+class Meaning:
+    """Shared by all selectors of a policy that go by meaning. Safe to share between threads and event loops.
+
+    Making one costs nothing; the first `read` or `prepare` makes it ready. A small tree's matcher is fitted then and there.
+    For a larger one the nearest phrases decide at once, while the heads are fitted in a thread; the result is swapped in as
+    a whole. A fit that fails is logged and the nearest phrases go on deciding.
+
+    keep: a folder for vectors and fitted matchers (`matching.kept`); None = nothing is kept. progress: is told of the work,
+    in the thread that does it. default: the agent that answers when nobody else fits; it counts by its examples alone
+    (None: the tree's root).
+    """
+
+    def __init__(
+        self,
+        tree: AgentTree,
+        encoder: Encoder,
+        keep: Path | None = None,
+        progress: Progress | None = None,
+        *,
+        default: str | None = None,
+    ) -> None:
+        self.tree, self.encoder = tree, encoder
+        self._keep, self._progress, self._default = keep, progress, default
+        self._known: Vectors | None = None
+        self._quick_fit = _QUICK_FIT
+        self._phrases: tuple[Phrase, ...] | None = None
+        self._served: Served | None = None
+        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
+        self._readiness: Future[None] | None = None
+        self._heads: Future[bool] = _begun()
+        self._failure: Exception | None = None
+        self._closed = threading.Event()
+
+    @property
+    def phrases(self) -> tuple[Phrase, ...]:
+        """What the agents count by, in the tree's order."""
+        if self._phrases is None:
+            self._phrases = phrases_of(self.tree, self._default)
+        return self._phrases
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies what readings depend on now: phrases, encoder, matcher and its state; empty before it is ready."""
+        return self._served.fingerprint if self._served else ""
+
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Makes it ready to read, in this thread; nothing to do if it is, and a wait if another thread is at it.
+
+        EncoderError when the phrases cannot be encoded; the next call tries again. What a fit raised is raised once; after
+        that it reads by nearest phrases.
+        """
+        with self._one_at_a_time:
+            if self._served is None:
+                self._make_ready(progress or self._progress or _silent)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    async def read(self, texts: Sequence[str]) -> list[Reading]:
+        """One reading a text, in their order; over all agents of the tree that have something to go by.
+
+        Waits until it is ready. A few short texts are read here and now when the encoder is local, others in a thread.
+        EncoderError when there is no vector for a text.
+        """
+        served = self._served or await self._ready()
+        found = served.remembered(texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        if missing:
+            brief = len(missing) <= _BRIEF_TEXTS and sum(map(len, missing)) <= _BRIEF_CHARACTERS
+            fresh = served.read(missing) if brief and self.encoder.is_local else await asyncio.to_thread(served.read, missing)
+            found.update((reading.text, reading) for reading in fresh)
+        return [found[text] for text in texts]
+
+    async def fitted(self) -> bool:
+        """Waits for the fit. Whether heads decide now; False after `close`, or after a failure, which is raised once."""
+        await self._ready()
+        heads = await asyncio.wrap_future(self._heads)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        return heads
+
+    async def tuned(self, texts: Sequence[str], labels: Sequence[str | None]) -> "Meaning":
+        """This meaning with probabilities and novelty tuned to these texts; a label None: nobody should take that text.
+
+        The texts are no examples. This one stays as it is.
+        """
+        await self.fitted()
+        return await asyncio.to_thread(self._tuned, texts, labels)
+
+    def successor(self, tree: AgentTree, default: str | None = None) -> "Meaning":
+        """The meaning of a changed tree: unchanged texts keep their vectors, and nearest phrases decide until it is fitted."""
+        after = Meaning(tree, self.encoder, self._keep, self._progress, default=default or self._default)
+        after._known, after._quick_fit = self._known, 0
+        return after
+
+    def close(self) -> None:
+        """Gives up a fit that is under way; what it reads by stays. Nothing waits for it; calling again changes nothing."""
+        self._closed.set()
+
+    async def _ready(self) -> Served:
+        if self._served is None:
+            with self._lock:
+                readiness = self._readiness or _begun()
+                if self._readiness is None:
+                    self._readiness = readiness
+                    threading.Thread(target=self._prepare_for, args=(readiness,), name="turnwise-prepare").start()
+            await asyncio.wrap_future(readiness)
+        assert self._served is not None
+        return self._served
+
+    def _prepare_for(self, readiness: "Future[None]") -> None:
+        try:
+            with self._one_at_a_time:
+                if self._served is None:
+                    self._make_ready(self._progress or _silent)
+        except BaseException as problem:
+            with self._lock:
+                self._readiness = None
+            readiness.set_exception(problem)
+        else:
+            readiness.set_result(None)
+
+    def _make_ready(self, progress: Progress) -> None:
+        from turnwise.matching.matcher import nearest
+        from turnwise.matching.smalltalk import SmallTalk
+
+        progress = self._stoppable(progress)
+        phrases, kept = self.phrases, self._kept()
+        fingerprint = fingerprint_of(phrases, self.encoder)
+        if self.encoder.is_local:
+            self.encoder.encode(["hello"])  # a model that is loaded at its first use should not delay a message
+        smalltalk = SmallTalk.for_encoder(Keeping(self.encoder, kept, progress))
+        if not phrases:
+            return self._serve(Served(self.encoder, None, smalltalk, f"{fingerprint}-empty"), True)
+        before = _fitted_before(kept, fingerprint, phrases)
+        if before is not None:
+            return self._serve(Served(self.encoder, before, smalltalk, f"{fingerprint}-fitted"), True)
+        texts = [phrase.text for phrase in phrases]
+        vectors, self._known = vectors_of(texts, self.encoder, known=self._known, kept=kept, progress=progress)
+        self._served = Served(self.encoder, nearest(phrases, vectors), smalltalk, f"{fingerprint}-nearest")
+        if len(phrases) <= self._quick_fit:
+            return self._fit(self._served, phrases, vectors, fingerprint, progress)
+        # No daemon: a thread that is cut off inside a library can crash the interpreter on its way out.
+        work = (self._served, phrases, vectors, fingerprint, self._stoppable(_silent))
+        try:
+            threading.Thread(target=self._fit, args=work, name="turnwise-fit").start()
+        except RuntimeError:  # no more threads, or the interpreter is on its way out
+            _log.warning("No thread could be started for the fit: nearest phrases go on deciding.")
+            self._heads.set_result(False)
+        return None
+
+    def _fit(
+        self,
+        served: Served,
+        phrases: tuple[Phrase, ...],
+        vectors: "NDArray[np.float32]",
+        fingerprint: str,
+        progress: Progress,
+    ) -> None:
+        from turnwise.matching.matcher import fit
+
+        try:
+            matcher = fit(phrases, vectors, progress=lambda share: progress("fitting", round(100 * share), 100))
+        except _Stopped:
+            self._heads.set_result(False)
+        except Exception as problem:
+            _log.warning("The matcher could not be fitted (%s): nearest phrases go on deciding.", type(problem).__name__)
+            self._failure = problem
+            self._heads.set_result(False)
+        except BaseException:
+            self._heads.set_result(False)
+            raise
+        else:
+            self._serve(Served(self.encoder, matcher, served.smalltalk, f"{fingerprint}-fitted"), True)
+            kept = self._kept()
+            if kept is not None:
+                kept.keep_matcher(fingerprint, matcher.arrays())
+
+    def _serve(self, served: Served, heads: bool) -> None:
+        self._served = served
+        self._heads.set_result(heads)
+
+    def _tuned(self, texts: Sequence[str], labels: Sequence[str | None]) -> "Meaning":
+        served = self._served
+        assert served is not None
+        after = Meaning(self.tree, self.encoder, self._keep, self._progress, default=self._default)
+        after._known, after._phrases = self._known, self._phrases
+        matcher = served.matcher
+        digest = hashlib.sha256(repr((list(texts), list(labels))).encode()).hexdigest()[:12]
+        if matcher is not None and texts:
+            plain = [legible(text) for text in texts]
+            matcher = matcher.tuned(plain, self.encoder.encode(plain), labels)
+        tuned = Served(self.encoder, matcher, served.smalltalk, f"{served.fingerprint}-tuned-{digest}")
+        after._serve(tuned, self._heads.result())
+        return after
+
+    def _kept(self) -> "Kept | None":
+        if self._keep is None:
+            return None
+        from turnwise.matching.kept import Kept
+
+        return Kept(self._keep)
+
+    def _stoppable(self, progress: Progress) -> Progress:
+        def step(what: str, done: int, total: int) -> None:
+            # The main thread is over before the interpreter waits for the others.
+            if self._closed.is_set() or not threading.main_thread().is_alive():
+                raise _Stopped
+            progress(what, done, total)
+
+        return step
+
+
+def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
+    """Twenty hexadecimal digits for what a fitted matcher depends on: phrases, encoder, and the version of matching."""
+    from turnwise.matching.kept import version
+
+    digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0".encode())
+    for phrase in phrases:
+        digest.update("\0".join(phrase).encode("utf-8", "surrogatepass") + b"\1")
+    return digest.hexdigest()[:20]
+
+
+def _fitted_before(kept: "Kept | None", fingerprint: str, phrases: tuple[Phrase, ...]) -> "Matcher | None":
+    """The fitted matcher that is kept; None when there is none."""
+    from turnwise.matching.matcher import Matcher
+
+    arrays = kept.matcher(fingerprint) if kept else None
+    if kept is None or arrays is None:
+        return None
+    try:
+        return Matcher.from_arrays(phrases, arrays)
+    except (KeyError, ValueError, IndexError, TypeError) as problem:
+        _log.info("A kept matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
+        kept.forget_matcher(fingerprint)
+        return None
+
+
+def _begun() -> "Future[Any]":
+    """A future that those who wait for it cannot cancel."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Tells nobody."""

@@ -1,0 +1,98 @@
+"""What an agent's card says of the messages that belong to it, as phrases to compare them with."""
+
+import re
+from collections.abc import Collection, Iterator
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.tree import AgentTree
+from turnwise.matching.match import Phrase, PhraseKind
+from turnwise.matching.normalize import legible
+
+PHRASE_CHARACTERS = 2_000
+"""So much of one text is read; encoders read less."""
+
+_CAPABILITIES = 16
+_LONG_WORDS = 8
+_FEWEST_WORDS, _MOST_WORDS = 2, 40
+
+_WORD_PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
+_MARKUP = re.compile(r"(?m)^[ \t]*(?:#+|[-*•–>]|\d+[.)])[ \t]+|[*`_]{2,}|`")
+_SENTENCE = re.compile(r"(?<=[.!?;:。！？])\s+|[\r\n]+|[。！？]")
+_CLAUSE = re.compile(r"\s*[,、，;/]\s*(?:and|or)?\s*|\s+(?:and|or)\s+", re.IGNORECASE)
+# What a card says an agent does NOT do must not draw messages to it.
+_EXCLUDING = re.compile(
+    r"\b(?:not|never|cannot|\w+n['’]t|except|excluding|without|unless|other than|rather than|instead of)\b", re.IGNORECASE
+)
+_EMPTY_NAMES = frozenset({"agent", "assistant", "bot", "handler", "helper", "service"})
+
+
+def phrases_of(tree: AgentTree, default: str | None = None) -> tuple[Phrase, ...]:
+    """The phrases of all agents, in the tree's order; each text once for an agent, in the form that `legible` gives.
+
+    An agent counts by its examples, its skills (names, descriptions, examples), its description (whole, and cut into what it
+    can do), and the words of its name. The default agent (None: the root) and agents that others stand below count by
+    examples alone: "routes every request" would draw every request. All agents are in, also those that may not be chosen.
+    """
+    quiet = {default if default in tree else tree.root}
+    quiet.update(card.name for card in tree if not card.is_composite and tree.children(card.name))
+    return tuple(phrase for card in tree for phrase in _once(_phrases(card, card.name in quiet)))
+
+
+def words_of(name: str) -> str:
+    """An agent's or skill's name as a person would say it: `track_myOrder2-agent` gives `track my order2`."""
+    words = [part for part in _WORD_PARTS.split(name) if part]
+    telling = [word for word in words if word.casefold() not in _EMPTY_NAMES and not word.isdigit()]
+    return " ".join(word if word.isupper() else word.lower() for word in telling or words)
+
+
+def capabilities_of(description: str) -> list[str]:
+    """What a description says an agent can do, as short phrases, at most 16; empty when it is short itself.
+
+    Sentences, and the parts of enumerations. What it says the agent does not do is left out.
+    """
+    if len(description.split()) < _LONG_WORDS and not _SENTENCE.search(description.strip()):
+        return []
+    found: dict[str, None] = {}
+    for sentence in _SENTENCE.split(_MARKUP.sub("", description)):
+        if not sentence or _EXCLUDING.search(sentence):
+            continue
+        parts = [sentence, *_CLAUSE.split(sentence)] if _CLAUSE.search(sentence) else [sentence]
+        for part in parts:
+            plain = part.strip(" .:;,!-–\t")
+            if _FEWEST_WORDS <= len(plain.split()) <= _MOST_WORDS or (plain and not plain.isascii()):
+                found.setdefault(plain)
+    return list(found)[:_CAPABILITIES]
+
+
+def _phrases(card: AgentCard, quiet: bool) -> Iterator[Phrase]:
+    """All phrases of a card, the most telling kind first."""
+    for text in card.examples:
+        yield Phrase(card.name, text)
+    for skill in card.skills:
+        for text in skill.examples:
+            yield Phrase(card.name, text, skill=skill.name)
+    if quiet:
+        return
+    yield Phrase(card.name, words_of(card.name), "name")
+    for skill in card.skills:
+        yield Phrase(card.name, words_of(skill.name), "capability", skill.name)
+        yield from _described(card.name, skill.description, "capability", skill.name)
+    yield from _described(card.name, card.description, "description")
+
+
+def _described(label: str, description: str, kind: PhraseKind, skill: str = "") -> Iterator[Phrase]:
+    description = description[:PHRASE_CHARACTERS]
+    yield Phrase(label, _MARKUP.sub("", description), kind, skill)
+    for text in capabilities_of(description):
+        yield Phrase(label, text, "capability", skill)
+
+
+def _once(phrases: Collection[Phrase] | Iterator[Phrase]) -> Iterator[Phrase]:
+    """The phrases with normal texts, without empty ones and those that read like one before."""
+    seen = set()
+    for phrase in phrases:
+        text = legible(phrase.text[:PHRASE_CHARACTERS])
+        read_as = text.casefold()
+        if text and read_as not in seen:
+            seen.add(read_as)
+            yield phrase._replace(text=text)

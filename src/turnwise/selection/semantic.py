@@ -1,0 +1,103 @@
+"""Who means what the message means (behaviour C5)."""
+
+from typing import Literal, NamedTuple
+
+from turnwise.facts.errors import PolicyError
+from turnwise.facts.selections import Candidate, Verdict
+from turnwise.matching.match import Match
+from turnwise.ports.selector import SelectionRequest
+from turnwise.selection.meaning import Meaning
+from turnwise.selection.verdicts import RECORDED, abstained, chosen, shown
+
+THRESHOLD = 0.5
+TOP = 3
+_ROUNDING = 1e-9
+
+Score = Literal["similarity", "probability"]
+
+
+class _Scored(NamedTuple):
+    agent: str
+    score: float
+    similarity: float
+
+
+class Semantic:
+    """Chooses the agent that fits the message best, when its score is above `threshold`.
+
+    score: what counts, and is the confidence: the `similarity` with the agent's nearest phrase, or the `probability` that it
+    is this agent if it is any. Of the `top` best, those with at least the threshold are recorded as candidates. margin:
+    choose only when the second is at least so much behind; None = however near it is. novelty: abstain when nobody should
+    take the message with more than this probability; None = never for that. Only the eligible count.
+    """
+
+    def __init__(
+        self,
+        meaning: Meaning,
+        *,
+        threshold: float = THRESHOLD,
+        top: int = TOP,
+        margin: float | None = None,
+        novelty: float | None = None,
+        score: Score = "similarity",
+        name: str = "semantic",
+    ) -> None:
+        if top < 1:
+            raise PolicyError(f"The selector {name!r} is to consider the best {top}.", fix="Set `top` to 1 or more.")
+        self.name = name
+        self._meaning = meaning
+        self._threshold, self._top, self._margin, self._novelty, self._score = threshold, top, margin, novelty, score
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        if request.occasion == "answer":
+            return abstained(self.name, "Meaning is read from messages, not from answers.")
+        if not request.text.strip():
+            return abstained(self.name, "The message has no text.")
+        (reading,) = await self._meaning.read([request.text])
+        match = reading.match.among(frozenset(request.eligible))
+        ranked = self._ranked(match)
+        if not ranked:
+            return abstained(self.name, "No agent that may be chosen has anything to go by.")
+        candidates = tuple(_candidate(one, match) for one in ranked[: self._top] if one.score >= self._threshold)[:RECORDED]
+        best = ranked[0]
+        confidence = min(max(best.score, 0.0), 1.0)
+        doubt = self._doubt(ranked, match)
+        if doubt:
+            return abstained(self.name, doubt, confidence=confidence, candidates=candidates)
+        return chosen(
+            self.name,
+            best.agent,
+            method="semantic_match",
+            confidence=confidence,
+            reason=f"The message means what {best.agent} is for: {_evidence(best, match)}.",
+            candidates=candidates,
+        )
+
+    def _ranked(self, match: Match) -> list[_Scored]:
+        """The options, best first; equal ones in the tree's order."""
+        scores = match.similarities if self._score == "similarity" else match.probabilities
+        order = (-scores).argsort(kind="stable")[: max(self._top, 2)]
+        return [_Scored(match.labels[place], float(scores[place]), float(match.similarities[place])) for place in order]
+
+    def _doubt(self, ranked: list[_Scored], match: Match) -> str:
+        """Why the best is not chosen; empty when it is."""
+        best = ranked[0]
+        if best.score <= self._threshold:
+            return f"The best match is {best.agent} with {best.score:.2f}, not above {self._threshold:g}."
+        if self._novelty is not None and match.novelty > self._novelty:
+            return f"Nobody seems to be for this: {match.novelty:.2f}, above {self._novelty:g}; the best is {best.agent}."
+        if self._margin is not None and len(ranked) > 1 and best.score - ranked[1].score + _ROUNDING < self._margin:
+            second = ranked[1]
+            return f"{best.agent} ({best.score:.2f}) and {second.agent} ({second.score:.2f}) are too close to tell."
+        return ""
+
+
+def _candidate(one: _Scored, match: Match) -> Candidate:
+    return Candidate(agent=one.agent, score=min(max(one.score, 0.0), 1.0), evidence=_evidence(one, match))
+
+
+def _evidence(one: _Scored, match: Match) -> str:
+    for near in match.nearest:
+        if near.label == one.agent:
+            return f'nearest example "{shown(near.text)}" {near.similarity:.2f}'
+    return f"similarity {one.similarity:.2f}"

@@ -1,0 +1,92 @@
+"""A matcher in use: it reads texts, and remembers those read lately."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from turnwise.matching.match import Match
+from turnwise.matching.normalize import legible
+from turnwise.ports.encoder import Encoder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from turnwise.matching.matcher import Matcher
+    from turnwise.matching.smalltalk import SmallTalk
+
+REMEMBERED = 10_000
+_REMEMBERED_NUMBERS = 3_000_000  # a reading holds two numbers of eight bytes for each label
+_REMEMBERED_CHARACTERS = 2_000
+_READ_CHARACTERS = 20_000
+_AT_ONCE = 256
+
+
+class Reading(NamedTuple):
+    """A text as it was understood. smalltalk: how likely it is conversation rather than a request, 0 to 1."""
+
+    text: str
+    vector: "NDArray[np.float32]"
+    match: Match
+    smalltalk: float
+
+
+class Served:
+    """One state of a Meaning, never changed: what it has read before can be remembered as long as it lives.
+
+    matcher: None when no agent has anything to go by; then nobody fits any text. Safe to share between threads.
+    """
+
+    def __init__(self, encoder: Encoder, matcher: "Matcher | None", smalltalk: "SmallTalk", fingerprint: str) -> None:
+        self.matcher, self.smalltalk, self.fingerprint = matcher, smalltalk, fingerprint
+        self._encoder = encoder
+        self._capacity = (
+            min(REMEMBERED, max(_REMEMBERED_NUMBERS // max(len(matcher.labels), 1), 100)) if matcher else REMEMBERED
+        )
+        self._lock = threading.Lock()
+        self._readings: OrderedDict[str, Reading] = OrderedDict()
+
+    def remembered(self, texts: Sequence[str]) -> dict[str, Reading]:
+        """Those of the texts that were read lately."""
+        found = {}
+        with self._lock:
+            for text in texts:
+                if (reading := self._readings.get(text)) is not None:
+                    self._readings.move_to_end(text)
+                    found[text] = reading
+        return found
+
+    def read(self, texts: Sequence[str]) -> list[Reading]:
+        """One reading a text, in their order. EncoderError when there are no vectors for them."""
+        readings: list[Reading] = []
+        for start in range(0, len(texts), _AT_ONCE):
+            readings += self._read(texts[start : start + _AT_ONCE])
+        with self._lock:
+            for reading in readings:
+                if len(reading.text) <= _REMEMBERED_CHARACTERS:
+                    self._readings[reading.text] = reading
+            while len(self._readings) > self._capacity:
+                self._readings.popitem(last=False)
+        return readings
+
+    def _read(self, texts: Sequence[str]) -> list[Reading]:
+        plain = [legible(text[:_READ_CHARACTERS]) for text in texts]
+        vectors = self._encoder.encode(plain)
+        chatting = self.smalltalk.probabilities(vectors, plain)
+        parts = zip(texts, vectors, self._matched(plain, vectors), chatting.tolist(), strict=True)
+        return [Reading(text, vector, match, chat) for text, vector, match, chat in parts]
+
+    def _matched(self, texts: Sequence[str], vectors: "NDArray[np.float32]") -> Sequence[Match]:
+        if self.matcher is None:
+            return [nobody()] * len(texts)
+        if len(texts) == 1:
+            return [self.matcher.match(texts[0], vectors[0])]
+        return self.matcher.match_many(texts, vectors)
+
+
+def nobody() -> Match:
+    """The match where there are no labels at all."""
+    import numpy as np
+
+    return Match((), np.empty(0), np.empty(0), 1.0, ())

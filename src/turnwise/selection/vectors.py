@@ -1,0 +1,97 @@
+"""The vectors of texts that are known beforehand: from memory, from files, and only otherwise from the encoder."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from turnwise.ports.encoder import Encoder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from turnwise.matching.kept import Kept, Vectors
+
+Progress = Callable[[str, int, int], None]
+"""Is told what is being done, how many steps of it are done, and of how many. What it raises ends the work."""
+
+_AT_ONCE = 128
+_CONVERTED_AT_ONCE = 4_096
+
+
+def vectors_of(
+    texts: Sequence[str], encoder: Encoder, *, known: "Vectors | None", kept: "Kept | None", progress: Progress
+) -> "tuple[NDArray[np.float32], Vectors]":
+    """A row for each text, of length 1; and all of them by text, for who knows them the next time.
+
+    The rows have been rounded to float16, wherever they come from, so that they are equal in every process. What had to be
+    encoded is kept in files, also when the encoder fails half way or `progress` raises.
+    """
+    import numpy as np
+
+    from turnwise.matching.kept import Vectors, keys_of
+
+    keys = keys_of(texts)
+    unique, indices = np.unique(keys, return_index=True)
+    texts = [texts[index] for index in indices.tolist()]
+    rows = np.empty((len(unique), encoder.dimensions), np.float16)
+    missing = np.ones(len(unique), bool)
+    if known is not None:
+        missing = _fill(rows, unique, missing, known)
+    if kept is not None and missing.any():
+        missing = _fill(rows, unique, missing, kept.vectors(encoder.fingerprint, encoder.dimensions, unique[missing]))
+    places = np.flatnonzero(missing)
+    # Texts of about one length are encoded together: some encoders pad all to the longest.
+    places = np.array(sorted(places.tolist(), key=lambda place: (len(texts[place]), place)), np.intp)
+    done = 0
+    try:
+        for start in range(0, len(places), _AT_ONCE):
+            progress("encoding", done, len(places))
+            some = places[start : start + _AT_ONCE]
+            rows[some] = encoder.encode([texts[place] for place in some.tolist()])
+            done += len(some)
+    finally:
+        if kept is not None and done:
+            kept.keep_vectors(encoder.fingerprint, Vectors(unique[places[:done]], rows[places[:done]]))
+    if done:
+        progress("encoding", done, done)
+    found = Vectors(unique, rows)
+    return _unit(found.rows, found.places(keys)), found
+
+
+class Keeping:
+    """An encoder for texts that are encoded at every start: their vectors come from files when they can."""
+
+    def __init__(self, encoder: Encoder, kept: "Kept | None", progress: Progress) -> None:
+        self._encoder, self._kept, self._progress = encoder, kept, progress
+
+    @property
+    def fingerprint(self) -> str:
+        return self._encoder.fingerprint
+
+    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """As `vectors_of`: one row a text, in their order."""
+        return vectors_of(texts, self._encoder, known=None, kept=self._kept, progress=self._progress)[0]
+
+
+def _fill(
+    rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", missing: "NDArray[np.bool_]", known: "Vectors"
+) -> "NDArray[np.bool_]":
+    """Takes over the known rows; which are missing still."""
+    import numpy as np
+
+    places = known.places(keys)
+    usable = missing & (places >= 0)
+    rows[usable] = known.rows[places[usable]]
+    return np.asarray(missing & ~usable)
+
+
+def _unit(rows: "NDArray[np.float16]", places: "NDArray[np.intp]") -> "NDArray[np.float32]":
+    """The rows at those places, at length 1."""
+    import numpy as np
+
+    vectors = np.empty((len(places), rows.shape[1]), np.float32)
+    for start in range(0, len(places), _CONVERTED_AT_ONCE):
+        chunk = rows[places[start : start + _CONVERTED_AT_ONCE]].astype(np.float32)
+        chunk /= np.maximum(np.linalg.norm(chunk, axis=1, keepdims=True), 1e-12)
+        vectors[start : start + _CONVERTED_AT_ONCE] = chunk
+    return vectors

@@ -1,0 +1,80 @@
+import numpy as np
+
+from turnwise.matching.match import Match
+from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, features
+from turnwise.selection.contextual.situation import Past, Roster, Turn, situate
+from turnwise.selection.contextual.wording import said, wording
+from turnwise.selection.meaning import Reading
+
+LABELS = ("a", "b", "c")
+
+
+def reading(*shares: float, novelty: float = 0.1) -> Reading:
+    values = np.array(shares)
+    return Reading("text", np.array([1.0, 0.0], np.float32), Match(LABELS, values, values, novelty, ()), 0.1)
+
+
+def turn(text: str = "what is the price", **more: object) -> Turn:
+    return Turn(reading(0.2, 0.7, 0.1), wording(text), **more)  # type: ignore[arg-type]
+
+
+def test_a_column_for_each_name() -> None:
+    found = features(situate(turn(active="a"), Roster(LABELS, LABELS)))
+    assert found.claims.shape == (3, len(CLAIMS))
+    assert found.around.shape == (len(AROUND),)
+    assert found.said.shape == (len(SAID),)
+    assert np.isfinite(found.claims).all()
+    assert np.isfinite(found.around).all()
+    assert np.isfinite(found.said).all()
+
+
+def test_no_feature_names_an_agent() -> None:
+    """C9: other names, the same numbers."""
+    past = (Past(reading(0.1, 0.1, 0.8), wording("hello"), "c"),)
+    one = features(situate(turn(active="a", visited=("c",), past=past, reply=reading(0.5, 0.4, 0.1)), Roster(LABELS, LABELS)))
+    names = {"a": "x", "b": "y", "c": "z"}
+
+    def renamed(of: Reading) -> Reading:
+        return of._replace(match=of.match._replace(labels=("x", "y", "z")))
+
+    before = (Past(renamed(past[0].reading), past[0].wording, names["c"]),)
+    other_turn = turn(active="x", visited=("z",), past=before, reply=renamed(reading(0.5, 0.4, 0.1)))
+    other = features(
+        situate(other_turn._replace(message=renamed(other_turn.message)), Roster(("x", "y", "z"), ("x", "y", "z")))
+    )
+    assert (one.claims == other.claims).all()
+    assert (one.said == other.said).all()
+
+
+def test_nothing_of_a_conversation_without_one() -> None:
+    found = features(situate(turn(), Roster(LABELS, LABELS)))
+    assert found.active is None
+    assert not found.said.any()
+    known = dict(zip(CLAIMS, found.claims[0], strict=True))
+    assert known["opening"] < 0.0
+    assert known["message"] == 0.0
+
+
+def test_a_question_and_its_answer() -> None:
+    """C9"""
+    asked = turn("12345", active="a", said=said("What is your order number?"), awaiting="a")
+    found = features(situate(asked, Roster(LABELS, LABELS)))
+    known = dict(zip(SAID, found.said, strict=True))
+    assert (known["asked"], known["awaits"], known["asked_value"]) == (1.0, 1.0, 1.0)
+
+
+def test_permission_is_a_claim_and_no_rule() -> None:
+    """C17"""
+    found = situate(turn(active="a", permitted=frozenset({"a", "b"})), Roster(LABELS, LABELS))
+    column = features(found).claims[:, CLAIMS.index("forbidden")]
+    assert dict(zip(found.candidates, column, strict=True)) == {"a": 0.0, "b": 0.0, "c": 1.0}
+
+
+def test_a_pattern_or_a_name_speaks_against_novelty() -> None:
+    novel = reading(0.2, 0.7, 0.1, novelty=0.9)
+    plain = Turn(novel, wording("zorble the frobnicator"))
+    roster = Roster(LABELS, LABELS)
+    assert features(situate(plain, roster)).novelty == 0.9
+    assert features(situate(plain._replace(hits={"b": 1.0}), roster)).novelty == 0.0
+    called = Turn(novel, wording("let me talk to frob"), named={"b": 1.0})
+    assert features(situate(called, roster)).novelty == 0.0

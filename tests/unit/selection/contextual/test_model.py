@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+
+from turnwise.matching.match import Match
+from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, features
+from turnwise.selection.contextual.model import Coefficients, Model, dumped, parsed, shipped
+from turnwise.selection.contextual.situation import Roster, Turn, situate
+from turnwise.selection.contextual.wording import wording
+from turnwise.selection.meaning import Reading
+
+LABELS = tuple("abcdefghijklmnopqrstuvwxyz")
+
+
+def opening(shares: np.ndarray, novelty: float = 0.0) -> Turn:
+    match = Match(LABELS, shares, shares, novelty, ())
+    return Turn(Reading("text", np.zeros(2, np.float32), match, 0.0), wording("where is it"))
+
+
+def coefficients() -> Coefficients:
+    context = len(AROUND) + len(SAID)
+    chance = np.random.default_rng(1)
+    return Coefficients(
+        *(
+            chance.standard_normal(size)
+            for size in (len(CLAIMS), context, context, len(AROUND), (context, 3), (3, len(CLAIMS) + 2))
+        )
+    )
+
+
+def test_the_file_gives_the_model_back() -> None:
+    given = coefficients()
+    text = dumped(given, 1.5, "a note")
+    found = features(situate(opening(np.full(26, 1 / 26))._replace(active="a"), Roster(LABELS, LABELS)))
+    one, other = Model(given, 1.5).scores(found), parsed(text).scores(found)
+    assert other.agents == pytest.approx(one.agents, abs=1e-2)
+
+
+def test_a_file_of_other_features_is_refused() -> None:
+    with pytest.raises(KeyError):
+        parsed(dumped(coefficients(), 1.0, "").replace('"opening"', '"closing"'))
+
+
+def test_without_a_conversation_the_probabilities_stand_as_they_are() -> None:
+    """C5: the best by the message alone leads, with the matcher's own confidence, however many agents there are."""
+    chance = np.random.default_rng(3)
+    for _ in range(50):
+        shares = chance.dirichlet(np.full(26, 0.5))
+        situation = situate(opening(shares), Roster(LABELS, LABELS))
+        scores = shipped().scores(features(situation))
+        best = int(scores.agents.argmax())
+        assert situation.candidates[best] == LABELS[int(shares.argmax())]
+        assert scores.agents[best] == pytest.approx(shares.max(), abs=0.02)
+
+
+def test_nobody_at_the_start_is_the_matchers_novelty() -> None:
+    shares = np.full(26, 1 / 26)
+    low, high = (shipped().scores(features(situate(opening(shares, each), Roster(LABELS, LABELS)))) for each in (0.2, 0.9))
+    assert low.nobody <= 0.2
+    assert low.nobody < high.nobody <= 0.9
+
+
+def test_probabilities_sum_to_one() -> None:
+    turn = opening(np.full(26, 1 / 26))._replace(active="c")
+    scores = shipped().scores(features(situate(turn, Roster(LABELS, LABELS))))
+    assert scores.agents.sum() == pytest.approx(1.0)
+    assert scores.smalltalk == 0.0
+    assert 0.0 <= scores.nobody <= 1.0

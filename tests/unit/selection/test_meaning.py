@@ -1,0 +1,298 @@
+"""What messages mean to the agents of a tree."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from words import Words
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.errors import EncoderError
+from turnwise.facts.tree import AgentTree
+from turnwise.selection.meaning import Meaning
+
+EXAMPLES = {
+    "billing": ("where is my invoice", "send the invoice again", "the bill is wrong", "pay my bill"),
+    "travel": ("book a flight to rome", "a hotel in rome", "change my flight", "cancel the flight"),
+    "weather": ("will it rain tomorrow", "is it sunny today", "how cold will it be", "weather in rome"),
+}
+
+
+def tree_of(examples: Mapping[str, tuple[str, ...]] = EXAMPLES) -> AgentTree:
+    cards = [AgentCard(name=name, parent="root", examples=texts) for name, texts in examples.items()]
+    return AgentTree([AgentCard(name="root"), *cards])
+
+
+async def best(meaning: Meaning, text: str) -> str:
+    (reading,) = await meaning.read([text])
+    return reading.match.ranked(1)[0][0]
+
+
+class Slowly(Meaning):
+    """Fits in a thread, as for a large tree."""
+
+    def __init__(self, tree: AgentTree, encoder: Words, keep: Path | None = None) -> None:
+        super().__init__(tree, encoder, keep)
+        self._quick_fit = 0
+
+
+async def test_a_small_tree_is_fitted_when_it_is_first_read() -> None:
+    meaning = Meaning(tree_of(), Words())
+    assert meaning.fingerprint == ""
+    readings = await meaning.read(["my flight", "is it cold", "my flight"])
+    assert [reading.match.ranked(1)[0][0] for reading in readings] == ["travel", "weather", "travel"]
+    assert [reading.text for reading in readings] == ["my flight", "is it cold", "my flight"]
+    assert readings[0].match.fitted
+    assert readings[0].match.labels == ("billing", "travel", "weather")
+    assert meaning.fingerprint.endswith("-fitted")
+    assert await meaning.fitted()
+    assert await meaning.read([]) == []
+
+
+async def test_nearest_phrases_decide_until_heads_are_fitted() -> None:
+    """C11: what a change does is seen at once, and the fitted heads are swapped in as a whole."""
+    meaning = Slowly(tree_of(), Words())
+    assert await best(meaning, "the flight to rome") == "travel"
+    assert await meaning.fitted()
+    assert meaning.fingerprint.endswith("-fitted")
+    (reading,) = await meaning.read(["the flight to rome"])  # remembered from before the fit: read again
+    assert reading.match.fitted
+
+
+async def test_a_text_is_encoded_once() -> None:
+    encoder = Words()
+    meaning = Meaning(tree_of(), encoder)
+    await meaning.read(["my flight"])
+    before = len(encoder.asked)
+    await meaning.read(["my flight", "my flight"])
+    assert len(encoder.asked) == before
+
+
+async def test_one_process_fits_and_the_next_takes_it_over(tmp_path: Path) -> None:
+    """E9: decided alike, whether fitted here or taken over."""
+    first = Meaning(tree_of(), Words(), tmp_path)
+    (reading,) = await first.read(["my flight"])
+    encoder = Words()
+    second = Meaning(tree_of(), encoder, tmp_path)
+    (again,) = await second.read(["my flight"])
+    assert "book a flight to rome" not in encoder.asked
+    assert again.match.fitted
+    assert second.fingerprint == first.fingerprint
+    assert np.array_equal(again.match.probabilities, reading.match.probabilities)
+    assert again.match.nearest == reading.match.nearest
+    assert again.match.novelty == reading.match.novelty
+
+
+async def test_a_kept_matcher_that_is_none_is_fitted_again(tmp_path: Path) -> None:
+    await Meaning(tree_of(), Words(), tmp_path).fitted()
+    (name,) = (name for name in os.listdir(tmp_path) if name.startswith("matcher-"))
+    path = tmp_path / name
+    with np.load(path) as file:
+        kept_format = file["format"]
+    np.savez(path, format=kept_format, nonsense=np.zeros(3))
+    meaning = Meaning(tree_of(), Words(), tmp_path)
+    assert await best(meaning, "my flight") == "travel"
+    with np.load(path) as file:
+        assert len(file.files) > 2
+
+
+async def test_another_tree_or_encoder_has_another_fingerprint(tmp_path: Path) -> None:
+    changed = {**EXAMPLES, "weather": ("will it snow",)}
+    meanings = [Meaning(tree_of(), Words()), Meaning(tree_of(changed), Words()), Meaning(tree_of(), Words("words:2"))]
+    for meaning in meanings:
+        await meaning.read(["hello"])
+    assert len({meaning.fingerprint for meaning in meanings}) == 3
+
+
+async def test_a_successor_encodes_only_what_is_new() -> None:
+    """C11"""
+    encoder = Words()
+    meaning = Meaning(tree_of(), encoder)
+    await meaning.read(["hello"])
+    encoder.asked.clear()
+    after = meaning.successor(tree_of({**EXAMPLES, "zoo": ("show me a zebra",)}))
+    assert await best(after, "show zebra") == "zoo"
+    own = set(encoder.asked) & {text for texts in EXAMPLES.values() for text in texts}
+    assert own == set()
+    assert "show me a zebra" in encoder.asked
+    assert await after.fitted()
+    assert await best(meaning, "show zebra") != "zoo"
+
+
+async def test_many_readers_at_once_prepare_once() -> None:
+    encoder = Words()
+    meaning = Meaning(tree_of(), encoder)
+    waiting = threading.Thread(target=meaning.prepare)
+    waiting.start()
+    readings = await asyncio.gather(*(meaning.read(["my flight"]) for _ in range(50)))
+    waiting.join()
+    assert {reading.match.ranked(1)[0][0] for (reading,) in readings} == {"travel"}
+    assert encoder.asked.count("book a flight to rome") == 1
+
+
+async def test_preparing_does_not_hold_up_the_loop() -> None:
+    gate = threading.Event()
+
+    class Gated(Words):
+        def encode(self, texts):  # type: ignore[no-untyped-def]
+            gate.wait(30)
+            return super().encode(texts)
+
+    meaning = Meaning(tree_of(), Gated())
+    reading = asyncio.ensure_future(meaning.read(["my flight"]))
+    await asyncio.sleep(0.01)
+    assert not reading.done()
+    gate.set()
+    assert len(await reading) == 1
+
+
+async def test_who_stops_waiting_does_not_stop_the_others() -> None:
+    meaning = Meaning(tree_of(), Words())
+    impatient = asyncio.ensure_future(meaning.read(["my flight"]))
+    patient = asyncio.ensure_future(meaning.read(["my flight"]))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    assert len(await patient) == 1
+    with pytest.raises(asyncio.CancelledError):
+        await impatient
+
+
+async def test_an_encoder_that_is_not_local_is_asked_in_a_thread() -> None:
+    asked_in = set()
+
+    class Remote(Words):
+        def encode(self, texts):  # type: ignore[no-untyped-def]
+            asked_in.add(threading.current_thread())
+            return super().encode(texts)
+
+    local, remote = Meaning(tree_of(), Remote()), Meaning(tree_of(), Remote(is_local=False))
+    local.prepare()
+    remote.prepare()
+    asked_in.clear()
+    await remote.read(["my flight"])
+    await local.read([f"text {number}" for number in range(20)])
+    await local.read(["long " * 1_000])
+    assert threading.current_thread() not in asked_in
+    await local.read(["my flight"])
+    assert threading.current_thread() in asked_in
+
+
+async def test_an_encoder_that_fails_is_asked_again() -> None:
+    encoder = Words()
+    encoder.broken = True
+    meaning = Meaning(tree_of(), encoder)
+    with pytest.raises(EncoderError):
+        await meaning.read(["my flight"])
+    with pytest.raises(EncoderError):
+        meaning.prepare()
+    encoder.broken = False
+    assert await best(meaning, "my flight") == "travel"
+    encoder.broken = True
+    with pytest.raises(EncoderError):
+        await meaning.read(["something new"])
+    assert await best(meaning, "my flight") == "travel"  # remembered
+
+
+async def test_a_fit_that_fails_is_said_once_and_nearest_phrases_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    def progress(what: str, done: int, total: int) -> None:
+        if what == "fitting":
+            raise ArithmeticError("secret")
+
+    meaning = Meaning(tree_of(), Words(), progress=progress)
+    with caplog.at_level(logging.WARNING, "turnwise.selection"), pytest.raises(ArithmeticError):
+        meaning.prepare()
+    meaning.prepare()
+    assert await best(meaning, "my flight") == "travel"
+    assert not await meaning.fitted()
+    assert [record.getMessage() for record in caplog.records] == [
+        "The matcher could not be fitted (ArithmeticError): nearest phrases go on deciding."
+    ]
+
+
+async def test_progress_is_told() -> None:
+    told: list[tuple[str, int, int]] = []
+    Meaning(tree_of(), Words(), progress=lambda *step: told.append(step)).prepare()
+    assert ("fitting", 100, 100) in told
+    assert told[0][0] == "encoding"
+
+
+async def test_a_tuned_meaning_is_another() -> None:
+    meaning = Meaning(tree_of(), Words())
+    texts = ["my invoice", "a flight", "is it raining", "sing a song", "who are you"] * 4
+    tuned = await meaning.tuned(texts, ["billing", "travel", "weather", None, None] * 4)
+    assert tuned.fingerprint != meaning.fingerprint
+    assert tuned.fingerprint.startswith(meaning.fingerprint)
+    assert await best(tuned, "my flight") == "travel"
+    assert tuned.tree is meaning.tree
+
+
+async def test_a_tree_without_words_fits_nobody() -> None:
+    meaning = Meaning(AgentTree([AgentCard(name="root")]), Words())
+    (reading,) = await meaning.read(["hello"])
+    assert (reading.match.labels, reading.match.novelty) == ((), 1.0)
+    assert await meaning.fitted()
+
+
+async def test_what_was_closed_stops_and_goes_on_reading() -> None:
+    meaning = Slowly(tree_of(), Words())
+    meaning.prepare()
+    meaning.close()
+    meaning.close()
+    await meaning.fitted()
+    assert await best(meaning, "my flight") == "travel"
+
+
+def test_loops_and_threads_may_share_it() -> None:
+    meaning = Meaning(tree_of(), Words())
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(asyncio.run(best(meaning, "my flight")))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == ["travel"] * 4
+
+
+def test_importing_it_does_not_import_numpy() -> None:
+    script = "import sys, turnwise.selection.meaning; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+_LEAVES_WHILE_PREPARING = """
+import asyncio, sys, time
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.tree import AgentTree
+from turnwise.selection.meaning import Meaning
+from words import Words
+
+class Slow(Words):
+    def encode(self, texts):
+        time.sleep(0.02)
+        return super().encode(texts)
+
+examples = tuple(f"text {number}" for number in range(1_000_000))
+tree = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root", examples=examples[:200_000])])
+
+async def main():
+    try:
+        await asyncio.wait_for(Meaning(tree, Slow()).read(["hello"]), 0.5)
+    except TimeoutError:
+        print("left")
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_can_leave_while_it_prepares() -> None:
+    """Encoding everything would take minutes; the thread that does it neither holds the process up nor crashes it."""
+    play = Path(__file__).parents[2] / "play"
+    script = f"import sys; sys.path.insert(0, {str(play)!r})\n{_LEAVES_WHILE_PREPARING}"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "left\n", "")

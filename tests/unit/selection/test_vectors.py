@@ -1,0 +1,92 @@
+"""Texts that are known beforehand are encoded once."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from words import Words
+
+from turnwise.facts.errors import EncoderError
+from turnwise.matching.kept import Kept
+from turnwise.selection.vectors import Keeping, vectors_of
+
+
+def silent(what: str, done: int, total: int) -> None: ...
+
+
+class Fragile(Words):
+    """Fails after some texts."""
+
+    left = 200
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.left -= len(texts)
+        self.broken = self.left < 0
+        return super().encode(texts)
+
+
+def test_each_text_has_its_row_and_each_text_is_encoded_once() -> None:
+    encoder = Words()
+    texts = ["one two", "three", "one two", ""]
+    rows, found = vectors_of(texts, encoder, known=None, kept=None, progress=silent)
+    assert sorted(encoder.asked) == ["", "one two", "three"]
+    assert len(found) == 3
+    assert rows.dtype == np.float32
+    assert np.allclose(rows, Words().encode(texts), atol=1e-3)
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(4), abs=1e-6)
+
+
+def test_known_and_kept_vectors_are_taken_and_are_the_same(tmp_path: Path) -> None:
+    """E9: whether a vector is new, known or kept makes no difference."""
+    first, _ = vectors_of(["one", "two"], Words(), known=None, kept=Kept(tmp_path), progress=silent)
+    encoder = Words()
+    second, known = vectors_of(["two", "three"], encoder, known=None, kept=Kept(tmp_path), progress=silent)
+    assert encoder.asked == ["three"]
+    third, _ = vectors_of(["three", "two", "four"], encoder, known=known, kept=None, progress=silent)
+    assert encoder.asked == ["three", "four"]
+    assert np.array_equal(first[1], second[0])
+    assert np.array_equal(second[0], third[1])
+    assert np.array_equal(second[1], third[0])
+
+
+def test_vectors_of_another_encoder_are_not_taken(tmp_path: Path) -> None:
+    vectors_of(["one"], Words(), known=None, kept=Kept(tmp_path), progress=silent)
+    other = Words("words:2")
+    vectors_of(["one"], other, known=None, kept=Kept(tmp_path), progress=silent)
+    assert other.asked == ["one"]
+
+
+def test_what_was_encoded_before_a_failure_is_kept(tmp_path: Path) -> None:
+    texts = [f"text {number}" for number in range(300)]
+    with pytest.raises(EncoderError):
+        vectors_of(texts, Fragile(), known=None, kept=Kept(tmp_path), progress=silent)
+    encoder = Words()
+    vectors_of(texts, encoder, known=None, kept=Kept(tmp_path), progress=silent)
+    assert 0 < len(encoder.asked) < 300
+
+
+def test_progress_is_told_and_can_stop_it() -> None:
+    told = []
+    texts = [f"text {number}" for number in range(300)]
+    vectors_of(texts, Words(), known=None, kept=None, progress=lambda *step: told.append(step))
+    assert told[0] == ("encoding", 0, 300)
+    assert told[-1] == ("encoding", 300, 300)
+
+    def stop(what: str, done: int, total: int) -> None:
+        raise InterruptedError
+
+    encoder = Words()
+    with pytest.raises(InterruptedError):
+        vectors_of(texts, encoder, known=None, kept=None, progress=stop)
+    assert encoder.asked == []
+
+
+def test_a_keeping_encoder_encodes_a_text_once_for_all_processes(tmp_path: Path) -> None:
+    first, second = Words(), Words()
+    rows = Keeping(first, Kept(tmp_path), silent).encode(["one", "two"])
+    again = Keeping(second, Kept(tmp_path), silent)
+    assert np.array_equal(again.encode(["two", "one"]), rows[::-1])
+    assert (sorted(first.asked), second.asked) == (["one", "two"], [])
+    assert again.fingerprint == first.fingerprint

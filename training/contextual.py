@@ -1,0 +1,241 @@
+"""Makes selection/contextual/contextual.json: trains the contextual model and prints what it reaches.
+
+    python training/contextual.py --data DIR [--out FILE] [--held-out | --services-apart | --report]
+
+DIR holds clinc150/, banking77/, smalltalk/ and sgd/ as line-delimited JSON. The same data give the same file, in minutes.
+--held-out: trains without the last fifth of the real dialogues, and reports on them; nothing is written. --services-apart: the
+same, and without half of the services too: reports on held out dialogues with those. --report: trains nothing; what the
+model of the package reaches on sgd/dev.jsonl, which nothing else here looks at.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from contextual_companies import Drill, by_agent, lines_of, made_up, read, real_dialogues, services
+from contextual_dialogues import NOBODY, SMALLTALK, Dialogue
+from contextual_fit import NOBODY as NO_ROW
+from contextual_fit import SMALLTALK as SMALLTALK_ROW
+from contextual_fit import Case, Table, fit
+from contextual_rollout import EVASIONS, Ears, Played, cases, play
+
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.tree import AgentTree
+from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
+from turnwise.matching.encoder.remembered import Remembered
+from turnwise.selection.contextual import model as model_module
+from turnwise.selection.contextual.contextual import NOBODY as NOBODY_BAR
+from turnwise.selection.contextual.features import Features
+from turnwise.selection.contextual.model import Coefficients, Model, dumped, shipped
+from turnwise.selection.contextual.naming import Names
+from turnwise.selection.contextual.situation import Situation
+from turnwise.selection.meaning import Meaning
+
+OUT = Path(str(model_module.__file__)).with_name("contextual.json")
+ROUNDS, HIDDEN, EPOCHS = 2, 12, 8
+OWN_WEIGHT = 0.5
+"""How much a turn of the model's own history counts beside one of the right history."""
+_ROOT = "nobody else"
+NOTE = (
+    "Made by training/contextual.py from CLINC150 (CC BY 3.0), BANKING77 (CC BY 4.0), SGD (CC BY-SA 4.0)"
+    " and Microsoft personality chat (MIT)."
+)
+
+
+Row = Mapping[str, Any]
+Examples = Mapping[str, Sequence[str]]
+
+
+class Ready(NamedTuple):
+    drill: Drill
+    ears: Ears
+
+
+class Chooser:
+    """Decides as the selector does."""
+
+    def __init__(self, model: Model, nobody: float = NOBODY_BAR) -> None:
+        self.model, self._nobody = model, nobody
+
+    def row(self, found: Features) -> int:
+        scores = self.model.scores(found)
+        if scores.smalltalk > max(0.5, scores.nobody):
+            return SMALLTALK_ROW
+        return NO_ROW if scores.nobody > self._nobody else int(scores.agents.argmax())
+
+    def __call__(self, situation: Situation, found: Features) -> str:
+        row = self.row(found)
+        return {NO_ROW: NOBODY, SMALLTALK_ROW: SMALLTALK}.get(row) or situation.candidates[row]
+
+
+def heard(drill: Drill, encoder: Remembered) -> Ready:
+    """The drill with a matcher fitted to its agents, and all its texts read."""
+    cards = [AgentCard(name=name, parent=_ROOT, examples=tuple(texts)) for name, texts in drill.examples.items()]
+    meaning = Meaning(AgentTree([AgentCard(name=_ROOT), *cards]), encoder)
+    texts = [text for talk in drill.dialogues for step in talk.steps for text in (step.user, step.system) if text]
+    texts += [*EVASIONS, *(text for lines in drill.lines.values() for text in lines[:40])]
+
+    async def reading() -> dict[str, object]:
+        await meaning.fitted()
+        return {found.text: found for found in await meaning.read(list(dict.fromkeys(texts)))}
+
+    known = asyncio.run(reading())
+    labels = next(iter(known.values())).match.labels  # type: ignore[attr-defined]
+
+    def hear(text: str):  # type: ignore[no-untyped-def]
+        if text not in known:
+            known[text] = asyncio.run(meaning.read([text]))[0]
+        return known[text]
+
+    lines = {name: lines[:40] for name, lines in drill.lines.items()}
+    return Ready(drill._replace(lines=lines), Ears(labels, hear, Names(labels), lines))
+
+
+def played(
+    ready: Ready, choose: Chooser | None, seed: int, dialogues: Sequence[Dialogue] | None = None, *, harsh: bool = True
+) -> list[Played]:
+    """All turns. harsh: wrongly chosen agents answer for themselves half of the time."""
+    found: list[Played] = []
+    chance = random.Random(seed)
+    for talk in ready.drill.dialogues if dialogues is None else dialogues:
+        general = _ROOT if harsh and chance.random() < 0.5 else None
+        found += play(talk, ready.ears, choose, chance=chance if harsh else None, general=general)
+    return found
+
+
+def accuracy(turns: Sequence[Played], choose: Chooser | None = None) -> float:
+    """The share that is right, in percent: of the choices made, or of those that `choose` makes at these places."""
+    counted = [turn for turn in turns if turn.right is not None]
+    right = [turn.choice == turn.right if choose is None else choose.row(turn.features) == turn.row for turn in counted]
+    return 100.0 * float(np.mean(right)) if right else float("nan")
+
+
+def trained(drills: Sequence[Ready]) -> Coefficients:
+    """The coefficients, from right histories and, in rounds, from the model's own."""
+    pool: list[Case] = []
+    for number, ready in enumerate(drills):
+        pool += cases(played(ready, None, number), ready.drill.weight)
+        progress("right histories", number + 1, len(drills))
+    coefficients = fit(Table(pool), hidden=HIDDEN, epochs=EPOCHS)
+    for turn in range(ROUNDS):
+        choose = Chooser(Model(coefficients))
+        for number, ready in enumerate(drills):
+            own = played(ready, choose, 1000 * turn + number, harsh=number % 2 == 0 or turn == 0)
+            pool += cases(own, ready.drill.weight * OWN_WEIGHT)
+            progress(f"own histories {turn + 1}", number + 1, len(drills))
+        table = Table(pool)
+        coefficients = fit(table, hidden=HIDDEN, epochs=EPOCHS, told=partial(_told, len(table)))
+    return coefficients
+
+
+def _told(turns: int, epoch: int, loss: float) -> None:
+    progress(f"fitting {turns} turns, loss {loss:.4f}", epoch + 1, EPOCHS)
+
+
+def temperature(coefficients: Coefficients, drills: Sequence[Ready]) -> float:
+    """What makes the confidences of conversations fit how often they are right, over the model's own histories."""
+    found = [
+        (turn.features, turn.row)
+        for number, ready in enumerate(drills)
+        for turn in played(ready, Chooser(Model(coefficients)), 9000 + number, harsh=False)
+        if turn.row is not None and turn.row >= 0 and turn.features.active is not None
+    ]
+    losses = {}
+    for tried in np.arange(0.7, 2.01, 0.1):
+        model = Model(coefficients, float(tried))
+        losses[float(tried)] = -float(np.mean([np.log(max(model.scores(each).agents[row], 1e-9)) for each, row in found[::4]]))
+    return min(losses, key=lambda tried: losses[tried])
+
+
+def progress(what: str, done: int, total: int) -> None:
+    end = "\n" if done == total else ""
+    print(f"\r{what}: {done} of {total}" + " " * 10, end=end, file=sys.stderr, flush=True)
+
+
+def drills_of(data: Path, rows: Sequence[Row], agents: frozenset[str] | None = None) -> list[Drill]:
+    """All that is trained on. agents: of the services only these."""
+    known, five = services_of(data)
+    clinc, banking = by_agent(read(data / "clinc150/train.jsonl")), by_agent(read(data / "banking77/train.jsonl"))
+    foreign = [row["text"] for row in read(data / "clinc150/valid.jsonl") if row["agent"] is None]
+    smalltalk = [row["text"] for row in read(data / "smalltalk/train.jsonl")]
+    domains = json.loads((data / "clinc150/domains.json").read_text("utf-8"))
+    if agents is not None:
+        known, five = ({name: texts for name, texts in each.items() if name in agents} for each in (known, five))
+        rows = [row for row in rows if all(turn["agent"] in agents for turn in row["turns"])]
+    lines = lines_of(rows)
+    return [
+        Drill("services, all examples", known, real_dialogues(rows[:1500]), lines),
+        Drill("services, five examples", five, real_dialogues(rows[-1500:]), lines),
+        *services(known, rows, smalltalk, foreign, 8),
+        *made_up(clinc, domains, banking, smalltalk, foreign, 48),
+    ]
+
+
+def services_of(data: Path) -> tuple[Examples, Examples]:
+    """The services by all examples, and by five each."""
+    return by_agent(read(data / "sgd/examples.jsonl")), by_agent(read(data / "sgd/examples_5.jsonl"))
+
+
+def report(model: Model, data: Path, rows: Sequence[Row], encoder: Remembered, title: str) -> None:
+    """Prints the accuracy over these dialogues, by own and by right history."""
+    choose = Chooser(model)
+    for known, which in zip(services_of(data), ("all examples", "five examples"), strict=True):
+        ready = heard(Drill(which, known, real_dialogues(rows)), encoder)
+        own, right = played(ready, choose, 0, harsh=False), played(ready, None, 0, harsh=False)
+        opening = [turn for turn in own if turn.opening]
+        print(
+            f"{title}, {which}: own history {accuracy(own):.2f}, right history {accuracy(right, choose):.2f},"
+            f" of turns without a conversation {accuracy(opening):.1f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Trains the contextual model.")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--services-apart", action="store_true")
+    parser.add_argument("--report", action="store_true")
+    given = parser.parse_args()
+    began = time.perf_counter()
+    encoder = Remembered(OnnxEncoder(), capacity=400_000)
+    if given.report:
+        report(shipped(), given.data, read(given.data / "sgd/dev.jsonl"), encoder, "dev")
+        return
+    rows = read(given.data / "sgd/train.jsonl")
+    cut = len(rows) * 4 // 5
+    if not (given.held_out or given.services_apart):
+        ready = prepared(drills_of(given.data, rows), encoder)
+        coefficients = trained(ready)
+        given.out.write_text(dumped(coefficients, temperature(coefficients, ready), NOTE), "utf-8")
+        print(f"{given.out}: {given.out.stat().st_size} bytes, {time.perf_counter() - began:.0f} s")
+        return
+    held = rows[cut:]
+    if given.services_apart:
+        seen = frozenset(sorted(services_of(given.data)[0])[::2])
+        held = [row for row in held if any(turn["agent"] not in seen for turn in row["turns"])]
+        ready = prepared(drills_of(given.data, rows[:cut], seen), encoder)
+        report(Model(trained(ready)), given.data, held, encoder, f"trained without {len(seen)} services")
+    ready = prepared(drills_of(given.data, rows[:cut]), encoder)
+    report(Model(trained(ready)), given.data, held, encoder, "held out")
+
+
+def prepared(listed: Sequence[Drill], encoder: Remembered) -> list[Ready]:
+    ready = []
+    for number, drill in enumerate(listed):
+        ready.append(heard(drill, encoder))
+        progress("reading", number + 1, len(listed))
+    return ready
+
+
+if __name__ == "__main__":
+    main()

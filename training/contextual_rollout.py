@@ -1,0 +1,152 @@
+"""Playing dialogues turn by turn: with the right agent each time, or with the model's own choices and what comes of them."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import contextual_phrases as say
+from contextual_dialogues import NOBODY, SMALLTALK, STAY, Dialogue, Step
+from contextual_fit import NOBODY as NO_ROW
+from contextual_fit import SMALLTALK as SMALLTALK_ROW
+from contextual_fit import Case
+
+from turnwise.selection.contextual.features import Features, features
+from turnwise.selection.contextual.naming import Names
+from turnwise.selection.contextual.situation import Past, Roster, Situation, Turn, situate
+from turnwise.selection.contextual.wording import said, wording
+from turnwise.selection.meaning import Reading
+
+REMEMBERED = 3
+GENERAL = "\x00general"
+EVASIONS = tuple(text.format(topic="that", slot="number") for text in (*say.REFUSALS, *say.QUESTIONS, *say.DONE[:6]))
+"""What an agent that was chosen wrongly may say."""
+Choose = Callable[[Situation, Features], str]
+"""Who is chosen: an agent, NOBODY or SMALLTALK."""
+
+
+class Ears(NamedTuple):
+    """How texts are understood for one set of agents. hear: a text's reading. lines: what each agent also says."""
+
+    labels: tuple[str, ...]
+    hear: Callable[[str], Reading]
+    names: Names
+    lines: Mapping[str, Sequence[str]] = {}
+
+
+class Played(NamedTuple):
+    """One turn as it was played: the features, whom the model took, who was right; `row`: of the right one, None = not
+    counted."""
+
+    features: Features
+    choice: str
+    right: str | None
+    row: int | None
+    opening: bool
+    switched: bool
+
+
+def play(
+    dialogue: Dialogue,
+    ears: Ears,
+    choose: Choose | None,
+    *,
+    chance: random.Random | None = None,
+    general: str | None = None,
+) -> Iterator[Played]:
+    """The turns of a dialogue. choose None: the right agent has each turn (true history); else the choice has it.
+
+    chance: with it, a reply that a wrongly chosen agent would hardly give is now and then one that it would; without it,
+    what is said is said, whoever was chosen.
+    """
+    active: str | None = None
+    spoke: list[str] = []
+    past: list[Past] = []
+    before: str | None = None
+    roster = Roster(ears.labels, (*ears.labels, *((general,) if general else ())))
+    for step in dialogue.steps:
+        if wording(step.user).unreadable:  # a rule decides those, not the model
+            continue
+        reply = _reply_of(step, active, ears, chance)
+        turn = _turn(step, reply, ears, dialogue, active, spoke, past, general)
+        situation = situate(_with_right(turn, step), roster)
+        found = features(situation)
+        right = _right(step.label, turn.active)
+        row = _row(situation, right)
+        choice = choose(situation, found) if choose else (right or turn.active or NOBODY)
+        switched = before is not None and step.label is not None and step.label != before
+        yield Played(found, choice, right, row, turn.active is None, switched)
+        before = step.label or before
+        active = _next_active(choice, turn.active, general)
+        past = [Past(turn.message, turn.wording, active), *past][:REMEMBERED]
+        if active is not None:
+            spoke = [active, *(name for name in spoke if name != active)]
+
+
+def _next_active(choice: str, active: str | None, general: str | None) -> str | None:
+    """Where nobody is chosen, the general agent takes the message, or whoever had the conversation goes on."""
+    if choice == SMALLTALK:
+        return active or general
+    return (general or active) if choice == NOBODY else choice
+
+
+def _right(label: str | None, active: str | None) -> str | None:
+    if label == SMALLTALK:
+        return active or SMALLTALK
+    return (active or NOBODY) if label == STAY else label
+
+
+def _row(situation: Situation, right: str | None) -> int | None:
+    if right is None:
+        return None
+    if right in (NOBODY, SMALLTALK):
+        return NO_ROW if right == NOBODY else SMALLTALK_ROW
+    return situation.place(right)
+
+
+def _reply_of(step: Step, active: str | None, ears: Ears, chance: random.Random | None) -> str:
+    if chance is None or step.owner is None or active is None or active == step.owner or chance.random() < 0.5:
+        return step.system
+    lines = ears.lines.get(active)
+    return chance.choice(lines) if lines and chance.random() < 0.7 else chance.choice(EVASIONS)
+
+
+def _with_right(turn: Turn, step: Step) -> Turn:
+    """The right agent is always among the candidates, so that there is something to learn."""
+    label = step.label
+    if label is None or label in (NOBODY, SMALLTALK, STAY) or label in turn.named:
+        return turn
+    return turn._replace(named={**turn.named, label: 0.0})
+
+
+def _turn(
+    step: Step,
+    reply: str,
+    ears: Ears,
+    dialogue: Dialogue,
+    active: str | None,
+    spoke: Sequence[str],
+    past: Sequence[Past],
+    general: str | None,
+) -> Turn:
+    words = wording(step.user)
+    allowed = dialogue.permitted.get(active) if dialogue.permitted and active else None
+    allowed = allowed | {active} if allowed is not None and active else None
+    return Turn(
+        message=ears.hear(step.user),
+        wording=words,
+        reply=ears.hear(reply) if reply else None,
+        said=said(reply),
+        past=tuple(past),
+        active=active,
+        visited=tuple(name for name in spoke if name != active),
+        previous=dialogue.previous,
+        awaiting=active if step.awaits else None,
+        hits=step.hits,
+        named=ears.names.named(words.tokens),
+        permitted=allowed,
+        general=general,
+    )
+
+
+def cases(played: Sequence[Played], weight: float) -> list[Case]:
+    return [Case(each.features, each.row, weight) for each in played if each.row is not None]
