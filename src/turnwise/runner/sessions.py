@@ -48,7 +48,7 @@ class Sessions:
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
         event = bare_event(self._issuer, USER, self._issuer.new_id("rewind"))
-        return await self._append(session, [acting(event, rewind=rewind)])
+        return await self._write(session, [acting(event, rewind=rewind)])
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
         """Cancels that invocation, running anywhere or waiting; returns when its end is recorded.
@@ -77,13 +77,10 @@ class Sessions:
             self._desks.here.lanes.take_up(session.key)
             return False
         events = closing_events(self._issuer, session.head, invocation_id, open_.agent, End(reason="cancelled"))
-        # Not as this process's holder: it may be about to answer something there itself.
-        lease = self._desks.here.driver.lease._replace(holder=self._issuer.new_id("cancel"))
         try:
-            await self._store.take(session, lease, events, release=True)
+            await self._write(session, events)
         except (SessionBusy, StaleWriter):
             return False
-        await self._tell(session, events)
         return True
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
@@ -120,10 +117,13 @@ class Sessions:
         if self._artifacts is not None:
             await self._artifacts.delete_user(self._app, user)
 
-    async def _append(self, session: Session, events: Sequence[Event]) -> Session:
-        appended = await self._store.append(session, events)
+    async def _write(self, session: Session, events: Sequence[Event]) -> Session:
+        """Appends to a session that nobody holds. Whoever held it before cannot come back to it: the epoch goes up."""
+        # Not as this process's holder: it may be about to answer something there itself.
+        lease = self._desks.here.driver.lease._replace(holder=self._issuer.new_id("writer"))
+        written = await self._store.take(session, lease, events, release=True)
         await self._tell(session, events)
-        return appended
+        return written
 
     async def _tell(self, before: Session, events: Sequence[Event]) -> None:
         self._store.signals.changed(before.key)

@@ -307,3 +307,16 @@ def test_processes_on_a_file_do_what_the_model_says(first: dict[str, Any], progr
 @_many(20)
 def test_processes_that_share_a_store_in_memory_do_what_the_model_says(first: dict[str, Any], program: list[Do]) -> None:
     survive(first, program, in_memory=True)
+
+
+def test_a_rewind_keeps_out_who_held_the_session_before() -> None:
+    """A33, A44: whoever lost its lease while its answer was taken back does not get it again by renewing it."""
+    send = {"p": 0, "session": "a", "to": "front", "stages": ["say"], "gates": 0, "policy": "queue"}
+    program = [
+        Do("send", send, "settle"),
+        Do("send", send, "settle"),
+        Do("lease_runs_out", {"session": "a"}, "settle"),
+        Do("rewind", {"p": 1, "m": 1}, "settle"),
+        Do("time_passes", {"seconds": 250.0}, "settle"),
+    ]
+    survive({"pace": 0, "repeats": False, "concurrency": 100}, program, in_memory=False)
