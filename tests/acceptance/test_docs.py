@@ -218,7 +218,7 @@ def test_the_first_screen_shows_a_decision_and_its_reason(tmp_path: Path) -> Non
     assert "./dev test" in screen
     first = next(block for block in blocks_of(screen) if block.language == "python")
     assert first.expected is not None
-    assert "spoke last" in first.expected
+    assert "stays" in first.expected
     assert played(screen, tmp_path) == []
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from turnwise.matching.heads import Classes, Floats, log_softmax
 from turnwise.matching.solver import minimize
 
-_TRUST, _TRUST_PER_LABEL = 20.0, 2.0
+_TRUST, _TRUST_PER_LABEL = 4.0, 2.0
 _HIGHEST_LOG = 4.0
 
 

@@ -12,7 +12,7 @@ from turnwise.matching.solver import minimize
 REFUSED = 0.03
 """So many of the requests that do belong may be taken for strangers, when nothing else is known."""
 
-STRANGERS = 0.15
+STRANGERS = 0.2
 """At least so large a share of what comes is for nobody: a file of examples has fewer of these than use brings."""
 
 _WEIGHTS = {"meaning": 1.0, "skills": 0.0, "wording": 0.6, "nearest": 1.0, "mean": 0.6}

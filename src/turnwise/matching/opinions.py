@@ -26,7 +26,7 @@ from turnwise.matching.lexical import PLACES, Lexicon
 from turnwise.matching.solver import Rescale
 
 OPINIONS = ("meaning", "skills", "wording", "nearest", "mean")
-_WEIGHTS = np.array([1.2, 0.0, 0.4, 0.55, 0.4], np.float32)
+_WEIGHTS = np.array([1.2, 0.0, 0.4, 0.55, 0.25], np.float32)
 _WEIGHTS_WITH_SKILLS = np.array([0.5, 0.8, 0.5, 0.8, 0.3], np.float32)
 COSINE_SCALE = 10.0
 """Cosines count ten times, to be about as large as scores."""

@@ -105,8 +105,12 @@ async def test_neither_goes_back_to_who_asked(runner: Runner) -> None:
 async def test_what_is_no_choice_is_a_message_as_any_other(runner: Runner) -> None:
     """E5: and it is not asked twice in a row, but again later."""
     await ask(runner, "this thing of mine")
+    other = await ask(runner, "good morning")
+    assert (other.text, method(other)) == ("desk got 'good morning'", "resume")
+    await ask(runner, "this thing of mine")
     other = await ask(runner, "good morning, my thing")
-    assert (other.text, method(other)) == ("desk got 'good morning, my thing'", "resume")
+    assert (other.text, method(other)) == ("orders got 'good morning, my thing'", "clarify_skipped")
+    await ask(runner, "good morning", context=MessageContext(direct_agent_id="desk"))
     assert method(await ask(runner, "that thing")) == "clarify"
 
 

@@ -1,0 +1,68 @@
+"""What training/contextual.py is made of; the training itself takes minutes and data that are not here."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, Features
+from turnwise.selection.contextual.model import Model
+
+TRAINING = Path(__file__).resolve().parents[3] / "training"
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.syspath_prepend(str(TRAINING))
+    names = ("contextual_phrases", "contextual_dialogues", "contextual_companies", "contextual_fit")
+    for name in names:
+        sys.modules.pop(name, None)
+    return {name.removeprefix("contextual_"): import_module(name) for name in names}
+
+
+def company(modules: dict[str, Any]) -> Any:
+    requests = {f"agent_{letter}": [f"request {letter} {number}" for number in range(5)] for letter in "abcd"}
+    return modules["dialogues"].Company(dict.fromkeys(requests, ()), requests, ["a stranger"], ["how are you"])
+
+
+def test_the_same_seed_gives_the_same_dialogues(modules: dict[str, Any]) -> None:
+    """E9"""
+    made = [[modules["dialogues"].Writer(company(modules), 5).dialogue() for _ in range(1)] for _ in range(2)]
+    assert made[0] == made[1]
+    assert modules["dialogues"].Writer(company(modules), 6).dialogue() != made[0][0]
+
+
+def test_dialogues_switch_chat_and_come_back(modules: dict[str, Any]) -> None:
+    """C9"""
+    writer = modules["dialogues"].Writer(company(modules), 1)
+    steps = [step for _ in range(150) for step in writer.dialogue().steps]
+    labels = {step.label for step in steps}
+    assert {modules["dialogues"].NOBODY, modules["dialogues"].SMALLTALK, modules["dialogues"].STAY, "agent_a"} <= labels
+    assert any("back to" in step.user for step in steps)
+    assert any(step.awaits for step in steps)
+
+
+def test_requests_for_unknown_services_are_nobodys(modules: dict[str, Any]) -> None:
+    turns = [{"system": "", "user": "a", "agent": "x"}, {"system": "s", "user": "b", "agent": "y"}]
+    turns.append({"system": "s", "user": "c", "agent": "y"})
+    (talk,) = modules["companies"].real_dialogues([{"turns": turns}], frozenset({"x"}))
+    assert [step.label for step in talk.steps] == ["x", modules["dialogues"].NOBODY, None]
+
+
+def test_the_fit_learns_whom_a_claim_speaks_for(modules: dict[str, Any]) -> None:
+    chance = np.random.default_rng(2)
+    cases = []
+    for _ in range(600):
+        claims = np.zeros((3, len(CLAIMS)))
+        claims[:, CLAIMS.index("message")] = chance.standard_normal(3)
+        around, said = np.zeros(len(AROUND)), np.zeros(len(SAID))
+        around[0] = 1.0
+        said[SAID.index("asked")] = asked = float(chance.random() < 0.5)
+        right = 0 if asked else int(claims[:, CLAIMS.index("message")].argmax())
+        cases.append(modules["fit"].Case(Features(claims, 0, around, said, 0.0, 0.0), right))
+    model = Model(modules["fit"].fit(modules["fit"].Table(cases), hidden=4, epochs=200))
+    found = [int(model.scores(case.features).agents.argmax()) == case.target for case in cases]
+    assert sum(found) > 0.93 * len(found)
