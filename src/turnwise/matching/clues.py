@@ -1,5 +1,6 @@
 """What a message shows of itself, whatever it is about (behaviour C2): its length, its openings, numbers, words of asking."""
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -66,7 +67,11 @@ class Clues(NamedTuple):
 
 def clues(text: str) -> Clues:
     """The clues of a message. Linear in its length, of which the first 2,000 characters are read; any text is allowed."""
-    raw = text[:READ_CHARACTERS]
+    return _clues(text[:READ_CHARACTERS])
+
+
+@functools.lru_cache(256)  # several look at the same message, one after the other
+def _clues(raw: str) -> Clues:
     plain = normalize(raw)[:READ_CHARACTERS].replace("’", "'")
     folded = plain.lower()
     words = _WORD.findall(folded)
