@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-
 os.environ["TURNWISE_CACHE"] = "off"  # what tests fit to their agents is not left in anybody's folder for caches
 
 

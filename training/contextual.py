@@ -172,9 +172,9 @@ def drills_of(data: Path, rows: Sequence[Row], agents: frozenset[str] | None = N
         rows = [row for row in rows if all(turn["agent"] in agents for turn in row["turns"])]
     lines = lines_of(rows)
     return [
-        Drill("services, all examples", known, real_dialogues(rows[:1500]), lines),
-        Drill("services, five examples", five, real_dialogues(rows[-1500:]), lines),
-        *services(known, rows, smalltalk, foreign, 8),
+        Drill("services, all examples", known, real_dialogues(rows[:1300]), lines),
+        Drill("services, five examples", five, real_dialogues(rows[-1300:]), lines),
+        *services(known, rows, smalltalk, foreign, 14),
         *made_up(clinc, domains, banking, smalltalk, foreign, 48),
     ]
 

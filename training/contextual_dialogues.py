@@ -174,6 +174,9 @@ class _Talk:
     def _keep(self) -> None:
         assert self.current is not None
         draw, target = self.chance.random(), self.current
+        if self.kind in ("asked", "confirm") and self.chance.random() < 0.12 and len(self.agents) > 1:
+            self._mention(target)
+            return
         if self.kind == "asked" and draw < 0.75:
             self._say(self._filled(self._pick(say.ANSWERS)), target, self._false_hits())
         elif self.kind == "confirm" and draw < 0.75:
@@ -187,6 +190,13 @@ class _Talk:
         else:
             self._request(target, say.PREFIXES)
             return
+        self._answer(target)
+
+    def _mention(self, target: str) -> None:
+        """An answer that speaks of what another agent is for, and asks nothing of it."""
+        other = self.chance.choice([agent for agent in self.agents if agent != target])
+        hits = {other: self._confidence()} if other in self.patterned and self.chance.random() < 0.8 else {}
+        self._say(self._filled(self._pick(say.MENTIONS)).replace("{topic}", self._topic(other)), target, hits)
         self._answer(target)
 
     def _chat(self) -> None:
@@ -280,6 +290,7 @@ class _Talk:
             phone=f"555-{digits[:3]}-{digits[3:7]}",
             four=digits[:4],
             slot=pick(say.SLOTS),
+            topic="{topic}",
         )
 
 

@@ -13,10 +13,10 @@ NOBODY, SMALLTALK = -1, -2
 """Targets beside the rows of candidates."""
 WIDTH = 16
 """So many candidates of a turn are learned from: the right one, the active one, and those that are most like them."""
-BATCH, RATE, DECAY = 256, 0.01, 2e-5
+BATCH, RATE, DECAY = 256, 0.01, 3e-4
 _CONTEXT = len(AROUND) + len(SAID)
 _CHATTING = np.isin(
-    AROUND, ("one", "smalltalk", "novelty", "best", "similar", "entropy", "agents", "named_calls", "hit", "strange", "content")
+    AROUND, ("one", "smalltalk", "novelty", "best", "similar", "entropy", "named_calls", "hit", "strange", "content")
 )
 """What tells small talk at the start; the matching has looked at the words before."""
 _FIXED = CLAIMS.index("opening")

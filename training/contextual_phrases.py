@@ -162,6 +162,15 @@ CALLS = _listed(
     """
 )
 RETURNS_WITH = ("back to my earlier question: ", "now again: ", "ok, back: ", "returning to this: ")
+MENTIONS = _listed(
+    """
+    it says {topic} | it says error {four}, {topic} | the one from my last {topic} | because of the {topic} | the {topic} one
+    | yes, same as the {topic} | {topic} {digits} | by post, with the {topic} please | it was for {topic} i think | {date},
+    after the {topic} | no, that was about {topic} | the screen shows {topic} | same as for {topic} | it's on the {topic}
+    street | my husband's, not the {topic} | the address from the {topic}, {street} | {code}, from the {topic} mail | {city},
+    near the {topic} | no i don't have {topic} | {topic}? no, {person}
+    """
+)
 FOREIGN = _listed(
     """
     ¿Dónde está mi pedido? | quiero cancelar mi suscripción por favor | no entiendo nada de lo que dices | je voudrais

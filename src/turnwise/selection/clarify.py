@@ -124,7 +124,7 @@ class Clarify:
         before = request.head.recent[-1].message if request.head.recent else ""
         alone, joined = await self._meaning().read([request.text, f"{before}\n{request.text}".strip()])
         match = alone.match.among(request.eligible)
-        if not match.labels:
+        if not match.labels or alone.smalltalk > _NOBODY:
             return abstained(self.name, no)
         best, score = match.ranked(1)[0]
         if best not in names:

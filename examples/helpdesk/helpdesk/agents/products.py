@@ -19,6 +19,7 @@ _DETAILS = re.compile(
     description="Searches the catalogue and answers questions about products, prices and warranties.",
     examples=[
         "I am looking for a lamp for my desk.",
+        "I'm looking for a backpack under $80.",
         "Do you have headphones without a cable?",
         "What does the blender cost?",
         "Which kettle is the best?",

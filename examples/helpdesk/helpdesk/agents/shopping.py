@@ -31,7 +31,7 @@ _HIGHEST = 10_000
         "Where can I get this kettle in person?",
         "What could I give my sister for her birthday?",
         "A present for somebody who likes to cook",
-        "Ideas for gifts up to fifty dollars",
+        "Do you have ideas for a gift?",
     ],
     tags=["shopping"],
     children=[products, stores],

@@ -23,6 +23,7 @@ _ABOUT = re.compile(
     patterns=plain(r"\b(?:near|close to|around) \d{5}\b", means="a store near a zip code"),
     examples=[
         "Is there a shop in my town?",
+        "Do you have a store in Hartford?",
         "Where is the nearest store?",
         "When do you open in the morning?",
         "Until when are you open tonight?",

@@ -1,6 +1,7 @@
 """Who takes the message, given the conversation: stay with the active agent, or leave it, and for whom (behaviours C9, C17)."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from turnwise.facts.selections import Verdict
@@ -17,7 +18,7 @@ from turnwise.selection.contextual.wording import wording
 from turnwise.selection.meaning import Meaning, Reading
 from turnwise.selection.verdicts import abstained, chosen
 
-NOBODY = 0.7
+NOBODY = 0.85
 MARGIN = 0.0
 STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
     "contextual_stay",
@@ -77,13 +78,17 @@ class Contextual:
         stands = standing(request)
         if wording(request.text).unreadable:
             return self._unreadable(request, stands)
-        readings = await self._meaning.read([request.text, *texts_of(request)])
+        readings = await self._read((request.text, *texts_of(request)))
         situation = self._situation(request, stands, readings)
         if not situation.candidates:
             return abstained(self.name, "No agent that may be chosen has anything to go by.", passed_over=stands.passed_over)
         scores = self._model.scores(features(situation))
         verdict = self._decided(request, stands, situation, scores)
         return await self._with_second(request, situation, verdict)
+
+    async def _read(self, texts: Sequence[str]) -> list[Reading]:
+        """One by one: a text that is read among others may differ in the last digit."""
+        return [(await self._meaning.read([text]))[0] for text in texts]
 
     def _situation(self, request: SelectionRequest, stands: Standing, readings: list[Reading]) -> Situation:
         company = self._company(readings[0].match.labels, request.eligible)
@@ -115,7 +120,11 @@ class Contextual:
 
     def _decided(self, request: SelectionRequest, stands: Standing, situation: Situation, scores: Scores) -> Verdict:
         turn, candidates = situation.turn, reason.candidates_of(situation, scores)
-        found: dict[str, Any] = {"candidates": candidates, "passed_over": stands.passed_over, "novelty": scores.nobody}
+        found: dict[str, Any] = {
+            "candidates": candidates,
+            "passed_over": stands.passed_over,
+            "novelty": round(scores.nobody, 6),
+        }
         best, second = candidates[0], candidates[1] if len(candidates) > 1 else None
         agent = best.agent
         if turn.active is None and scores.smalltalk > max(_SMALLTALK, scores.nobody):
@@ -143,7 +152,7 @@ class Contextual:
         parts = halves(request.text)
         if parts is None:
             return verdict
-        agents = [self._plainly(each, situation) for each in await self._meaning.read(parts)]
+        agents = [self._plainly(each, situation) for each in await self._read(parts)]
         first, second = agents
         if first is None or second is None or first == second:
             return verdict

@@ -1,7 +1,7 @@
 """What speaks for each candidate, in numbers that name no agent: one model serves any set of agents."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +32,12 @@ def _best_others(rows: Sequence[Floats], active: int) -> list[float]:
     return best
 
 
+_MOST = 40
+_LOGS = tuple(math.log1p(count) for count in range(_MOST + 1))
+
+
 def _words(count: int) -> float:
-    return math.log1p(min(count, 40))
+    return _LOGS[min(count, _MOST)]
 
 
 def circumstances(situation: Situation) -> dict[str, float]:
@@ -81,7 +85,6 @@ def circumstances(situation: Situation) -> dict[str, float]:
         "smalltalk": _logit(turn.message.smalltalk),
         "similar": float(situation.similarities.max(initial=0.0)),
         "best": math.log(max(situation.best, FLOOR)),
-        "agents": math.log1p(situation.agents),
         "asks_content": asks * _words(seen.content),
         "named": max(turn.named.values(), default=0.0),
         "named_calls": max(turn.named.values(), default=0.0) * float(words.calls),
@@ -90,32 +93,45 @@ def circumstances(situation: Situation) -> dict[str, float]:
 
 
 def _conversation(situation: Situation, active: int) -> dict[str, float]:
-    """What speaks for the active agent to go on, beside the message alone."""
-    turn, message, seen, said = situation.turn, situation.message, situation.turn.wording.clues, situation.turn.said
+    """What speaks for the active agent to go on, beside the message alone: facts, and facts crossed with each other."""
+    plain = _facts(situation, active)
+    return plain | _crossed(situation, plain)
+
+
+def _facts(situation: Situation, active: int) -> dict[str, float]:
+    turn, message, said = situation.turn, situation.message, situation.turn.said
     reply, past = situation.reply, situation.past
     rows = [message, situation.similarities, *past, *([reply] if reply is not None else [])]
     other, near, *others = _best_others(rows, active)
-    asked = float(said.question and not said.offers)
-    offers, done, refuses = float(said.offers), float(said.done), float(said.refuses)
-    asks = float(seen.asks or seen.imperative or seen.question_word)
-    content, rest = _words(seen.content), _words(seen.rest)
-    ahead = near - float(situation.similarities[active])
-    awaits = float(turn.awaiting is not None and turn.awaiting == situation.candidates[active])
     doubt = [float(each[active]) - best for each, best in zip(past, others, strict=False)]
-    general = float(turn.active == turn.general)
-    smalltalk, novelty = _logit(turn.message.smalltalk), _logit(turn.message.match.novelty)
     return {
-        "asked": asked,
-        "offers": offers,
-        "done": done,
-        "refuses": refuses,
+        "asked": float(said.question and not said.offers),
+        "offers": float(said.offers),
+        "done": float(said.done),
+        "refuses": float(said.refuses),
         "silent": float(not said.anything),
-        "awaits": awaits,
+        "awaits": float(turn.awaiting is not None and turn.awaiting == situation.candidates[active]),
         "echo": situation.echo,
         "other": other,
         "near": near,
-        "ahead": ahead,
+        "ahead": near - float(situation.similarities[active]),
         "fits": float(message[active]) - other,
+        "doubt": doubt[0] if doubt else 0.0,
+        "doubt_before": sum(doubt[1:]),
+        "reply_fits": float(reply[active]) - others[-1] if reply is not None else 0.0,
+        "stayed": float(_stayed(turn)),
+        "general": float(turn.active == turn.general),
+    }
+
+
+def _crossed(situation: Situation, plain: Mapping[str, float]) -> dict[str, float]:
+    turn, seen = situation.turn, situation.turn.wording.clues
+    asked, offers, done, awaits = plain["asked"], plain["offers"], plain["done"], plain["awaits"]
+    other, ahead, general = plain["other"], plain["ahead"], plain["general"]
+    asks = float(seen.asks or seen.imperative or seen.question_word)
+    content, rest = _words(seen.content), _words(seen.rest)
+    smalltalk, novelty = _logit(turn.message.smalltalk), _logit(turn.message.match.novelty)
+    return {
         "asked_rest": asked * rest,
         "asked_content": asked * content,
         "asked_asks": asked * asks,
@@ -135,7 +151,7 @@ def _conversation(situation: Situation, active: int) -> dict[str, float]:
         "done_asks": done * asks,
         "done_content": done * content,
         "done_other": done * other,
-        "refuses_other": refuses * other,
+        "refuses_other": plain["refuses"] * other,
         "empty_other": float(seen.content == 0) * other,
         "content_other": content * other,
         "content_ahead": content * ahead,
@@ -148,11 +164,6 @@ def _conversation(situation: Situation, active: int) -> dict[str, float]:
         "thanks_content": float(seen.thanks) * content,
         "smalltalk_other": smalltalk * other,
         "novelty_other": novelty * other,
-        "doubt": doubt[0] if doubt else 0.0,
-        "doubt_before": sum(doubt[1:]),
-        "reply_fits": float(reply[active]) - others[-1] if reply is not None else 0.0,
-        "stayed": float(_stayed(turn)),
-        "general": general,
         "general_smalltalk": general * smalltalk,
         "general_other": general * other,
     }

@@ -7,7 +7,7 @@ from turnwise.selection.contextual.model import Scores
 from turnwise.selection.contextual.situation import Situation, Turn
 from turnwise.selection.verdicts import shown
 
-LISTED = 8
+LISTED = 6
 _LIKELY_SMALLTALK = 0.5
 
 
@@ -20,7 +20,7 @@ def staying(situation: Situation) -> str:
         return f"stays: the message says nothing that can be read, and {agent} has the conversation."
     if turn.awaiting == agent:
         return f"stays: {'short answer' if brief else 'answer'} to {agent}, who waits for it."
-    if turn.message.smalltalk > _LIKELY_SMALLTALK and not (seen.asks or seen.numbers or (brief and turn.said.question)):
+    if turn.message.smalltalk > _LIKELY_SMALLTALK and not (seen.numbers or (brief and turn.said.question)):
         return f"stays: small talk while {agent} has the conversation."
     if turn.said.question and not turn.said.offers and not seen.asks:
         return f"stays: {'short answer' if brief else 'answer'} to a question of {agent}."
@@ -62,7 +62,7 @@ def candidates_of(situation: Situation, scores: Scores) -> tuple[Candidate, ...]
     return tuple(
         Candidate(
             agent=situation.candidates[place],
-            score=min(max(float(scores.agents[place]), 0.0), 1.0),
+            score=round(min(max(float(scores.agents[place]), 0.0), 1.0), 6),
             evidence=_evidence(situation, int(place)),
         )
         for place in order

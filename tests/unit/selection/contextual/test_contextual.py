@@ -17,6 +17,8 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.contextual.contextual import LEAVE, RETURN, ROUTE, SMALLTALK, STAY, Contextual
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import pattern_index
+from turnwise.testing import selector_suite
+from turnwise.testing.fake_encoder import BagOfWordsEncoder
 from turnwise.testing.selector_suite import ODD_TEXTS, request_for
 
 
@@ -241,6 +243,13 @@ async def test_any_text_gets_the_same_explained_decision_again(text: str) -> Non
         first, second = await decide(text, past), await decide(text, past)
         assert first == second
         assert first.reason
+
+
+@pytest.mark.parametrize("case", selector_suite.CASES, ids=lambda case: case.__name__)
+async def test_it_does_what_every_selector_must(case: selector_suite.Case) -> None:
+    """C20, E9"""
+    encoder = BagOfWordsEncoder()
+    await case(lambda tree: Contextual(Meaning(tree, encoder), pattern_index(tree)))
 
 
 async def test_answers_are_not_weighed() -> None:
