@@ -47,13 +47,16 @@ class Recovering:
         self._cast, self._driver, self._config = cast, driver, config
 
     async def leftover(self, key: SessionKey) -> Leftover | None:
-        """What a dead process left in the session; None when there is nothing, or somebody holds it."""
+        """What a dead process left in the session; None when there is nothing now, or somebody holds it."""
         session = await self._cast.store.open(key)
         orphan = orphan_of(session, self._driver.lease.holder) if session else None
         if session is None or orphan is None:
             return None
         visible = await self._cast.store.events(key, invocation_id=orphan.invocation_id)
         asked = asked_of(visible)
+        if asked is None:
+            # It was taken back between the two looks.
+            return None
         everything = await self._cast.store.events(
             key, after=(asked.sequence or 1) - 1, invocation_id=orphan.invocation_id, hidden=True
         )

@@ -38,6 +38,6 @@ def fate_of(orphan: Orphan, session: Session, tree: AgentTree, attempts: int) ->
     return None
 
 
-def asked_of(events: Sequence[Event]) -> Event:
-    """The message that the invocation with these events was answering: the user's last."""
-    return next(event for event in reversed(events) if event.author == USER and event.content is not None)
+def asked_of(events: Sequence[Event]) -> Event | None:
+    """The message that the invocation with these events was answering: the user's last; None when it was taken back."""
+    return next((event for event in reversed(events) if event.author == USER and event.content is not None), None)

@@ -8,7 +8,7 @@ from typing import Any
 from turnwise.agents.collect import collect
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, InvocationMissing
-from turnwise.facts.events import USER, Event
+from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.messages import Message, MessageContext
@@ -238,9 +238,10 @@ class Runner:
 
     async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:
         events = await self.store.events(key, invocation_id=checked_id("invocation", invocation_id), hidden=True)
-        if not any(event.author == USER and event.content for event in events):
+        asked = asked_of(events)
+        if asked is None:
             raise InvocationMissing(f"Session {key.id!r} has no invocation {invocation_id!r}.", fix="Check the ids.")
-        message = await message_behind(self.store, key, asked_of(events))
+        message = await message_behind(self.store, key, asked)
         job = Job(key, message, message.config or self.config)
         self._desks.here.lanes.followers.follow_invocation(job, invocation_id, whole=True)
         return job.invocation

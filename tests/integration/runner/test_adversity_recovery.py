@@ -269,3 +269,24 @@ async def test_who_attached_behind_others_follows_as_soon_as_it_begins(process: 
     assert reason(await third.result()) == "cancelled"
     go["m4"].set()
     assert (await soon(last.result())).text == "begin m4\nanswer to m4"
+
+
+async def test_what_is_taken_back_while_it_is_found_is_not_run_again(process: Process) -> None:
+    """A44, E7: the next message is answered all the same."""
+    crash = Crash()
+
+    @agent
+    async def clerk(message: str) -> str:
+        await crash.here()
+        return f"answer to {message}"
+
+    root = tree(clerk)
+    alive = process(root)
+    dead = await kill(process, root, crash, context=direct("clerk"))
+    between = Holds(process(root).store, "events")
+    invocation = await process(root, store=between).start("next", user="ada", session="s", context=direct("clerk"))
+    await soon(between.reached.wait())
+    await alive.sessions.rewind(key(), dead.id)
+    between.go.set()
+    assert (await soon(invocation.result())).text == "answer to next"
+    assert await texts(alive) == ["next", "answer to next"]

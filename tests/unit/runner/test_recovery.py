@@ -52,7 +52,10 @@ def test_what_was_asked_is_the_last_message_of_the_user() -> None:
     chosen = Actions(selection=Selection(agent="a", method="m", confidence=1.0, reason="r"))
     said = [("user", "hi"), ("a", "name?"), ("user", "Ada"), ("a", "thanks")]
     events = [event(str(n), author, text, actions=chosen) for n, (author, text) in enumerate(said)]
-    assert asked_of(events).text == "Ada"
+    asked = asked_of(events)
+    assert asked is not None
+    assert asked.text == "Ada"
+    assert asked_of(events[1:2]) is None
 
 
 def fate(of: Session) -> str | None:
