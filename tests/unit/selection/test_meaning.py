@@ -57,7 +57,7 @@ async def test_a_small_tree_is_fitted_when_it_is_first_read() -> None:
 
 
 async def test_nearest_phrases_decide_until_heads_are_fitted() -> None:
-    """C11: what a change does is seen at once, and the fitted heads are swapped in as a whole."""
+    """Decision 15: what a change does is seen at once, and the fitted heads are swapped in as a whole."""
     meaning = Slowly(tree_of(), Words())
     assert await best(meaning, "the flight to rome") == "travel"
     assert await meaning.fitted()
@@ -112,7 +112,7 @@ async def test_another_tree_or_encoder_has_another_fingerprint(tmp_path: Path) -
 
 
 async def test_a_successor_encodes_only_what_is_new() -> None:
-    """C11"""
+    """Decision 15."""
     encoder = Words()
     meaning = Meaning(tree_of(), encoder)
     await meaning.read(["hello"])
