@@ -31,8 +31,8 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.encoder.remembered import Remembered
+from turnwise.selection.contextual import NOBODY as NOBODY_BAR
 from turnwise.selection.contextual import model as model_module
-from turnwise.selection.contextual.contextual import NOBODY as NOBODY_BAR
 from turnwise.selection.contextual.features import Features
 from turnwise.selection.contextual.model import Coefficients, Model, dumped, shipped
 from turnwise.selection.contextual.naming import Names

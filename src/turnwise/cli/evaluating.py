@@ -97,6 +97,7 @@ def _write_report(path: Path, found: "Evaluation") -> None:
     from turnwise.learning.report import page
 
     try:
-        path.write_text(page(found), "utf-8")
+        written = page(found).encode()  # all of it, before there is a file
+        path.write_bytes(written)
     except OSError as error:
         raise UsageProblem(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from None

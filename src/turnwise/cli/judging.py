@@ -1,7 +1,7 @@
 """From files of cases to an evaluation: agents and policy are found, thresholds tuned, every case is decided."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,8 @@ async def cascade_for(examples: Path | None, policy: str | None, config: Path | 
     """The cascade that is meant, for the time of one command.
 
     The agents are those of the file `examples`, else of the configuration. The policy is the one that is named, else the
-    configuration's; with examples and no configuration named, `default`, and the encoder is the one that is shipped.
+    configuration's; with examples and no configuration named, `default`, and the encoder is the one that is shipped. What is
+    still being prepared when the command ends is given up.
     """
     from turnwise.cli.running import running
     from turnwise.learning.cases import read_examples
@@ -60,11 +61,13 @@ async def cascade_for(examples: Path | None, policy: str | None, config: Path | 
     spec = _policy(policy) if policy else None
     tree = read_examples(examples) if examples else None
     if tree is not None and config is None:
-        yield Cascade(spec or named("default"), tree, keep=folder_from_environment())
+        with closing(Cascade(spec or named("default"), tree, keep=folder_from_environment())) as cascade:
+            yield cascade
         return
     async with running(config) as app:
         given = app.runner.cascade
-        yield given if spec is None and tree is None else given.under(spec or given.spec, tree=tree)
+        with closing(given if spec is None and tree is None else given.under(spec or given.spec, tree=tree)) as cascade:
+            yield cascade
 
 
 async def prepared(cascade: "Cascade") -> None:

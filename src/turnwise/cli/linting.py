@@ -1,8 +1,10 @@
 """`turnwise lint`: what is wrong with the agents, before a user finds out."""
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,15 +67,25 @@ async def _found(examples: Path | None, config: Path | None) -> "tuple[AgentTree
         texts = texts_of(tree)
         if texts:
             encoder = cascade.meaning.encoder if cascade.meaning else None
-            with worked("reading examples") as work:
-                vectors = await asyncio.to_thread(_encoded, texts, encoder, work)
+            with worked("reading examples") as work, _ended() as ended:
+                vectors = await asyncio.to_thread(_encoded, texts, encoder, work, ended)
         return tree, lint(tree, vectors, default=cascade.spec.default)
 
 
-def _encoded(texts: list[str], encoder: "Encoder | None", work: "Work") -> "NDArray[np.float32]":
+@contextmanager
+def _ended() -> "Iterator[threading.Event]":
+    """Set when the block is left: a thread that works for it can stop then."""
+    ended = threading.Event()
+    try:
+        yield ended
+    finally:
+        ended.set()
+
+
+def _encoded(texts: list[str], encoder: "Encoder | None", work: "Work", ended: threading.Event) -> "NDArray[np.float32]":
     """The texts' vectors; those of phrases that were read before are kept. None = the encoder that is shipped."""
     from turnwise.matching.kept import Kept, folder_from_environment
-    from turnwise.matching.normalize import normalize
+    from turnwise.matching.normalize import legible
     from turnwise.selection.phrases import PHRASE_CHARACTERS
     from turnwise.selection.vectors import vectors_of
 
@@ -81,9 +93,15 @@ def _encoded(texts: list[str], encoder: "Encoder | None", work: "Work") -> "NDAr
         from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 
         encoder = OnnxEncoder()
+
+    def step(what: str, done: int, total: int) -> None:
+        if ended.is_set():
+            raise InterruptedError("Nobody waits for it any more.")
+        work(what, done, total)
+
     folder = folder_from_environment()
-    plain = [normalize(text[:PHRASE_CHARACTERS]) for text in texts]
-    return vectors_of(plain, encoder, known=None, kept=Kept(folder) if folder else None, progress=work)[0]
+    plain = [legible(text[:PHRASE_CHARACTERS]) for text in texts]
+    return vectors_of(plain, encoder, known=None, kept=Kept(folder) if folder else None, progress=step)[0]
 
 
 def _shown(found: "Iterable[Finding]") -> "Iterator[Text]":

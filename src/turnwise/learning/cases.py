@@ -134,7 +134,7 @@ def _declared(line: dict[str, Any], place: str) -> tuple[str, str] | None:
         return None
     if not isinstance(description, str | None):
         raise CaseError(f"{place}: 'description' is no text.", fix="Write text, or leave it out.")
-    return _name(name, place), description or ""
+    return _name(name, place), _storable(description or "")
 
 
 def _case(line: dict[str, Any], place: str) -> Case:
@@ -147,8 +147,7 @@ def _case(line: dict[str, Any], place: str) -> Case:
 
 
 def _id(line: dict[str, Any], place: str) -> str:
-    given = line.get("id", place)
-    return given if isinstance(given, str) else str(given)
+    return _storable(str(line.get("id", place)))
 
 
 def _turn(turn: Any, place: str) -> Turn:
@@ -163,15 +162,19 @@ def _text(line: dict[str, Any], key: str, place: str) -> str:
         raise CaseError(f"{place}: the key {key!r} is missing.", fix="Add it.")
     if not isinstance(line[key], str):
         raise CaseError(f"{place}: {key!r} is no text.", fix="Put it in quotes.")
-    # A lone surrogate is JSON, but no text that could be stored or encoded.
-    return str(line[key]).encode("utf-8", "replace").decode("utf-8")
+    return _storable(line[key])
+
+
+def _storable(text: str) -> str:
+    """The text without lone surrogates: they are JSON, but no text that could be stored or encoded."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _agent(line: dict[str, Any], place: str) -> str | None:
     if "agent" not in line:
         raise CaseError(f"{place}: the key 'agent' is missing.", fix="Name the agent, or write null.")
     agent = line["agent"]
-    if agent is not None and (not isinstance(agent, str) or not agent):
+    if agent is not None and (not isinstance(agent, str) or not agent or agent != _storable(agent)):
         raise CaseError(f"{place}: 'agent' is no agent's name.", fix="Name the agent, or write null.")
     return agent
 

@@ -1,5 +1,6 @@
 """Cases through a policy, each decided as it would be in use."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -64,6 +65,7 @@ async def _converse(
         took = (perf_counter() - began) * 1_000
         outcomes.append(_outcome(case, turn, selection, default, took)._replace(dialogue=dialogue, turn=number))
         step()
+        await asyncio.sleep(0)  # a decision need not wait for anything; who is to be stopped has to
         if history == "true" and (turn.agent or number):
             selection = _given(selection, turn.agent or speaker)
         speaker = selection.agent

@@ -25,7 +25,8 @@ VARIABLE = "TURNWISE_CACHE"
 LIMIT_BYTES = 1_000_000_000
 
 _FORMAT = "turnwise 1"
-_DAMAGE = (OSError, ValueError, KeyError, IndexError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
+# RuntimeError: a wrong bit may say that a part is encrypted, or packed in a way nobody knows. MemoryError: or very long.
+_DAMAGE = (OSError, LookupError, ValueError, TypeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 _SEGMENTS = 8
 _STALE_SECONDS = 3_600.0
 _TOUCHED_SECONDS = 86_400.0

@@ -179,11 +179,15 @@ class Meaning:
             return self._serve(Served(self.encoder, before, smalltalk, f"{fingerprint}-fitted"), True)
         texts = [phrase.text for phrase in phrases]
         vectors, self._known = vectors_of(texts, self.encoder, known=self._known, kept=kept, progress=progress)
-        self._served = Served(self.encoder, nearest(phrases, vectors), smalltalk, f"{fingerprint}-nearest")
+        served = Served(self.encoder, nearest(phrases, vectors), smalltalk, f"{fingerprint}-nearest")
         if len(phrases) <= self._quick_fit:
-            return self._fit(self._served, phrases, vectors, fingerprint, progress)
+            self._fit(served, phrases, vectors, fingerprint, progress)
+            # Only now, so that nobody who reads meanwhile is told something else than those who wait.
+            self._served = self._served or served
+            return None
+        self._served = served
         # No daemon: a thread that is cut off inside a library can crash the interpreter on its way out.
-        work = (self._served, phrases, vectors, fingerprint, self._stoppable(_silent))
+        work = (served, phrases, vectors, fingerprint, self._stoppable(_silent))
         try:
             threading.Thread(target=self._fit, args=work, name="turnwise-fit").start()
         except RuntimeError:  # no more threads, or the interpreter is on its way out

@@ -15,6 +15,7 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import Selector
 from turnwise.selection import clarify, semantic, smalltalk
+from turnwise.selection.contextual import NOBODY
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.default import CONFIDENCE, Default
 from turnwise.selection.direct import Direct
@@ -96,7 +97,7 @@ class _SmallTalk(Fact):
 
 class _Contextual(Fact):
     general: str | None = None
-    nobody: float = _fraction(0.5)
+    nobody: float = _fraction(NOBODY)
     awaited: float = _fraction(AWAITED)
     margin: float = _fraction(0.0)
 

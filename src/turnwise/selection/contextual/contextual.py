@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from turnwise.facts.selections import Verdict
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.contextual import reason
+from turnwise.selection.contextual import NOBODY, reason
 from turnwise.selection.contextual.features import features
 from turnwise.selection.contextual.gathering import Standing, standing, texts_of, turn_of
 from turnwise.selection.contextual.model import Model, Scores, shipped
@@ -18,7 +18,6 @@ from turnwise.selection.contextual.wording import wording
 from turnwise.selection.meaning import Meaning, Reading
 from turnwise.selection.verdicts import abstained, chosen
 
-NOBODY = 0.85
 MARGIN = 0.0
 STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
     "contextual_stay",
