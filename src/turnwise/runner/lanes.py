@@ -106,7 +106,7 @@ class Lanes:
         """Stops what was being answered when the interrupting message came, here or elsewhere, if it still is."""
         if answered is not None and answered.invocation.id is not None:
             if lane.current is answered:
-                answered.invocation.interrupt()
+                await self._interrupt_here(lane, answered, answered.invocation.id)
             return
         session = await self._store.open(lane.key)
         receipt = await self._store.inbox.receipt(lane.key, by.message.id)
@@ -115,6 +115,14 @@ class Lanes:
         for invocation_id, open_ in session.head.invocations.items():
             if open_.state == "running":
                 await self._store.leases.stop(lane.key, invocation_id)
+
+    async def _interrupt_here(self, lane: Lane, answered: Job, invocation_id: str) -> None:
+        try:
+            # Should this process die before the end is stored, whoever recovers it is to know.
+            await self._store.leases.stop(lane.key, invocation_id)
+        finally:
+            if lane.current is answered:
+                answered.invocation.interrupt()
 
     async def _pass_door(self, lane: Lane, job: Job) -> None:
         """Has the message answered at once, or stored; the next to arrive comes after that."""

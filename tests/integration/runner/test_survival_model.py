@@ -320,3 +320,15 @@ def test_a_rewind_keeps_out_who_held_the_session_before() -> None:
         Do("time_passes", {"seconds": 250.0}, "settle"),
     ]
     survive({"pace": 0, "repeats": False, "concurrency": 100}, program, in_memory=False)
+
+
+def test_an_interrupt_holds_also_when_its_process_dies_over_it() -> None:
+    """A32: who was told that a message interrupts is not to see the interrupted one answered by whoever recovers it."""
+    send = {"p": 0, "session": "a", "to": "front", "stages": ["say"], "gates": 0, "policy": "queue"}
+    for writes in range(1, 4):
+        program = [
+            Do("send", send, "settle"),
+            Do("goes_wrong", {"p": 0, "fault": "crash", "writes": writes, "after": False}, "settle"),
+            Do("send", send | {"policy": "interrupt"}, "settle"),
+        ]
+        survive({"pace": 0, "repeats": False, "concurrency": 100}, program, in_memory=True)
