@@ -68,7 +68,7 @@ async def _found(examples: Path | None, config: Path | None) -> "tuple[AgentTree
         if texts:
             encoder = cascade.meaning.encoder if cascade.meaning else None
             with worked("reading examples") as work, _ended() as ended:
-                vectors = await asyncio.to_thread(_encoded, texts, encoder, work, ended)
+                vectors = await asyncio.to_thread(vectors_for, texts, encoder, work, ended)
         return tree, lint(tree, vectors, default=cascade.spec.default)
 
 
@@ -82,8 +82,11 @@ def _ended() -> "Iterator[threading.Event]":
         ended.set()
 
 
-def _encoded(texts: list[str], encoder: "Encoder | None", work: "Work", ended: threading.Event) -> "NDArray[np.float32]":
-    """The texts' vectors; those of phrases that were read before are kept. None = the encoder that is shipped."""
+def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended: threading.Event) -> "NDArray[np.float32]":
+    """The texts' vectors, read as in matching; those of phrases that were read before are kept.
+
+    encoder: None = the one that is shipped. InterruptedError when it has `ended`.
+    """
     from turnwise.matching.kept import Kept, folder_from_environment
     from turnwise.matching.normalize import legible
     from turnwise.selection.phrases import PHRASE_CHARACTERS

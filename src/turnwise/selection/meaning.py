@@ -14,8 +14,8 @@ from turnwise.matching.match import Phrase
 from turnwise.matching.normalize import legible
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.phrases import phrases_of
-from turnwise.selection.served import Reading, Served
-from turnwise.selection.vectors import Keeping, Progress, vectors_of
+from turnwise.selection.served import READ_CHARACTERS, Reading, Served
+from turnwise.selection.vectors import Keeping, Progress, encoded, vectors_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,10 +181,11 @@ class Meaning:
         vectors, self._known = vectors_of(texts, self.encoder, known=self._known, kept=kept, progress=progress)
         served = Served(self.encoder, nearest(phrases, vectors), smalltalk, f"{fingerprint}-nearest")
         if len(phrases) <= self._quick_fit:
-            self._fit(served, phrases, vectors, fingerprint, progress)
-            # Only now, so that nobody who reads meanwhile is told something else than those who wait.
-            self._served = self._served or served
-            return None
+            try:
+                return self._fit(served, phrases, vectors, fingerprint, progress)
+            finally:
+                # Not before: who reads meanwhile would be told something else than those who wait.
+                self._served = self._served or served
         self._served = served
         # No daemon: a thread that is cut off inside a library can crash the interpreter on its way out.
         work = (served, phrases, vectors, fingerprint, self._stoppable(_silent))
@@ -234,8 +235,8 @@ class Meaning:
         matcher = served.matcher
         digest = hashlib.sha256(repr((list(texts), list(labels))).encode()).hexdigest()[:12]
         if matcher is not None and texts:
-            plain = [legible(text) for text in texts]
-            matcher = matcher.tuned(plain, self.encoder.encode(plain), labels)
+            plain = [legible(text[:READ_CHARACTERS]) for text in texts]
+            matcher = matcher.tuned(plain, encoded(plain, self.encoder), labels)
         tuned = Served(self.encoder, matcher, served.smalltalk, f"{served.fingerprint}-tuned-{digest}")
         after._serve(tuned, self._heads.result())
         return after

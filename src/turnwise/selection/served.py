@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from turnwise.matching.match import Match
 from turnwise.matching.normalize import legible
 from turnwise.ports.encoder import Encoder
+from turnwise.selection.vectors import encoded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from turnwise.matching.smalltalk import SmallTalk
 
 REMEMBERED = 10_000
+READ_CHARACTERS = 20_000
+"""So much of a text is looked at."""
+
 _REMEMBERED_NUMBERS = 3_000_000  # a reading holds two numbers of eight bytes for each label
 _REMEMBERED_CHARACTERS = 2_000
-_READ_CHARACTERS = 20_000
 _AT_ONCE = 256
 
 
@@ -71,8 +74,8 @@ class Served:
         return readings
 
     def _read(self, texts: Sequence[str]) -> list[Reading]:
-        plain = [legible(text[:_READ_CHARACTERS]) for text in texts]
-        vectors = self._encoder.encode(plain)
+        plain = [legible(text[:READ_CHARACTERS]) for text in texts]
+        vectors = encoded(plain, self._encoder)
         chatting = self.smalltalk.probabilities(vectors, plain)
         parts = zip(texts, vectors, self._matched(plain, vectors), chatting.tolist(), strict=True)
         return [Reading(text, vector, match, chat) for text, vector, match, chat in parts]

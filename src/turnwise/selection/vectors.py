@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from turnwise.facts.errors import EncoderError
 from turnwise.ports.encoder import Encoder
 
 if TYPE_CHECKING:
@@ -16,6 +17,21 @@ Progress = Callable[[str, int, int], None]
 
 _AT_ONCE = 128
 _CONVERTED_AT_ONCE = 4_096
+
+
+def encoded(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
+    """A row for each text. EncoderError when the encoder fails, or gives anything else than a row of numbers for each.
+
+    A number that is none would be kept, and every decision would be lost to it.
+    """
+    import numpy as np
+
+    rows = np.asarray(encoder.encode(texts))
+    expected = (len(texts), encoder.dimensions)
+    if rows.shape != expected or rows.dtype.kind != "f" or not np.isfinite(rows).all():
+        problem = f"The encoder {encoder.fingerprint!r} gave something else than {expected[0]} rows of {expected[1]} numbers."
+        raise EncoderError(problem, fix="What `encode` has to give is said in turnwise.ports.encoder.")
+    return rows.astype(np.float32, copy=False)
 
 
 def vectors_of(
@@ -47,7 +63,7 @@ def vectors_of(
         for start in range(0, len(places), _AT_ONCE):
             progress("encoding", done, len(places))
             some = places[start : start + _AT_ONCE]
-            rows[some] = encoder.encode([texts[place] for place in some.tolist()])
+            rows[some] = encoded([texts[place] for place in some.tolist()], encoder)
             done += len(some)
     finally:
         if kept is not None and done:

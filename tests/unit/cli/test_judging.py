@@ -53,6 +53,14 @@ async def test_agents_and_policy_come_from_where_they_are_said(folder: Path) -> 
     assert (await subject("examples.jsonl", None, None))[0] == "default"
 
 
+async def test_what_is_being_prepared_is_given_up_at_the_end(folder: Path) -> None:
+    """E3: after Ctrl-C nobody waits until everything is fitted."""
+    async with cascade_for(Path("examples.jsonl"), None, None) as cascade:
+        pass
+    with pytest.raises(RuntimeError, match="closed before it was ready"):
+        await cascade.prepare()
+
+
 async def test_everything_is_decided(folder: Path) -> None:
     """E3"""
     found = await evaluated([folder / "cases.jsonl"], None, [], "policy.yaml", None, "own")

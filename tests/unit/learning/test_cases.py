@@ -48,6 +48,7 @@ def test_null_is_nobody_alone_and_unknown_in_a_dialogue() -> None:
         ({"text": 5, "agent": "a"}, "'text' is no text"),
         ({"text": "x", "agent": 5}, "no agent's name"),
         ({"text": "x", "agent": ""}, "no agent's name"),
+        ({"text": "x", "agent": "\ud800"}, "no agent's name"),
         ({"id": "d", "turns": []}, "no list of turns"),
         ({"id": "d", "turns": [{"user": "x", "agent": "a"}, 4]}, "turn 2: this is no JSON object"),
         ({"id": "d", "turns": [{"system": "x", "agent": "a"}]}, "turn 1: the key 'user' is missing"),
@@ -131,3 +132,8 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
     """E3: valid JSON that is no text does not break what comes after."""
     (case,) = read_cases([written(tmp_path, '{"text": "a\\ud800b", "agent": null}')])
     assert case.turns[0].user == "a?b"
+    turns = '"turns": [{"user": "x", "agent": "a"}]'
+    (case,) = read_cases([written(tmp_path, '{"id": "d\\udfff", ' + turns + "}")])
+    assert case.dialogue == "d?"
+    tree = read_examples(written(tmp_path, '{"agent": "a", "description": "does\\udfff this"}'))
+    assert tree.card("a").description == "does? this"

@@ -1,5 +1,6 @@
 """Cases are decided as in use (behaviours E3, E9)."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -130,3 +131,15 @@ async def test_every_decision_is_told_and_the_same_twice() -> None:
     assert len(told) == count(cases) == 3
     assert [outcome._replace(ms=0) for outcome in once] == [outcome._replace(ms=0) for outcome in again]
     assert all(outcome.ms > 0 for outcome in once)
+
+
+async def test_it_can_be_stopped_though_decisions_wait_for_nothing() -> None:
+    """E3: Ctrl-C cancels the task; it has to notice."""
+    heads: list[Head] = []
+    cascade = Cascade(policy_from({"stages": ["s"]}), TREE, {"s": lambda _tree: Scripted(heads)})
+    task = asyncio.create_task(evaluate(cascade, [single("a", "a")] * 50))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(heads) < 50

@@ -94,6 +94,19 @@ def test_damaged_and_foreign_files_count_as_absent(tmp_path: Path) -> None:
     assert len(kept.vectors(ENCODER, 4, keys_of(["one"]))) == 0  # of other dimensions
 
 
+@pytest.mark.parametrize(("place", "value"), [(8, 1), (8, 64), (10, 99), (6, 255)])
+def test_a_file_that_says_it_is_encrypted_or_packed_otherwise_counts_as_absent(place: int, value: int, tmp_path: Path) -> None:
+    """One wrong byte in the directory of a file is enough for that."""
+    kept = Kept(tmp_path)
+    kept.keep_matcher("a", {"heads": np.arange(3.0)})
+    (path,) = files(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + place] = value
+    path.write_bytes(content)
+    assert kept.matcher("a") is None
+    assert files(tmp_path) == []
+
+
 def test_a_folder_that_cannot_be_used_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("no folder")
     kept = Kept(tmp_path / "file" / "cache")

@@ -56,6 +56,19 @@ async def test_a_small_tree_is_fitted_when_it_is_first_read() -> None:
     assert await meaning.read([]) == []
 
 
+async def test_nobody_reads_a_small_tree_before_it_is_fitted() -> None:
+    """E9: those who come while it is being fitted are told the same as those who came first."""
+    seen = []
+
+    def step(what: str, done: int, total: int) -> None:
+        seen.append((what, meaning.fingerprint))
+
+    meaning = Meaning(tree_of(), Words(), progress=step)
+    await meaning.read(["my flight"])
+    assert ("fitting", "") in seen
+    assert {fingerprint for _, fingerprint in seen} == {""}
+
+
 async def test_nearest_phrases_decide_until_heads_are_fitted() -> None:
     """Decision 15: what a change does is seen at once, and the fitted heads are swapped in as a whole."""
     meaning = Slowly(tree_of(), Words())

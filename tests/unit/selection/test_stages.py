@@ -41,7 +41,7 @@ def test_every_built_in_selector_is_made_under_its_stages_name(selector: str) ->
 def test_options_are_filled_in() -> None:
     assert made("patterns").options == {"threshold": 0.7, "margin": None, "yields": None}
     assert made("resume", {"only": "awaiting"}).options == {"rule": "tree", "only": "awaiting", "novelty": None}
-    assert made("contextual").options == {"general": None, "nobody": 0.5, "awaited": 0.9, "margin": 0.0}
+    assert made("contextual").options == {"general": None, "nobody": 0.85, "awaited": 0.9, "margin": 0.0}
     assert made("smalltalk").options == {"agent": None, "threshold": 0.5}
     assert made("iterative", {"order": ["a", "root"]}).options == {"order": ["a", "root"]}
 

@@ -90,3 +90,19 @@ def test_a_keeping_encoder_encodes_a_text_once_for_all_processes(tmp_path: Path)
     assert np.array_equal(again.encode(["two", "one"]), rows[::-1])
     assert (sorted(first.asked), second.asked) == (["one", "two"], [])
     assert again.fingerprint == first.fingerprint
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_is_no_number_is_an_error_and_never_kept(wrong: float, tmp_path: Path) -> None:
+    class Wrong(Words):
+        def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return super().encode(texts) + np.float32(wrong)
+
+    class Short(Words):
+        def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return super().encode(texts)[:, :5]
+
+    for encoder in (Wrong(), Short()):
+        with pytest.raises(EncoderError, match="gave something else than 2 rows of 128 numbers"):
+            vectors_of(["one", "two"], encoder, known=None, kept=Kept(tmp_path), progress=silent)
+    assert not [*tmp_path.iterdir()]

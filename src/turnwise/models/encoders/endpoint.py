@@ -46,16 +46,20 @@ class EndpointEncoder:
             import httpx
         except ImportError as error:
             raise MissingExtra("An encoder behind an endpoint", "llm") from error
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise EncoderError("An encoder's endpoint has no http or https URL.", fix="Give one such as https://host/v1.")
+        try:
+            parts = urlsplit(url)
+            port = f":{parts.port}" if parts.port else ""
+            address = parts._replace(path=parts.path.rstrip("/") + "/embeddings").geturl()
+            if parts.scheme not in ("http", "https") or not httpx.URL(address).host:
+                raise ValueError
+        except (ValueError, httpx.InvalidURL):  # their texts show the URL, which may hold a key
+            problem = "An encoder's endpoint has no http or https URL."
+            raise EncoderError(problem, fix="Give one such as https://host/v1.") from None
         if key is not None and not (key.isascii() and key.isprintable() and key == key.strip() and key):
             raise EncoderError("The key of an encoder's endpoint is no header value.", fix="Look for space or line breaks.")
-        port = f":{parts.port}" if parts.port else ""
         self._place = f"{parts.scheme}://{parts.hostname}{port}{parts.path.rstrip('/')}"
         self._model, self._batch, self._max_characters = model, batch, max_characters
         self._dimensions = dimensions
-        address = parts._replace(path=parts.path.rstrip("/") + "/embeddings").geturl()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._address = address
         self._client = httpx.Client(headers=headers, timeout=timeout)
@@ -80,8 +84,8 @@ class EndpointEncoder:
 
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
-        # Services refuse an empty text.
-        cut = [text[: self._max_characters] or " " for text in texts]
+        # Services refuse an empty text, and no JSON can be made of a lone surrogate.
+        cut = [text[: self._max_characters].encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
         batches = [self._ask(cut[first : first + self._batch]) for first in range(0, len(cut), self._batch)]
         return np.concatenate(batches)
 
@@ -93,7 +97,7 @@ class EndpointEncoder:
         try:
             found = {int(entry["index"]): entry["embedding"] for entry in response.json()["data"]}
             answer = [found[number] for number in range(len(texts))]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             problem = f"{self._place} did not answer with an embedding for each text."
             raise EncoderError(problem, fix="Does it speak OpenAI's embeddings protocol?") from error
         rows = checked(answer, count=len(texts), dimensions=self._dimensions, who=f"{self._model} at {self._place}")
@@ -112,6 +116,9 @@ class EndpointEncoder:
                     raise EncoderError(problem, fix="Check the URL, and that it runs.") from error
                 time.sleep(pause(None, attempt))
                 continue
+            except httpx.RequestError as error:
+                problem = f"{self._place} gave an answer that cannot be read: {type(error).__name__}."
+                raise EncoderError(problem, fix="Does it speak OpenAI's embeddings protocol?") from error
             if response.is_success:
                 return response
             if response.status_code not in _MAY_PASS or attempt == _ATTEMPTS:

@@ -77,7 +77,8 @@ class CallableEncoder:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=_serve, args=[self._loop], name="turnwise-encoder", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(self._await(texts), self._loop).result()
+            answer = asyncio.run_coroutine_threadsafe(self._await(texts), self._loop)
+        return answer.result()
 
     async def _await(self, texts: list[str]) -> Vectors:
         return await cast(Awaitable[Vectors], self._function(texts))
@@ -86,15 +87,19 @@ class CallableEncoder:
         return getattr(self._function, "__qualname__", type(self._function).__qualname__)
 
     def close(self) -> None:
-        """Ends the thread of an async function. The next `encode` starts another."""
+        """Ends the thread of an async function; who still waits for it gets EncoderError. The next `encode` starts another."""
         with self._lock:
             loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+            if loop is not None:
+                loop.call_soon_threadsafe(loop.stop)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        for task in (left := asyncio.all_tasks(loop)):
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left))
         loop.close()

@@ -20,7 +20,7 @@ def checked(answer: Any, *, count: int, dimensions: int | None, who: str) -> "ND
     fix = f"It must give {count} row(s) of {dimensions or 'equally many'} finite numbers, one row a text."
     try:
         rows = np.array(answer, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise EncoderError(f"{who} gave something else than a table of numbers.", fix=fix) from error
     if rows.ndim != 2 or rows.shape[0] != count or rows.shape[1] == 0 or dimensions not in (None, rows.shape[1]):
         raise EncoderError(f"{who} gave vectors of the shape {rows.shape}.", fix=fix)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.match import Match
+from turnwise.selection.contextual.outdone import Outdone, outdone
 from turnwise.selection.contextual.situation import FLOOR, Roster, Situation, Turn, situate
 from turnwise.selection.contextual.wording import wording
 from turnwise.selection.meaning import Reading
@@ -240,7 +241,8 @@ class Features(NamedTuple):
     """What speaks for whom. claims: one row a candidate, a column for each of `CLAIMS`. active: the row of who has the
     conversation, None = nobody. around: the circumstances, as `AROUND` names them; said: what the conversation adds, as `SAID`
     names it, all zero without one. Both are crossed with staying, with nobody and with small talk. novelty: how likely nobody
-    should take the message, by itself. rest: the probability of all agents that are no candidates.
+    should take the message, by itself. rest: the probability of all agents that are no candidates. outdone: rows, each with
+    one that must lead it by so much, as logarithms of probabilities.
     """
 
     claims: Floats
@@ -249,6 +251,7 @@ class Features(NamedTuple):
     said: Floats
     novelty: float
     rest: float
+    outdone: tuple[Outdone, ...] = ()
 
 
 def features(situation: Situation) -> Features:
@@ -262,6 +265,7 @@ def features(situation: Situation) -> Features:
         said=np.array(list(_conversation(situation, active).values())) if active is not None else np.zeros(len(SAID)),
         novelty=_novelty(situation.turn),
         rest=situation.rest,
+        outdone=outdone(situation),
     )
 
 

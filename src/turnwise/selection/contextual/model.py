@@ -66,6 +66,8 @@ class Model:
         gates = np.tanh(context @ at.mixing) @ at.gates
         utilities = found.claims @ (at.claims + gates[:-2])
         utilities[active] += context @ at.stay + gates[-2]
+        for row, better, lead in found.outdone:
+            utilities[row] = min(utilities[row], utilities[better] - lead)
         nobody = float(context @ at.nobody + gates[-1])
         top = float(utilities.max())
         shares = np.exp((utilities - top) / self._temperature)

@@ -131,6 +131,8 @@ ANSWERS: dict[str, Any] = {
     "not finite": b'{"data": [{"index": 0, "embedding": [NaN, 1]}]}',
     "text": {"data": [{"index": 0, "embedding": "AAAA"}]},
     "no numbers": {"data": [{"index": 0, "embedding": []}]},
+    "an endless index": b'{"data": [{"index": Infinity, "embedding": [1, 2]}]}',
+    "nested too deep": b"[" * 200_000,
 }
 
 
@@ -139,6 +141,17 @@ def test_another_answer_is_an_error(service: Service, connect: Connect, answer: 
     service.replies = [(200, {}, answer)]
     with pytest.raises(EncoderError):
         connect().encode(["a"])
+
+
+def test_an_answer_that_cannot_be_unpacked_is_an_error(service: Service, connect: Connect) -> None:
+    service.replies = [(200, {"Content-Encoding": "gzip"}, b"not packed")]
+    with pytest.raises(EncoderError, match="cannot be read: DecodingError"):
+        connect().encode(["a"])
+
+
+def test_any_text_can_be_sent(service: Service, connect: Connect) -> None:
+    connect().encode(["a \ud800"])
+    assert service.asked[-1][2]["input"] == ["a ?"]
 
 
 def test_a_service_that_is_not_there() -> None:
@@ -157,7 +170,19 @@ def test_what_a_url_hides_is_not_shown() -> None:
     encoder.close()
 
 
-@pytest.mark.parametrize("url", ["", "example.org/v1", "ftp://example.org", "http://"])
+URLS = [
+    "",
+    "example.org/v1",
+    "ftp://example.org",
+    "http://",
+    "http://h:99999/v1",
+    "http://h:port/",
+    "http://[::1",
+    "http://\x00/",
+]
+
+
+@pytest.mark.parametrize("url", URLS)
 def test_a_url_must_be_one(url: str) -> None:
     with pytest.raises(EncoderError, match="no http or https URL"):
         EndpointEncoder(url, "m")

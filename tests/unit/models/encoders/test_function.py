@@ -68,6 +68,23 @@ def test_closing_ends_the_thread() -> None:
     assert not thread.is_alive()
 
 
+def test_closing_leaves_nobody_waiting() -> None:
+    begun = threading.Event()
+
+    async def endless(texts: list[str]) -> list[list[float]]:
+        begun.set()
+        await asyncio.Event().wait()
+        return lengths(texts)
+
+    encoder = CallableEncoder(endless, fingerprint="x")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(encoder.encode, ["a"])
+        assert begun.wait(10)
+        encoder.close()
+        with pytest.raises(EncoderError, match="CancelledError"):
+            waiting.result(10)
+
+
 def test_what_it_raises_or_gives_wrongly_is_an_error_without_the_texts() -> None:
     def fails(texts: list[str]) -> None:
         raise ValueError(f"cannot read {texts}")

@@ -28,6 +28,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "words": ([["a", "b"]] * 2, "something else"),
     "nothing": (None, "shape ()"),
     "not a number": ([[1, 2], [float("nan"), 1]], "not finite"),
+    "too large": ([[1, 2], [10**400, 1]], "something else"),
     "infinite": ([[1, 2], [float("inf"), 1]], "not finite"),
 }
 
