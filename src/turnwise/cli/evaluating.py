@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from turnwise.learning.gates import Gate
     from turnwise.learning.results import Evaluation
 
-NAMES_SHOWN = 10
-
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this file."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.learning.lint_examples import Example
-
 FEW = 5
 _SHOWN = 5
 
@@ -38,7 +36,7 @@ def lint(tree: AgentTree, vectors: "NDArray[np.float32] | None" = None, *, defau
     if vectors is not None:
         found += lint_neighbours(pairs, vectors[: len(pairs)])
         found += lint_descriptions(_descriptions(tree), vectors[len(pairs) :])
-    return ordered([*found, *_few_examples(tree, default, pairs)])
+    return ordered([*found, *_few_examples(tree, default)])
 
 
 def _texts(card: AgentCard) -> list[str]:
@@ -105,8 +103,8 @@ def _wordless(tree: AgentTree, default: str) -> Iterator[Finding]:
         )
 
 
-def _few_examples(tree: AgentTree, default: str, examples: "Sequence[Example]") -> Iterator[Finding]:
-    """Agents without examples although others have them, and agents with few."""
+def _few_examples(tree: AgentTree, default: str) -> Iterator[Finding]:
+    """Agents without examples although others have them, and agents with few. The default agent's are conversation."""
     counts = {card.name: len(_texts(card)) for card in tree}
     routed = eligible(tree, roles={role for card in tree for role in card.roles}).names
     leaves = [name for name in routed if name != default and (tree.card(name).is_composite or not tree.children(name))]
@@ -117,7 +115,7 @@ def _few_examples(tree: AgentTree, default: str, examples: "Sequence[Example]") 
     if without:
         yield Finding(
             "example.none",
-            "warning" if examples else "note",
+            "warning" if any(counts[name] for name in leaves) else "note",
             tuple(without),
             f"{_agents(without)} no examples.",
             (),

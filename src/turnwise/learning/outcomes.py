@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from turnwise.facts.selections import Candidate, Selection, Verdict
+from turnwise.facts.selections import Candidate, Selection
 
 
 class Outcome(NamedTuple):
@@ -59,15 +59,11 @@ def ranking_of(selection: Selection, default: str) -> tuple[tuple[str, float], .
     chosen = chosen_of(selection, default)
     if chosen is not None:
         found[chosen] = selection.confidence
-    for verdict in _by_weight(selection.verdicts):
+    for verdict in reversed(selection.verdicts):
         for candidate in _best_first(verdict.candidates):
             if candidate.agent != default:
                 found.setdefault(candidate.agent, candidate.score)
     return tuple(found.items())
-
-
-def _by_weight(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
-    return [*reversed(verdicts)]
 
 
 def _best_first(candidates: tuple[Candidate, ...]) -> list[Candidate]:

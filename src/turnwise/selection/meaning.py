@@ -174,7 +174,7 @@ class Meaning:
         smalltalk = SmallTalk.for_encoder(Keeping(self.encoder, kept, progress))
         if not phrases:
             return self._serve(Served(self.encoder, None, smalltalk, f"{fingerprint}-empty"), True)
-        before = _fitted_before(kept, fingerprint, phrases)
+        before = _fitted_before(kept, fingerprint, phrases, self.encoder.dimensions)
         if before is not None:
             return self._serve(Served(self.encoder, before, smalltalk, f"{fingerprint}-fitted"), True)
         texts = [phrase.text for phrase in phrases]
@@ -268,15 +268,22 @@ def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
     return digest.hexdigest()[:20]
 
 
-def _fitted_before(kept: "Kept | None", fingerprint: str, phrases: tuple[Phrase, ...]) -> "Matcher | None":
-    """The fitted matcher that is kept; None when there is none."""
+def _fitted_before(kept: "Kept | None", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int) -> "Matcher | None":
+    """The fitted matcher that is kept; None when there is none that works."""
+    import numpy as np
+
     from turnwise.matching.matcher import Matcher
 
     arrays = kept.matcher(fingerprint) if kept else None
     if kept is None or arrays is None:
         return None
     try:
-        return Matcher.from_arrays(phrases, arrays)
+        matcher = Matcher.from_arrays(phrases, arrays)
+        # Tried once: one whose parts do not belong together would fail at every message, and at every start.
+        tried = matcher.match("hello", np.full(dimensions, dimensions**-0.5, np.float32))
+        if not np.isfinite([*tried.probabilities, tried.novelty]).all():
+            raise ValueError("no numbers")
+        return matcher
     except (KeyError, ValueError, IndexError, TypeError) as problem:
         _log.info("A kept matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
         kept.forget_matcher(fingerprint)

@@ -44,7 +44,7 @@ def test_findings_are_told_with_what_to_do(broken: Path) -> None:
         "  Enable the agent above it, or move or disable this one.",
     ]
     assert "error[pattern.saturated] A pattern of everything matches any message." in lines
-    assert lines[-1] == "2 errors, 1 warning in 4 agents"
+    assert lines[-1] == "2 errors, 1 note in 4 agents"
     assert turnwise("lint", "--strict", cwd=broken).returncode == 1
 
 
@@ -54,8 +54,8 @@ def test_findings_as_json(broken: Path) -> None:
     assert {key: data[key] for key in ("agents", "errors", "warnings", "notes")} == {
         "agents": 4,
         "errors": 2,
-        "warnings": 1,
-        "notes": 0,
+        "warnings": 0,
+        "notes": 1,
     }
     assert [finding["code"] for finding in data["findings"]] == ["agent.unreachable", "pattern.saturated", "example.none"]
     assert data["findings"][1] == {

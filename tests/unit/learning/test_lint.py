@@ -70,6 +70,8 @@ def test_missing_and_few_examples() -> None:
         ("example.few", "note", ("b",)),
     ]
     assert lint(tree(card("a", examples=()), card("b", examples=())))[0].severity == "note"
+    # The default agent's examples are of conversation: that it has some says nothing about the others.
+    assert lint(tree(card("a", examples=()), examples=FIVE))[0].severity == "note"
 
 
 def test_roles_do_not_make_an_agent_unreachable() -> None:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from words import Words
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import EncoderError
 from turnwise.facts.tree import AgentTree
+from turnwise.matching.kept import Kept
 from turnwise.selection.meaning import Meaning
 
 EXAMPLES = {
@@ -114,6 +116,29 @@ async def test_a_kept_matcher_that_is_none_is_fitted_again(tmp_path: Path) -> No
     assert await best(meaning, "my flight") == "travel"
     with np.load(path) as file:
         assert len(file.files) > 2
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("learned.means", np.zeros((1, 128), np.float32)),
+        ("learned.meaning.weights", np.full((128, 3), np.nan, np.float32)),
+        ("index.places", np.zeros(12)),
+        ("index.label_count", np.array(1)),
+    ],
+)
+async def test_a_kept_matcher_whose_parts_do_not_belong_together_is_fitted_again(
+    name: str, wrong: NDArray[np.generic], tmp_path: Path
+) -> None:
+    meaning = Meaning(tree_of(), Words(), tmp_path)
+    await meaning.fitted()
+    kept = Kept(tmp_path)
+    fingerprint = meaning.fingerprint.removesuffix("-fitted")
+    arrays = kept.matcher(fingerprint)
+    assert arrays is not None
+    assert name in arrays
+    kept.keep_matcher(fingerprint, {**arrays, name: wrong})
+    assert await best(Meaning(tree_of(), Words(), tmp_path), "my flight") == "travel"
 
 
 async def test_another_tree_or_encoder_has_another_fingerprint(tmp_path: Path) -> None:
