@@ -106,7 +106,7 @@ CONVERSATION = (
     Turn("how long will that take?", "billing", STAYS, ("Tuesday, November 24",)),
     Turn("Can I have an invoice for A-10398?", "billing", PATTERN, ("$140.90", "invoice-A-10398.txt")),
     Turn("I'm looking for a desk lamp under $50", "products", PATTERN, ("1. Luma Desk Lamp, $42.00",)),
-    Turn("is it in stock in Boston?", "shopping", MEANING, ("Luma Desk Lamp is in stock", "Boston Seaport")),
+    Turn("is it in stock in Boston?", "shopping", PATTERN, ("Luma Desk Lamp is in stock", "Boston Seaport")),
     Turn("Thanks a lot!", "shopping", STAYS, ("You are welcome",), "general"),
     Turn("and in New York?", "shopping", (*MEANING, *STAYS), ("Luma Desk Lamp is",)),
     Turn("I want to talk to a person", "supervisor", PATTERN, ("Case 1 is open", DANA)),

@@ -131,7 +131,10 @@ class Leases(Protocol):
         ...
 
     async def stop(self, key: SessionKey, invocation_id: str) -> None:
-        """Leaves word that this invocation is to be stopped, for whoever holds the session, or recovers it."""
+        """Leaves word that this invocation is to be stopped, for whoever holds the session, or recovers it.
+
+        Nothing happens when it is not open (any more).
+        """
         ...
 
     async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:

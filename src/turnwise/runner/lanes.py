@@ -104,25 +104,25 @@ class Lanes:
 
     async def _interrupt(self, lane: Lane, answered: Job | None, by: Job) -> None:
         """Stops what was being answered when the interrupting message came, here or elsewhere, if it still is."""
-        if answered is not None and answered.invocation.id is not None:
-            if lane.current is answered:
-                await self._interrupt_here(lane, answered, answered.invocation.id)
+        here = answered if answered is not None and answered.invocation.id is not None else None
+        if here is not None and lane.current is not here:
             return
-        session = await self._store.open(lane.key)
-        receipt = await self._store.inbox.receipt(lane.key, by.message.id)
+        try:
+            # Also of what runs here: should this process die before the end is stored, whoever recovers it is to know.
+            await self._leave_word(lane.key, by)
+        finally:
+            if here is not None and lane.current is here:
+                here.invocation.interrupt()
+
+    async def _leave_word(self, key: SessionKey, by: Job) -> None:
+        """Leaves word that what runs in the session is to be stopped, unless the interrupting message was begun itself."""
+        session = await self._store.open(key)
+        receipt = await self._store.inbox.receipt(key, by.message.id)
         if session is None or receipt is None or receipt.state != "queued":
             return
         for invocation_id, open_ in session.head.invocations.items():
             if open_.state == "running":
-                await self._store.leases.stop(lane.key, invocation_id)
-
-    async def _interrupt_here(self, lane: Lane, answered: Job, invocation_id: str) -> None:
-        try:
-            # Should this process die before the end is stored, whoever recovers it is to know.
-            await self._store.leases.stop(lane.key, invocation_id)
-        finally:
-            if lane.current is answered:
-                answered.invocation.interrupt()
+                await self._store.leases.stop(key, invocation_id)
 
     async def _pass_door(self, lane: Lane, job: Job) -> None:
         """Has the message answered at once, or stored; the next to arrive comes after that."""

@@ -332,3 +332,17 @@ def test_an_interrupt_holds_also_when_its_process_dies_over_it() -> None:
             Do("send", send | {"policy": "interrupt"}, "settle"),
         ]
         survive({"pace": 0, "repeats": False, "concurrency": 100}, program, in_memory=True)
+
+
+def test_an_interrupt_reaches_who_answers_now_also_from_who_lost_the_session() -> None:
+    """A32, A44: who still works at what was taken back stops that, and whoever has the session stops its own."""
+    send = {"p": 0, "session": "a", "to": "front", "stages": ["say"], "gates": 0, "policy": "queue"}
+    program = [
+        Do("send", send | {"gates": 1}, "settle"),
+        Do("send", send | {"p": 1}, "settle"),
+        Do("send", send, "settle"),
+        Do("lease_runs_out", {"session": "a"}, "little"),
+        Do("rewind", {"p": 0, "m": 0}, "settle"),
+        Do("send", send | {"p": 1, "policy": "interrupt"}, "settle"),
+    ]
+    survive({"pace": 0, "repeats": False, "concurrency": 100}, program, in_memory=False)

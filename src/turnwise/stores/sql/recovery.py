@@ -3,6 +3,8 @@
 from sqlalchemy import Connection, bindparam, func, literal_column, not_, or_, select, update
 
 from turnwise.facts.sessions import SessionKey
+from turnwise.stores.sql import inbox
+from turnwise.stores.sql.catalog import open_session
 from turnwise.stores.sql.claims import held
 from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.tables import at, is_session, sessions
@@ -29,8 +31,12 @@ def due(connection: Connection, app: str, limit: int) -> list[SessionKey]:
 
 
 def stop(connection: Connection, key: SessionKey, invocation_id: str) -> None:
-    """Nothing happens when the session is missing."""
-    connection.execute(_STOP, at(key) | {"invocation": invocation_id})
+    """Nothing happens when the session is missing, or the invocation is not open: word that another is to be stopped stays."""
+    if inbox.lock(connection, key) is None:
+        return
+    session = open_session(connection, key)
+    if session is not None and invocation_id in session.head.invocations:
+        connection.execute(_STOP, at(key) | {"invocation": invocation_id})
 
 
 def stops(connection: Connection, holder: str) -> list[tuple[SessionKey, str]]:

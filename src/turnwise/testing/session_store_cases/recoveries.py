@@ -266,18 +266,32 @@ async def a_stop_is_left_for_the_holder(store: SessionStore) -> None:
 async def a_begin_forgets_a_stop(store: SessionStore) -> None:
     """A23: it was for an invocation before."""
     key, holder = fresh_key(), Lease(f"holder-of-{fresh_key().app}", 60.0)
-    await store.create(key)
+    begun = await _of(store, key, key.id, holder)
     waiting = message()
     for queued in (False, True):
-        await store.leases.stop(key, "i-0")
+        await store.leases.stop(key, "i-1")
+        await store.append(begun, [ended()], release=True)
         if queued:
             await store.inbox.accept(key, waiting, create=False, limit=9)
         seen = await opened(store, key)
-        assert seen.stop == "i-0"
+        assert seen.stop == "i-1"
         begun = await store.begin(seen, holder, waiting if queued else message(), [asked()], queue_limit=None)
         assert (begun.stop, (await opened(store, key)).stop) == (None, None)
         assert await store.leases.stops(holder.holder) == []
-        await store.append(begun, [ended()], release=True)
+
+
+async def a_stop_of_what_is_over_is_no_stop(store: SessionStore) -> None:
+    """A23: nor does it replace word that something else is to be stopped."""
+    key, holder = fresh_key(), Lease(f"holder-of-{fresh_key().app}", 60.0)
+    begun = await _of(store, key, key.id, holder)
+    await store.leases.stop(key, "i-1")
+    await store.leases.stop(key, "i-0")
+    assert (await opened(store, key)).stop == "i-1"
+    await store.append(begun, [ended()], release=True)
+    begun = await store.begin(await opened(store, key), holder, message(), [asked()], queue_limit=None)
+    await store.append(begun, [ended()])
+    await store.leases.stop(key, "i-1")
+    assert await store.leases.stops(holder.holder) == []
 
 
 async def a_stop_outlives_the_holder(store: SessionStore) -> None:
@@ -308,5 +322,6 @@ CASES: tuple[Case, ...] = (
     what_was_taken_up_is_not_due,
     a_stop_is_left_for_the_holder,
     a_begin_forgets_a_stop,
+    a_stop_of_what_is_over_is_no_stop,
     a_stop_outlives_the_holder,
 )
