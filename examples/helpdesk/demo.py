@@ -68,7 +68,7 @@ SCRIPT = (
     Line("yes", "The orders agent cancels it and hands the floor to billing."),
     Line("how long will that take?", "After a transfer, the follow-up stays with the one who got the floor."),
     Line("Can I have an invoice for A-10398?", "Billing writes it as an artifact."),
-    Line("Something to light my desk, for at most $50?", "A search over the catalogue."),
+    Line("What do you have to light my desk, for at most $50?", "A search over the catalogue, though no lamp is named."),
     Line("do they have it in your Boston shop?", "`it` is the first lamp; the shopping agent finds it in the state."),
     Line("Thanks a lot!", "Small talk leaves nobody; who cannot answer it passes it on."),
     Line("and in New York?", "So the follow-up finds its way."),

@@ -25,6 +25,9 @@ TUNABLE: Tunable = {
 FINER = (0.05, 0.025)
 """Around the best of tenths, values so far away are tried after them, one step after the other."""
 
+NOBODYS_SHARE = 0.2
+"""What cases of nobody's count for at least, if there are any."""
+
 DECISIONS = 4_000
 """So many validation decisions are made for each value that is tried; of more cases, an even selection."""
 
@@ -49,23 +52,31 @@ async def tuned(
 
     First the matching is tuned to their messages (of dialogues, those that open them or change the agent). Then each tunable
     option is tried with a few values, one option after the other in the policy's order. What was there stays if none is
-    better; of several that are equally good, the one in the middle is taken. `step` is told of every decision. tunable:
-    what may be set; for selectors of your own it can be more.
+    better; of several that are equally good, the one in the middle is taken. Cases that nobody should take count as if they
+    were at least a fifth, if there are any: who collects cases collects few of them. `step` is told of every decision.
+    tunable: what may be set; for selectors of your own it can be more.
     """
     few = _some(cases)
     trials = _Trials(few, history, step)
-    before = await trials.accuracy(cascade)
+    before = await trials.of(cascade)
     changes: dict[str, JsonValue] = {}
     cascade, read = await _tuned_meaning(cascade, cases)
     if read:
         changes["messages"] = read
-    best = await trials.accuracy(cascade) if read else before
+    best = await trials.of(cascade) if read else before
     for stage, option, values in options_of(cascade, tunable):
         value, reached = await trials.best(cascade, stage, option, values, best)
         if value is not None:
             best, changes[f"{stage}.{option}"] = reached, value
             cascade = _with(cascade, stage, option, value)
-    return Tuning(cascade, changes | {"accuracy_before": before, "accuracy_after": best})
+    return Tuning(cascade, changes | {"accuracy_before": before.accuracy, "accuracy_after": best.accuracy})
+
+
+class _Trial(NamedTuple):
+    """How right the decisions were: with cases of nobody's at their least share, and as they come."""
+
+    worth: float
+    accuracy: float
 
 
 class _Trials:
@@ -74,28 +85,35 @@ class _Trials:
     def __init__(self, cases: Sequence[Case], history: History, step: Step) -> None:
         self._cases, self._history, self._step = cases, history, step
 
-    async def accuracy(self, cascade: Cascade) -> float:
+    async def of(self, cascade: Cascade) -> _Trial:
         outcomes = await evaluate(cascade, self._cases, history=self._history, step=self._step)
-        return share(outcome.right for outcome in outcomes if outcome.scored) or 0.0
+        scored = [outcome for outcome in outcomes if outcome.scored]
+        accuracy = share(outcome.right for outcome in scored) or 0.0
+        known = share(outcome.right for outcome in scored if outcome.expected is not None)
+        strange = share(outcome.right for outcome in scored if outcome.expected is None)
+        if known is None or strange is None:
+            return _Trial(accuracy, accuracy)
+        part = max(NOBODYS_SHARE, sum(outcome.expected is None for outcome in scored) / len(scored))
+        return _Trial((1.0 - part) * known + part * strange, accuracy)
 
     async def best(
-        self, cascade: Cascade, stage: str, option: str, values: tuple[float, ...], before: float
-    ) -> tuple[float | None, float]:
-        """The best value of an option with its accuracy; None when none is better than what was there."""
-        reached: dict[float, float] = {}
+        self, cascade: Cascade, stage: str, option: str, values: tuple[float, ...], before: _Trial
+    ) -> tuple[float | None, _Trial]:
+        """The best value of an option with what it reaches; None when none is better than what was there."""
+        reached: dict[float, _Trial] = {}
         for value in values:
-            reached[value] = await self.accuracy(_with(cascade, stage, option, value))
+            reached[value] = await self.of(_with(cascade, stage, option, value))
         for distance in FINER if values is _TENTHS else ():
             middle = _middle(reached)
             for value in (round(middle - distance, 3), round(middle + distance, 3)):
-                reached[value] = await self.accuracy(_with(cascade, stage, option, value))
+                reached[value] = await self.of(_with(cascade, stage, option, value))
         value = _middle(reached)
-        return (value, reached[value]) if reached[value] > before else (None, before)
+        return (value, reached[value]) if reached[value].worth > before.worth else (None, before)
 
 
-def _middle(reached: Mapping[float, float]) -> float:
-    most = max(reached.values())
-    best = sorted(value for value, accuracy in reached.items() if accuracy == most)
+def _middle(reached: Mapping[float, _Trial]) -> float:
+    most = max(trial.worth for trial in reached.values())
+    best = sorted(value for value, trial in reached.items() if trial.worth == most)
     return best[len(best) // 2]
 
 

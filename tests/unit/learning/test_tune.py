@@ -94,3 +94,13 @@ def test_messages_that_speak_for_themselves_are_labelled() -> None:
     talk = Case((Turn("", "1", "weak"), Turn("", "2", "weak"), Turn("", "3", "strong"), Turn("", "4", "other")), "d")
     cases = [single("x", None), single("y", "other"), talk]
     assert labelled(cases, TREE) == [("x", None), ("1", "weak"), ("3", "strong")]
+
+
+async def test_few_cases_of_nobodys_count_as_a_fifth() -> None:
+    """E3: two of nobody's among nineteen are taken by weak patterns; to lose one good case for them is worth it."""
+    cascade = Cascade(policy_from({"stages": [{"selector": "patterns", "options": {"threshold": 0.6}}]}), TREE)
+    cases = [*(single("surely", "strong") for _ in range(16)), *(single("maybe", "weak") for _ in range(3))]
+    alone = await tuned(cascade, cases)
+    assert "patterns.threshold" not in alone.changes
+    found = await tuned(cascade, [*cases, single("maybe not", None), single("maybe, maybe", None)])
+    assert found.changes == {"patterns.threshold": 0.8, "accuracy_before": 19 / 21, "accuracy_after": 18 / 21}

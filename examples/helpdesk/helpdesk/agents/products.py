@@ -3,13 +3,19 @@
 import re
 
 from helpdesk import reading
-from helpdesk.shop import catalogue
+from helpdesk.patterns import likely
+from helpdesk.shop import catalogue, stores
 from helpdesk.shop.catalogue import Product
 from helpdesk.wording import money, numbered
 from turnwise import AgentContext, agent
 
+_SEEKING = r"\b(?:looking for|look for|find(?: me)?|show me|search(?: for)?)\b"
+_UP_TO = r"\b(?:under|below|at most|up to|(?:less|cheaper|(?:no|not) more) than) \$ ?\d"
 _CHEAPER = re.compile(r"(?i)\b(?:cheaper|less expensive|lower price|too (?:expensive|much))\b")
 _SEEKS = re.compile(r"(?i)\b(?:you|for|any|have|sell|buy|an?)\b")
+_WHERE = re.compile(
+    r"(?i)\b(?:in stock|available|availability|pick (?:it|them) up|gifts?|presents?|(?:which|what) (?:stores?|shops?))\b"
+)
 _DETAILS = re.compile(
     r"(?i)\b(?:tell me more|more about|details?|it|(?:that|this) one|first|second|third|last|describe|how much|price|cost)\b"
 )
@@ -17,6 +23,7 @@ _DETAILS = re.compile(
 
 @agent(
     description="Searches the catalogue and answers questions about products, prices and warranties.",
+    patterns=likely(rf"{_SEEKING}[^.?!]* {_UP_TO}", means="a thing up to a price"),
     examples=[
         "I am looking for a lamp for my desk.",
         "I'm looking for a backpack under $80.",
@@ -36,6 +43,9 @@ _DETAILS = re.compile(
     tags=["shopping"],
 )
 async def products(message: str, context: AgentContext) -> str | None:
+    if _WHERE.search(message) or reading.town(message, stores.towns()):
+        await context.transfer("shopping")
+        return None
     shown: list[str] = context.state.get("last_products", [])
     limit, words = _wanted(message, shown, context)
     found = catalogue.search(words, at_most=limit)

@@ -6,6 +6,7 @@ from helpdesk import reading
 from helpdesk.agents.products import products
 from helpdesk.agents.stores import stores
 from helpdesk.asking import Unusable, ask_for, attend
+from helpdesk.patterns import likely
 from helpdesk.shop import catalogue
 from helpdesk.shop import stores as store_desk
 from helpdesk.shop.catalogue import Product
@@ -21,6 +22,7 @@ _HIGHEST = 10_000
 
 @agent(
     description="Tells which stores have a product in stock, and has ideas for gifts.",
+    patterns=likely(r"\bin stock\b", means="whether a thing is in stock"),
     examples=[
         "Is this lamp available in your Boston store?",
         "Do you have it in Boston too?",
