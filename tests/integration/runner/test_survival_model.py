@@ -24,6 +24,8 @@ from survival_model.programs import AGENTS, STAGES, Program
 from survival_model.wire import Fault
 from survival_model.world import PROCESSES, Op, Process, World
 
+from turnwise.runner.shift import SUSPECT_ATTEMPT
+
 SESSIONS = ("a", "b")
 RUNS = os.environ.get("TURNWISE_MODEL_RUNS")
 
@@ -218,11 +220,17 @@ class Survival:
             yield from (f"{self._recovers.name} recovered, but {line}" for line in self._left(self._recovers.name))
 
     def _left(self, process: str) -> Iterator[str]:
-        """What nobody sees to; a process that lost the session, or its lease, may still be busy with what it had."""
-        for view in self._views():
-            session, history = view.session, self._world.history
-            running = history.running.get(session.id)
-            busy = (process, session.id) in history.lost or (running is not None and running.process == process)
+        """What nobody sees to; a process that lost the session, or its lease, may still be busy with what it had, and of what
+        may be what kills processes it runs one at a time.
+        """
+        history, views = self._world.history, self._views()
+        tries = [view for view in views if not process or _runs_at(history.running.get(view.session.id), process)]
+        here = [view.walk.running for view in tries]
+        suspected = any(answer is not None and answer.attempt >= SUSPECT_ATTEMPT for answer in here)
+        for view in views:
+            session, left = view.session, view.walk.running
+            busy = (process, session.id) in history.lost or _runs_at(history.running.get(session.id), process)
+            busy = busy or (suspected and left is not None and left.attempt + 1 >= SUSPECT_ATTEMPT)
             if session.holder is None and view.is_busy and not busy:
                 yield f"nobody has {session.id}: {session.queued} are queued, {view.walk.running} runs"
 
@@ -261,6 +269,10 @@ class Survival:
         """One of the newest messages; "" when there is none."""
         messages = [*self._world.messages][::-1]
         return messages[number % len(messages)] if messages else ""
+
+
+def _runs_at(running: Any, process: str) -> bool:
+    return running is not None and running.process == process
 
 
 def _program(stages: list[str]) -> Program:
@@ -344,5 +356,19 @@ def test_an_interrupt_reaches_who_answers_now_also_from_who_lost_the_session() -
         Do("lease_runs_out", {"session": "a"}, "little"),
         Do("rewind", {"p": 0, "m": 0}, "settle"),
         Do("send", send | {"p": 1, "policy": "interrupt"}, "settle"),
+    ]
+    survive({"pace": 0, "repeats": False, "concurrency": 100}, program, in_memory=False)
+
+
+def test_of_two_that_may_kill_processes_one_waits_for_the_other() -> None:
+    """Decision 6: at their third attempt they run one at a time, and the second keeps its turn."""
+    send = {"p": 0, "session": "a", "to": "front", "stages": ["say"], "gates": 0, "policy": "queue"}
+    program = [
+        Do("send", send, "settle"),
+        Do("send", send | {"session": "b"}, "settle"),
+        Do("lease_runs_out", {"session": "b"}, "settle"),
+        Do("holder_is_gone", {"session": "a", "frozen": False, "p": 0}, "settle"),
+        Do("crash", {"p": 0}, "settle"),
+        Do("recover", {"p": 0}, "settle"),
     ]
     survive({"pace": 0, "repeats": False, "concurrency": 100}, program, in_memory=False)

@@ -33,7 +33,7 @@ def staying(situation: Situation) -> str:
         return f"stays: another request to {agent}{_example(turn, agent)}."
     if seen.refers_back:
         return f"stays: follow-up that refers to what {agent} said."
-    return f"stays: nothing points clearly to anybody but {agent}."
+    return f"stays: what points elsewhere is not enough to leave {agent}."
 
 
 def going(situation: Situation, agent: str, *, returns: bool) -> str:

@@ -32,12 +32,29 @@ def places(found: tuple[Outdone, ...], at: Situation) -> set[tuple[str, str]]:
     return {(at.candidates[each.place], at.candidates[each.by]) for each in found}
 
 
-def test_who_is_behind_in_everything_is_outdone_and_the_active_agent_never_is() -> None:
+def test_who_is_behind_in_everything_is_outdone_and_the_active_agent_not_by_that() -> None:
     """C9: staying rests on more than the message."""
     at = situation()
     assert places(outdone(at), at) == {("prescriptions", "appointments"), ("lab", "appointments")}
     lead = next(each.lead for each in outdone(at) if at.candidates[each.place] == "prescriptions")
     assert lead == pytest.approx(np.log(0.9 / 0.05))
+
+
+@pytest.mark.parametrize(
+    ("text", "alike", "leaves"),
+    [
+        ("Can I have an appointment?", 0.85, True),
+        ("book an appointment", 0.85, True),
+        ("Can I have an appointment?", 0.7, False),
+        ("the ninth in the morning", 0.85, False),
+        ("can you?", 0.85, False),
+    ],
+)
+def test_a_plain_request_to_another_outdoes_also_the_active_agent(text: str, alike: float, leaves: bool) -> None:
+    """C9: nearly an example of another, and nothing of the active one's; an answer or a follow-up is no such request."""
+    message = reading(text, 0.01, 0.97, 0.01, 0.01, alike=alike)
+    at = situate(situation(text).turn._replace(message=message), Roster(AGENTS, AGENTS))
+    assert (("billing", "appointments") in places(outdone(at), at)) is leaves
 
 
 @pytest.mark.parametrize(
