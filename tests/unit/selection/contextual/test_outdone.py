@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ def reading(text: str, *shares: float, alike: float = 0.5) -> Reading:
     return Reading(text, np.zeros(2, np.float32), Match(AGENTS, likely, alike * likely / likely.max(), 0.1, ()), 0.0)
 
 
-def situation(text: str = "", *, alike: float = 0.5, **turn: object) -> Situation:
+def situation(text: str = "", *, alike: float = 0.5, **turn: Any) -> Situation:
     """Billing has the conversation; the message is about appointments."""
     message = reading(text, 0.02, 0.9, 0.05, 0.03, alike=alike)
     past = {
@@ -25,7 +27,7 @@ def situation(text: str = "", *, alike: float = 0.5, **turn: object) -> Situatio
         "active": "billing",
         "visited": ("prescriptions", "appointments"),
     }
-    return situate(Turn(message, wording(text), **(past | turn)), Roster(AGENTS, AGENTS))  # type: ignore[arg-type]
+    return situate(Turn(message, wording(text), **(past | turn)), Roster(AGENTS, AGENTS))
 
 
 def places(found: tuple[Outdone, ...], at: Situation) -> set[tuple[str, str]]:
@@ -67,7 +69,7 @@ def test_a_plain_request_to_another_outdoes_also_the_active_agent(text: str, ali
         {"permitted": ("prescriptions", "lab")},
     ],
 )
-def test_one_thing_that_speaks_for_it_is_enough(ahead: dict[str, object]) -> None:
+def test_one_thing_that_speaks_for_it_is_enough(ahead: dict[str, Any]) -> None:
     """C9, E5"""
     at = situation(**ahead)
     assert ("prescriptions", "appointments") not in places(outdone(at), at)
