@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pexpect
+import pytest
 from cli_play import Terminal, turnwise
 
 
