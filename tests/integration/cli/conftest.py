@@ -1,5 +1,6 @@
 """Projects and terminals for the command line's tests."""
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,11 @@ from typing import Any
 import pexpect
 import pytest
 from cli_play import AGENTS, COMMAND, CONFIGURATION, ENVIRONMENT, Start, started, turnwise
+
+
+def _as_from_a_shell() -> None:
+    # What runs in the background of a script is begun deaf to Ctrl-C, and whatever it starts is so too.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
@@ -39,6 +45,7 @@ def terminal() -> Any:
             timeout=30,
             dimensions=(50, width),
             env=ENVIRONMENT,
+            preexec_fn=_as_from_a_shell,
         )
         running.append(child)
         return child

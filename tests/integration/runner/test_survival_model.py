@@ -109,7 +109,9 @@ class Survival:
         running = self._world.history.running.get(session)
         stops = running.message if running is not None and policy == "interrupt" else None
         process = self._up(p)
-        sure = policy == "reject" and self._settled and not process.is_odd
+        # Who does not know that he lost the session is busy with it still.
+        knows = not process.is_odd and (process.name, session) not in self._world.history.lost
+        sure = policy == "reject" and self._settled and knows
         busy = sure and (view := look(self._world, session)) is not None and view.is_busy
         op = self._world.send(process, sent, policy)
         self._promise(op, stops)
@@ -372,3 +374,17 @@ def test_of_two_that_may_kill_processes_one_waits_for_the_other() -> None:
         Do("recover", {"p": 0}, "settle"),
     ]
     survive({"pace": 0, "repeats": False, "concurrency": 100}, program, in_memory=False)
+
+
+def test_who_does_not_know_that_the_session_is_lost_is_busy_with_it() -> None:
+    """A32: until its next look at its lease."""
+    send = {"p": 0, "session": "a", "to": "front", "stages": ["say"], "gates": 0, "policy": "queue"}
+    program = [
+        Do("send", send | {"p": 1}, "settle"),
+        Do("lease_runs_out", {"session": "a"}, "settle"),
+        Do("rewind", {"p": 0, "m": 0}, "settle"),
+        Do("send", send, "settle"),
+        Do("open_gates", {"m": 0, "gates": 1}, "settle"),
+        Do("send", send | {"p": 1, "policy": "reject"}, "settle"),
+    ]
+    survive({"pace": 0, "repeats": False, "concurrency": 100}, program, in_memory=True)
