@@ -4,14 +4,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag
 
-from turnwise.facts.fact import Fact
+from turnwise.facts.fact import Fact, optional
 
 Role = Literal["user", "agent"]
+
+
+class Seal(Fact):
+    """What a provider wants back with a part, unread: signatures and the like. Only `provider`, who made it, gets it."""
+
+    provider: str
+    data: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class TextPart(Fact):
     kind: Literal["text"] = "text"
     text: str
+    seal: Seal | None = optional(None)
 
 
 class BlobPart(Fact):
@@ -33,11 +41,26 @@ class ArtifactPart(Fact):
     title: str | None = None
 
 
+class ThinkingPart(Fact):
+    """What a model thought before it answered; nobody but its author's model reads it again."""
+
+    kind: Literal["thinking"] = "thinking"
+    text: str = ""
+    seal: Seal | None = optional(None)
+
+
 class ToolCallPart(Fact):
+    """A call of a tool. `raw` is what the model wrote when that is no JSON object; then `arguments` is empty. In a partial
+    event it is the next piece of the arguments' text. `private`: other agents neither see the call nor its result.
+    """
+
     kind: Literal["tool_call"] = "tool_call"
     call_id: str
     tool: str
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
+    raw: str | None = optional(None)
+    private: bool = optional(False)
+    seal: Seal | None = optional(None)
 
 
 class ToolResultPart(Fact):
@@ -65,7 +88,7 @@ class UnknownPart(Fact):
     kind: str
 
 
-_KNOWN = frozenset({"text", "blob", "artifact", "tool_call", "tool_result", "data"})
+_KNOWN = frozenset({"text", "blob", "artifact", "thinking", "tool_call", "tool_result", "data"})
 
 
 def _tag(value: Any) -> str:
@@ -77,6 +100,7 @@ Part = Annotated[
     Annotated[TextPart, Tag("text")]
     | Annotated[BlobPart, Tag("blob")]
     | Annotated[ArtifactPart, Tag("artifact")]
+    | Annotated[ThinkingPart, Tag("thinking")]
     | Annotated[ToolCallPart, Tag("tool_call")]
     | Annotated[ToolResultPart, Tag("tool_result")]
     | Annotated[DataPart, Tag("data")]

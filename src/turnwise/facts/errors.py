@@ -36,7 +36,12 @@ TurnwiseError
 ├── AgentError               an agent did not do what it should
 │   ├── AgentFailed          it raised; the cause is chained and recorded
 │   ├── AgentTimeout
+│   ├── ToolFailed           a tool says why it could not; the model reads it
 │   └── TransferRefused      unknown, forbidden, or the floor was given away before
+├── ModelError               a model gave no answer
+│   ├── ModelUnavailable     overloaded, out of reach, too slow, over its rate; may pass
+│   ├── ModelRefused         the provider does not take this request or this key; asking again is no use
+│   └── ModelAnswerInvalid   what came is no answer, or after all retries not of the wanted kind
 ├── EncoderError             texts cannot be turned into vectors
 └── LimitReached             a limit of the run; `which` names it
 
@@ -224,6 +229,34 @@ class TransferRefused(AgentError):
         fix = f"Allowed targets: {', '.join(allowed)}." if allowed else "No target is allowed here."
         super().__init__(problem, fix=fix)
         self.allowed = allowed
+
+
+class ToolFailed(AgentError):
+    """Raised by a tool to tell the model what went wrong, in words it can act on."""
+
+    code = "agent.tool"
+
+
+class ModelError(TurnwiseError):
+    code = "model"
+
+
+class ModelUnavailable(ModelError):
+    """`retry_after`: seconds that the provider asks to wait; None when it does not say."""
+
+    code = "model.unavailable"
+
+    def __init__(self, problem: str, *, fix: str = "", retry_after: float | None = None) -> None:
+        super().__init__(problem, fix=fix)
+        self.retry_after = retry_after
+
+
+class ModelRefused(ModelError):
+    code = "model.refused"
+
+
+class ModelAnswerInvalid(ModelError):
+    code = "model.answer"
 
 
 class EncoderError(TurnwiseError):

@@ -6,8 +6,9 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from turnwise.facts.content import Content
-from turnwise.facts.fact import Fact
+from turnwise.facts.fact import Fact, optional
 from turnwise.facts.selections import Selection
+from turnwise.facts.usage import Usage
 
 USER = "user"
 
@@ -29,11 +30,14 @@ class Await(Fact):
 class StepRecord(Fact):
     """The recorded result of `context.step`: work that is not repeated. `key` begins with the branch of its agent's run.
 
-    state_delta, artifact_versions: what the work wrote besides, so that a new attempt has it without the work.
+    says: the result is what the event says that it stands in (`context.once`); the event that begins a new attempt holds
+    it as the value. state_delta, artifact_versions: what the work wrote besides, so that a new attempt has it without the
+    work.
     """
 
     key: str
     value: JsonValue = None
+    says: bool = optional(False)
     state_delta: dict[str, JsonValue] = Field(default_factory=dict)
     artifact_versions: dict[str, int] = Field(default_factory=dict)
 
@@ -62,6 +66,25 @@ class ErrorInfo(Fact):
     message: str
 
 
+class Guarded(Fact):
+    """That a guardrail rewrote or blocked something of an event: which, why, and for a tool call its id.
+
+    The event holds what the guardrail left, never what it took out.
+    """
+
+    guardrail: str
+    action: Literal["rewrite", "block"]
+    reason: str = ""
+    call_id: str | None = None
+
+
+class Summary(Fact):
+    """What the conversation was up to and with sequence number `until`, in a few words: its author's view of it."""
+
+    text: str
+    until: int
+
+
 class Actions(Fact):
     """What an event does besides saying something. All optional.
 
@@ -76,7 +99,8 @@ class Actions(Fact):
     selection: why the agent was chosen. positions: places in fixed orders, by key.
     steps: recorded steps; the event that begins a new attempt holds those of the attempts before. finished: branches that
     ran to their end before this event, so a resumed turn skips them.
-    blocked_by: the guardrail that stopped the author before it spoke.
+    blocked_by: the guardrail that stopped the author before it spoke; guarded: what guardrails changed in this event.
+    usage: what the model took that made this. summary: what its author's model may read in place of older events.
     """
 
     state_delta: dict[str, JsonValue] = Field(default_factory=dict)
@@ -94,6 +118,9 @@ class Actions(Fact):
     steps: tuple[StepRecord, ...] = ()
     finished: tuple[str, ...] = ()
     blocked_by: str | None = None
+    guarded: tuple[Guarded, ...] = optional(())
+    usage: Usage | None = optional(None)
+    summary: Summary | None = optional(None)
     rewind: Rewind | None = None
     end: End | None = None
 

@@ -3,7 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+
+def optional(default: Any) -> Any:
+    """A field that most facts do without: it is written only when it is not the default, so that it costs them no space."""
+    return Field(default=default, exclude_if=lambda value: value == default)
 
 
 class Fact(BaseModel):

@@ -2,7 +2,8 @@
 
 from typing import Literal
 
-from turnwise.facts.fact import Fact
+from turnwise.facts.fact import Fact, optional
+from turnwise.facts.usage import Usage
 
 Occasion = Literal["message", "answer", "flow"]
 Outcome = Literal["chosen", "abstained", "clarify"]
@@ -31,7 +32,8 @@ class Verdict(Fact):
     `ignored` lists what was seen and deliberately not obeyed, in words. `position` is the selector's new place in a fixed
     order, written to the session's head with the selection; None when it keeps none. `question` is what the user is asked
     when the outcome is `clarify`; empty = the reason. `also` names other agents that the message asks for something as well.
-    `novelty` is how likely nobody should take it, 0 to 1; None when the selector does not say. `ms` is the time it took.
+    `novelty` is how likely nobody should take it, 0 to 1; None when the selector does not say. `usage` is what
+    a model took that was asked, `ms` the time of it all.
     """
 
     selector: str
@@ -47,6 +49,7 @@ class Verdict(Fact):
     question: str = ""
     also: tuple[str, ...] = ()
     novelty: float | None = None
+    usage: Usage | None = optional(None)
     ms: float = 0.0
 
 

@@ -1,22 +1,25 @@
 """What an agent can see and do during its turn."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from pydantic import JsonValue
 
 from turnwise.facts.cards import AgentCard
-from turnwise.facts.content import Content
+from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import Event
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import SessionKey
+from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import Selector
 from turnwise.ports.stores import Artifact, ArtifactInfo
 
 T = TypeVar("T")
+Show = Callable[[Event], Awaitable[None]]
+"""Passes a partial event on to whoever reads; nothing is stored."""
 
 
 class Suspend(BaseException):
@@ -35,6 +38,12 @@ class History(Protocol):
 
     async def after(self, sequence: int, *, limit: int = 100) -> list[Event]:
         """Events with higher sequence numbers, oldest first."""
+        ...
+
+    def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
+        """Pages from the newest to the oldest, each oldest first, of `page` stored events less what this agent may not see;
+        at most limits.history_events in all. Whoever has enough stops reading.
+        """
         ...
 
 
@@ -110,6 +119,11 @@ class AgentContext(Protocol):
         ...
 
     @property
+    def tree(self) -> AgentTree:
+        """The cards of all agents, as they were when the invocation began."""
+        ...
+
+    @property
     def history(self) -> History: ...
     @property
     def state(self) -> State: ...
@@ -137,6 +151,14 @@ class AgentContext(Protocol):
         """
         ...
 
+    async def results(self, *calls: str) -> tuple[ToolResultPart, ...]:
+        """The results of these tool calls, by their ids, which this agent said before; they come as messages with tool
+        results, in any order.
+
+        Until all are there, the turn stops here as with `ask`, and the invocation waits.
+        """
+        ...
+
     async def transfer(self, agent: str, *, message: str | Content | None = None) -> None:
         """Hands the floor to that agent once this one's run ends; the first of two transfers wins.
 
@@ -146,10 +168,11 @@ class AgentContext(Protocol):
         """
         ...
 
-    async def call(self, agent: str, message: str | Content) -> Content:
+    async def call(self, agent: str, message: str | Content, *, segment: str | None = None) -> Content:
         """Asks another agent of the app in private, and returns its last answer. The floor stays here.
 
-        AgentFailed when it fails, LimitReached (call_depth).
+        segment: names this call on the branch, once per turn; needed when calls are made side by side, as the order in which
+        they begin may differ when the turn is run again. AgentFailed when it fails, LimitReached (call_depth).
         """
         ...
 
@@ -176,6 +199,15 @@ class AgentContext(Protocol):
         """Does the work once: its result is recorded under `key`, and returned from the record if this turn is run again.
 
         The result is a JSON value, given back as JSON reads it: a tuple comes back as a list. AgentFailed for others.
+        """
+        ...
+
+    async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
+        """Says the event that `make` gives, and returns it as it is stored: with what guardrails left of it.
+
+        What is said is recorded under `key`, as in `step`, in the same append: if this turn is run again it is not made
+        again. While it is made, pieces of it may be shown: partial events with its id. An event with an `end` is this
+        agent's last word, and is stored with the end of the turn.
         """
         ...
 

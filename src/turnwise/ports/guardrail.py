@@ -1,14 +1,18 @@
-"""What may stop or change a message or an answer."""
+"""What may stop or change a message, a tool call or an answer."""
 
 from typing import Literal, NamedTuple, Protocol
 
 from turnwise.facts.content import Content
 
-Place = Literal["message", "answer"]
+Place = Literal["message", "tool_call", "answer"]
 
 
 class GuardrailVerdict(NamedTuple):
-    """allow, rewrite (then `content` is what takes its place), or block (then `reason` is told to the user)."""
+    """allow, rewrite (then `content` is what takes its place), or block.
+
+    reason: of a block, it is told to the user, or to the model whose tool call it was; of a rewrite, it is put on record. It
+    never holds what was taken out.
+    """
 
     action: Literal["allow", "rewrite", "block"] = "allow"
     content: Content | None = None
@@ -19,11 +23,24 @@ ALLOW = GuardrailVerdict()
 
 
 class Guardrail(Protocol):
-    """Looks at every message before it is stored and every answer before it is delivered, whatever the kind of agent."""
+    """Looks at every message before it is stored, every tool call before it is made, and every answer before it is
+    delivered, whatever the kind of agent.
+    """
 
     @property
     def name(self) -> str: ...
 
+    @property
+    def reach(self) -> int | None:
+        """How many characters, at most, what it looks for is long; None when it must see a whole answer to judge it.
+
+        While an answer is streamed, that many characters are held back; with None, all of it is.
+        """
+        ...
+
     async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
-        """`agent` is the answer's author; None for a message."""
+        """`agent` is the author of the answer or the tool call; None for a message.
+
+        With place `tool_call`, the content is one tool call. A guardrail that has nothing to say about a place allows.
+        """
         ...

@@ -181,6 +181,7 @@ class SessionStore(Protocol):
         key: SessionKey,
         *,
         after: int = 0,
+        before: int | None = None,
         last: int | None = None,
         limit: int | None = None,
         invocation_id: str | None = None,
@@ -188,8 +189,8 @@ class SessionStore(Protocol):
     ) -> list[Event]:
         """Events in append order with their sequence numbers; [] for a missing session.
 
-        after: only higher numbers. last: only the newest that many (still oldest first). limit: at most that many, oldest
-        first. hidden: also those that a rewind hides.
+        after: only higher numbers; before: only lower ones. last: only the newest that many (still oldest first). limit: at
+        most that many, oldest first. hidden: also those that a rewind hides.
         """
         ...
 

@@ -27,7 +27,7 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
 from turnwise.runner.closing import acting, after, bare_event, closing_events, told
 from turnwise.runner.floor import Cast, Floor, Handover
-from turnwise.runner.frame import Frame
+from turnwise.runner.frame import Frame, perform
 from turnwise.runner.hops import stop_reason
 from turnwise.runner.job import Job
 from turnwise.runner.journal import EMPTY, journal_of
@@ -188,7 +188,7 @@ class Driver:
         while True:
             frame = Frame(floor, holders[-1], str(turn), message)
             try:
-                await frame.perform()
+                await perform(frame)
             except Suspend:
                 return None
             handover = floor.handover

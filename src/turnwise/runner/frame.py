@@ -4,23 +4,23 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
-from inspect import isawaitable
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from pydantic import JsonValue
 
-from turnwise.facts.content import Content, ToolCallPart, text_content
+from turnwise.facts.content import Content, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.errors import AgentFailed, AgentTimeout, LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import Actions, Await, ErrorInfo, Event, StepRecord, segment_of
 from turnwise.facts.selections import Selection, Verdict
-from turnwise.facts.sessions import TEMP_PREFIX
-from turnwise.ports.context import Outcome, Stream, Suspend
+from turnwise.facts.tree import AgentTree
+from turnwise.ports.context import Outcome, Show, Stream, Suspend
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.runner.closing import bare_event, told
 from turnwise.runner.floor import Floor, Handover, check_storable
 from turnwise.runner.journal import DECISION
+from turnwise.runner.stepping import Steps, Voice
 from turnwise.runner.streaming import PieceFilter, open_stream
-from turnwise.runner.views import ArtifactsView, HistoryView, StateView, as_json
+from turnwise.runner.views import ArtifactsView, HistoryView, StateView
 
 T = TypeVar("T")
 
@@ -52,9 +52,15 @@ class Frame:
         self._calls = 0
         self._selections = 0
         self._pieces = PieceFilter()
+        voice = Voice(self.event, self._emit_own, self._emit, self._show)
+        self._steps = Steps(floor, branch, voice, self._delta, self._saved)
         self.history = HistoryView(floor, branch)
         self.state = StateView(floor, self._delta)
         self.artifacts = ArtifactsView(floor.cast.artifacts, floor.key, floor.config.limits, self._saved.__setitem__)
+
+    @property
+    def tree(self) -> AgentTree:
+        return self._floor.cast.tree
 
     @property
     def transfer_targets(self) -> tuple[str, ...]:
@@ -89,14 +95,9 @@ class Frame:
             self._forget()
             if reply is not None:
                 return reply
-            await self._emit(self.event(awaits=recorded), hold=True)
+            await self._wait_on(recorded)
             raise Suspend
-        issuer, limits = self._floor.cast.issuer, self.config.limits
-        wait = Await(
-            id=issuer.new_id("call" if tool else "wait"),
-            kind="tool_result" if tool else "reply",
-            expires_at=issuer.now() + timedelta(seconds=limits.wait_seconds),
-        )
+        wait = self._wait("tool_result" if tool else "reply", self._floor.cast.issuer.new_id("call" if tool else "wait"))
         content = text_content(question) if isinstance(question, str) else question
         if tool is not None:
             call = ToolCallPart(call_id=wait.id, tool=tool, arguments=arguments or {})
@@ -105,6 +106,17 @@ class Frame:
         if asked.actions.awaits is None:
             raise AgentFailed(f"The question of {self.card.name!r} was blocked by {asked.actions.blocked_by!r}.")
         raise Suspend
+
+    async def results(self, *calls: str) -> tuple[ToolResultPart, ...]:
+        recorded = [self._replay.next_wait(self.branch) for _ in calls]
+        self._forget()
+        replies = self._floor.journal.replies
+        open_ = [(call, wait) for call, wait in zip(calls, recorded, strict=True) if call not in replies]
+        for call, wait in open_:
+            await self._wait_on(wait or self._wait("tool_result", call))
+        if open_:
+            raise Suspend
+        return tuple(next(r for r in replies[call].tool_results if r.call_id == call) for call in calls)
 
     async def transfer(self, agent: str, *, message: str | Content | None = None) -> None:
         given = self._floor.handover
@@ -122,14 +134,16 @@ class Frame:
             check_storable(brief, self.card.name)
         self._floor.handover = Handover(agent, self.card.name, brief)
 
-    async def call(self, agent: str, message: str | Content) -> Content:
+    async def call(self, agent: str, message: str | Content, *, segment: str | None = None) -> Content:
         if self.branch.count("/>") >= self.config.limits.call_depth:
             raise LimitReached("call_depth", f"Agents called each other {self.config.limits.call_depth} levels deep.")
         if agent not in self._floor.cast.tree or not self._reachable(agent):
             raise AgentFailed(f"{self.card.name!r} called {agent!r}, which does not exist or is not allowed here.")
-        self._calls += 1
+        if segment is None:
+            self._calls += 1
+            segment = str(self._calls)
         content = text_content(message, "user") if isinstance(message, str) else message
-        outcome = await self._run_below(agent, f"{self.branch}/>{segment_of(agent)}#{self._calls}", content)
+        outcome = await self._run_below(agent, f"{self.branch}/>{segment_of(agent)}#{segment_of(segment)}", content)
         return outcome.event.content if outcome.event and outcome.event.content else Content()
 
     async def delegate(self, child: str, *, segment: str, message: Content | None = None) -> Outcome:
@@ -172,75 +186,37 @@ class Frame:
     @overload
     async def step(self, key: str, work: Callable[[], T]) -> T: ...
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
-        place = f"{self.branch}:{key}"
-        known = self._floor.steps.get(place)
-        if known is not None:
-            if place in self._floor.journal.carried:
-                self._delta |= known.state_delta
-                self._saved |= known.artifact_versions
-            return known.value
-        await self._floor.recorder.confirm()
-        delta, saved = dict(self._delta), dict(self._saved)
-        made = work()
-        value = as_json(f"The result of step {key!r}", await made if isawaitable(made) else made)
-        wrote = {k: v for k, v in self._delta.items() if not k.startswith(TEMP_PREFIX) and (k not in delta or delta[k] != v)}
-        kept = {name: version for name, version in self._saved.items() if saved.get(name) != version}
-        record = StepRecord(key=place, value=value, state_delta=wrote, artifact_versions=kept)
-        self._floor.steps[place] = record
-        await self._floor.emit(self.event(steps=(record,)))
-        return value
+        return await self._steps.step(key, work)
 
-    async def perform(self) -> None:
-        """Runs the agent to its end and records what it emits.
-
-        Raises Suspend when it waits, AgentTimeout, AgentFailed for whatever else it raises, chained; other typed errors as
-        they are. The innermost failing agent gets the error event.
-        """
-        try:
-            async with asyncio.timeout(self.card.time_limit) as clock:
-                await self._play()
-        except TimeoutError as error:
-            problem: TurnwiseError
-            if clock.expired():
-                problem = AgentTimeout(
-                    f"Agent {self.card.name!r} took longer than its {self.card.time_limit} s.", fix="Raise its time_limit."
-                )
-            else:
-                problem = _failed(self.card.name, error)
-            self._report(problem)
-            raise problem from error
-        except TurnwiseError as error:
-            self._report(error)
-            raise
-        except (GeneratorExit, KeyboardInterrupt, Suspend):
-            raise
-        except BaseException as error:
-            # SystemExit, a panic of an extension module, a cancellation nobody asked for: the agent's failure, not ours.
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-                raise
-            problem = _failed(self.card.name, error)
-            self._report(problem)
-            raise problem from error
+    async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
+        return await self._steps.once(key, make)
 
     async def _take(self, event: Event) -> None:
         """Records an event that the agent yields: partial ones are only shown, hand-overs and ends wait for its end."""
         if event.partial:
-            if not self._replay.has(self.branch):
-                await self._show(event)
+            await self._show(event)
             return
         actions = event.actions
         if actions.transfer_to is not None:
             await self._transfer_or_report(actions.transfer_to, actions.brief)
         self.escalated = self.escalated or actions.escalate
         self.waits = self.waits or (actions.awaits is not None and actions.awaits.id not in self._floor.journal.replies)
-        # What only the runner decides (ends, selections, rewinds, answers, …) is not an agent's to say.
+        await self._emit_own(event.model_copy(update={"actions": actions.model_copy(update={"steps": ()})}))
+
+    async def _emit_own(self, event: Event) -> Event:
+        """Records an event without what only the runner decides: ends, selections, rewinds, answers and so on are not an
+        agent's to say. One with an end is held, so that the end is stored with it."""
+        actions = event.actions
         own = Actions(
             state_delta=actions.state_delta,
             artifact_versions=actions.artifact_versions,
             next=actions.next,
             awaits=actions.awaits,
+            usage=actions.usage,
+            summary=actions.summary,
+            steps=actions.steps,
         )
-        await self._emit(event.model_copy(update={"actions": own}), hold=actions.end is not None)
+        return await self._emit(event.model_copy(update={"actions": own}), hold=actions.end is not None)
 
     async def _play(self) -> None:
         """Runs the agent and takes its events; then what it left unrecorded is put behind its last word."""
@@ -290,6 +266,13 @@ class Frame:
             self.last = stored
         return stored
 
+    def _wait(self, kind: Literal["reply", "tool_result"], id_: str) -> Await:
+        expires_at = self._floor.cast.issuer.now() + timedelta(seconds=self.config.limits.wait_seconds)
+        return Await(id=id_, kind=kind, expires_at=expires_at)
+
+    async def _wait_on(self, wait: Await) -> None:
+        await self._emit(self.event(awaits=wait), hold=True)
+
     def _with_leftovers(self, event: Event) -> Event:
         if not self._delta and not self._saved:
             return event
@@ -308,7 +291,7 @@ class Frame:
         self._saved.clear()
 
     async def _show(self, event: Event) -> None:
-        visible = self._pieces.feed(event)
+        visible = None if self._replay.has(self.branch) else self._pieces.feed(event)
         if visible is not None:
             id_ = self._floor.ids.own(event.id, partial=True)
             blank = bare_event(self._floor.cast.issuer, self.card.name, self.invocation_id, self.branch)
@@ -326,7 +309,7 @@ class Frame:
         if branch in self._floor.journal.finished:
             return self._floor.journal.outcome(branch)
         below, given = Frame(self._floor, agent, branch, message), self._floor.handover
-        await below.perform()
+        await perform(below)
         await self._floor.flush()
         if self._floor.handover is given:
             self._floor.finish_branch(branch)  # who handed over does so again when the turn is taken up again
@@ -336,6 +319,39 @@ class Frame:
 
     def _reachable(self, agent: str) -> bool:
         return self._floor.cast.tree.reachable(agent, self.message_context.roles)
+
+
+async def perform(frame: Frame) -> None:
+    """Runs the agent to its end and records what it emits.
+
+    Raises Suspend when it waits, AgentTimeout, AgentFailed for whatever else it raises, chained; other typed errors as
+    they are. The innermost failing agent gets the error event.
+    """
+    try:
+        async with asyncio.timeout(frame.card.time_limit) as clock:
+            await frame._play()
+    except TimeoutError as error:
+        problem: TurnwiseError
+        if clock.expired():
+            problem = AgentTimeout(
+                f"Agent {frame.card.name!r} took longer than its {frame.card.time_limit} s.", fix="Raise its time_limit."
+            )
+        else:
+            problem = _failed(frame.card.name, error)
+        frame._report(problem)
+        raise problem from error
+    except TurnwiseError as error:
+        frame._report(error)
+        raise
+    except (GeneratorExit, KeyboardInterrupt, Suspend):
+        raise
+    except BaseException as error:
+        # SystemExit, a panic of an extension module, a cancellation nobody asked for: the agent's failure, not ours.
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise
+        problem = _failed(frame.card.name, error)
+        frame._report(problem)
+        raise problem from error
 
 
 def _is_cancelled() -> bool:

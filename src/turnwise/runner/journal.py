@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from turnwise.facts.content import Content
-from turnwise.facts.events import USER, End, Event, StepRecord
+from turnwise.facts.events import USER, Actions, End, Event, StepRecord
 from turnwise.ports.context import Outcome
 
 
@@ -49,13 +49,29 @@ DECISION = "?"
 """How the keys of recorded decisions begin. Those of agents' steps begin with a branch, which is never so."""
 
 
+_SAID_WITH = frozenset({"next", "usage", "guarded", "blocked_by", "summary"})
+
+
+def said(event: Event) -> JsonValue:
+    """What an event says, as the value of the step whose result that is."""
+    content = event.content.model_dump(mode="json") if event.content else None
+    actions = event.actions.model_dump(mode="json", include=set(_SAID_WITH))
+    return {"content": content, "actions": actions}
+
+
+def said_again(value: JsonValue) -> tuple[Content, Actions]:
+    """Content and actions of an event that says anew what `said` gave."""
+    read = value if isinstance(value, dict) else {}
+    return Content.model_validate(read["content"], strict=False), Actions.model_validate(read["actions"], strict=False)
+
+
 def carried(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
     """The steps that a new attempt has from those before: of all visible events above `since`, but no decisions.
 
     Work that is on record is not repeated; what was said is said anew, and decided on anew.
     """
     records = {
-        step.key: step
+        step.key: step.model_copy(update={"value": said(event)}) if step.says and step.value is None else step
         for event in events
         if (event.sequence or 0) > since
         for step in event.actions.steps

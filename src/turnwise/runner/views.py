@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import JsonValue
@@ -26,6 +26,19 @@ class HistoryView:
 
     async def after(self, sequence: int, *, limit: int = 100) -> list[Event]:
         return await self._window(after=sequence, limit=self._bounded(limit))
+
+    async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
+        left, before = self._floor.config.limits.history_events, None
+        await self._floor.flush()
+        while left > 0:
+            asked = max(1, min(page, left))
+            events = await self._floor.store.events(self._floor.key, before=before, last=asked)
+            if events:
+                yield [event for event in events if self._visible(event)]
+                before = events[0].sequence
+            if len(events) < asked:
+                return
+            left -= asked
 
     def _bounded(self, count: int) -> int:
         return max(0, min(count, self._floor.config.limits.history_events))

@@ -52,10 +52,10 @@ class RecordingHooks:
 
 
 class FunctionGuardrail:
-    """A guardrail from a function of place and text; None allows."""
+    """A guardrail from a function of place and text; None allows. reach: see `Guardrail`."""
 
-    def __init__(self, name: str, judge: Callable[[Place, str], GuardrailVerdict | None]) -> None:
-        self._name, self._judge = name, judge
+    def __init__(self, name: str, judge: Callable[[Place, str], GuardrailVerdict | None], *, reach: int | None = None) -> None:
+        self._name, self._judge, self.reach = name, judge, reach
 
     @property
     def name(self) -> str:

@@ -151,8 +151,10 @@ def stored_ids(connection: Connection, key: SessionKey, ids: Sequence[str]) -> f
 
 
 @cache
-def _events(*, newest: bool, invocation: bool, hidden: bool) -> Hot:
+def _events(*, newest: bool, bounded: bool, invocation: bool, hidden: bool) -> Hot:
     found = select(_e.sequence, _e.body).where(_e.session == session_row_id, _e.sequence > bindparam("after"))
+    if bounded:
+        found = found.where(_e.sequence < bindparam("before"))
     if invocation:
         found = found.where(_e.invocation_id == bindparam("invocation"))
     if not hidden:
@@ -165,6 +167,7 @@ class Window(NamedTuple):
     """Which events are read; as `SessionStore.events` takes it."""
 
     after: int
+    before: int | None
     last: int | None
     limit: int | None
     invocation_id: str | None
@@ -172,12 +175,14 @@ class Window(NamedTuple):
 
 
 def read_events(connection: Connection, key: SessionKey, window: Window) -> list[Event]:
-    newest, invocation = window.last is not None, window.invocation_id is not None
+    newest, bounded, invocation = window.last is not None, window.before is not None, window.invocation_id is not None
     at_most = window.last if newest else window.limit
     values = at(key) | {"after": window.after, "at_most": 2**62 if at_most is None else at_most}
+    if bounded:
+        values["before"] = window.before
     if invocation:
         values["invocation"] = window.invocation_id
-    rows = _events(newest=newest, invocation=invocation, hidden=window.hidden).rows(connection, values)
+    rows = _events(newest=newest, bounded=bounded, invocation=invocation, hidden=window.hidden).rows(connection, values)
     if newest:
         rows = rows[::-1][: window.limit]
     return [event_of(sequence, body) for sequence, body in rows]

@@ -98,6 +98,7 @@ class SqlSessionStore:
         key: SessionKey,
         *,
         after: int = 0,
+        before: int | None = None,
         last: int | None = None,
         limit: int | None = None,
         invocation_id: str | None = None,
@@ -105,7 +106,7 @@ class SqlSessionStore:
     ) -> Events:
         if (last is not None and last < 0) or (limit is not None and limit < 0):
             raise ValueError(f"A number of events is not negative: last={last}, limit={limit}.")
-        window = log.Window(after, last, limit, invocation_id, hidden)
+        window = log.Window(after, before, last, limit, invocation_id, hidden)
         return await self._executor.read(lambda connection: log.read_events(connection, key, window))
 
     async def begin(
