@@ -20,7 +20,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"facts"}),
     frozenset({"matching", "transcript"}),
     frozenset({"ports"}),
-    frozenset({"selection", "stores", "agents", "models", "tools", "guardrails", "telemetry", "engine"}),
+    frozenset({"stores", "models", "tools", "guardrails", "telemetry", "engine"}),
+    frozenset({"selection", "agents"}),
     frozenset({"runner"}),
     frozenset({"flows", "learning"}),
     frozenset({"config"}),
@@ -241,7 +242,7 @@ BROKEN: dict[str, tuple[dict[str, str], Check, str]] = {
         floor_violations,
         "turnwise.cli.b",
     ),
-    "the front page from below": ({"runner/a": "from turnwise import Runner"}, floor_violations, "imports turnwise (floor 10)"),
+    "the front page from below": ({"runner/a": "from turnwise import Runner"}, floor_violations, "imports turnwise (floor 11)"),
     "relative": ({"facts/a": "from . import b", "facts/b": ""}, floor_violations, "relative"),
     "a package without floor": ({"extra/a": ""}, floor_violations, "no floor"),
     "circle of modules": (

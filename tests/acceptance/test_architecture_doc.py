@@ -30,9 +30,9 @@ def drawn(drawing: str, packages: frozenset[str]) -> dict[int, set[str]]:
     found: dict[int, set[str]] = {}
     floor = 0
     for line in drawing.splitlines():
-        number = re.match(r"\d", line)
+        number = re.match(r"\d+", line)
         floor = int(number[0]) if number else floor
-        names = {column.split(" ")[0] for column in re.split(r" {2,}", line[1:].strip())}
+        names = {column.split(" ")[0] for column in re.split(r" {2,}", line.lstrip("0123456789").strip())}
         found.setdefault(floor, set()).update(names & packages)
     return found
 

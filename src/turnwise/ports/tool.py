@@ -31,14 +31,15 @@ class ToolRules(NamedTuple):
     confirm: whether a person must agree first; a function decides by the call. later: what `run` returns is only a word that
     it has begun; the result comes later, as a message with a tool result for the call. seconds: its own time limit; None =
     limits.tool_seconds. recorded: its result is a step, so it is not run again once it is on record; False for what acts on
-    the turn itself, and is on record by that (a transfer, a question, a call of an agent). private: other agents see neither
-    call nor result.
+    the turn itself, and is on record by that (a transfer, a question, a call of an agent). last: it is called when all other
+    calls beside it are done, one such call after the other. private: other agents see neither call nor result.
     """
 
     confirm: bool | Callable[[ToolCall], bool | Awaitable[bool]] = False
     later: bool = False
     seconds: float | None = None
     recorded: bool = True
+    last: bool = False
     private: bool = False
 
 
