@@ -3,13 +3,15 @@
 import numpy as np
 
 from turnwise.matching.heads import Classes, Floats, log_softmax
-from turnwise.matching.solver import minimize
+from turnwise.matching.solver import Tick, minimize
 
 _TRUST, _TRUST_PER_LABEL = 4.0, 2.0
 _HIGHEST_LOG = 4.0
 
 
-def fit_weights(evidence: Floats, right: Classes, expected: Floats, *, counts: Floats | None = None) -> Floats:
+def fit_weights(
+    evidence: Floats, right: Classes, expected: Floats, *, counts: Floats | None = None, tick: Tick | None = None
+) -> Floats:
     """The weights under which the right labels are likeliest; the sums' probabilities are then calibrated.
 
     evidence: texts × labels × opinions, of texts that those who hold the opinions did not learn from. expected: the weights
@@ -35,4 +37,4 @@ def fit_weights(evidence: Floats, right: Classes, expected: Floats, *, counts: F
         gradient = (held - chosen) / np.float32(len(right)) * weights + pull * away
         return loss + 0.5 * float(pull) * float(away @ away), np.asarray(gradient, np.float32)
 
-    return np.exp(minimize(objective, middle, steps=60, tolerance=1e-5))
+    return np.exp(minimize(objective, middle, steps=60, tolerance=1e-5, tick=tick))

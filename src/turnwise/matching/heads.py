@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.solver import Rescale, minimize
+from turnwise.matching.solver import Rescale, Tick, minimize
 
 Floats = NDArray[np.float32]
 Classes = NDArray[np.int64]
@@ -29,7 +29,14 @@ class Head(NamedTuple):
 
 
 def fit_softmax(
-    vectors: Floats, classes: Classes, count: int, *, strength: float, steps: int, rescale: Rescale | None = None
+    vectors: Floats,
+    classes: Classes,
+    count: int,
+    *,
+    strength: float,
+    steps: int,
+    rescale: Rescale | None = None,
+    tick: Tick | None = None,
 ) -> Head:
     """Softmax regression: mean log-loss plus |weights|² / (2 × strength × rows); the bias goes free. Deterministic.
 
@@ -58,7 +65,7 @@ def fit_softmax(
         gradient[:-1] += penalty * weights
         return 0.5 * float(penalty) * float(np.vdot(weights, weights)) - float(fit) / rows, gradient
 
-    point = minimize(objective, np.zeros((size + 1, count), np.float32), rescale=rescale, steps=steps)
+    point = minimize(objective, np.zeros((size + 1, count), np.float32), rescale=rescale, steps=steps, tick=tick)
     return Head(point[:-1], point[-1])
 
 

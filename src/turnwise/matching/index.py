@@ -86,14 +86,6 @@ class Index:
                 found.append(self._rows.found(each, count, per_label, self.label_count))
         return found
 
-    def nearest(self, vector: Vectors, count: int = 5, per_label: int = 2) -> tuple[Places, Vectors]:
-        """The places and cosines of `search`."""
-        return self.search(vector, count, per_label)[:2]
-
-    def best_per_label(self, vector: Vectors) -> Vectors:
-        """The best cosine of each label, as `search` gives it."""
-        return self.search(vector, 1, 1).best
-
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """All it holds, to be kept in a file; `from_arrays` makes the same index of it."""
         return {"label_count": np.array(self.label_count), **self._rows._asdict()}

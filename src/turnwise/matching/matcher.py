@@ -1,5 +1,6 @@
 """Which label a text belongs to, learned from phrases."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from turnwise.matching.index import Index
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Nearest, Phrase
 from turnwise.matching.normalize import normalize
-from turnwise.matching.novelty import UNTRIED, Gate, fit_gate, signs, tune_gate
+from turnwise.matching.novelty import Gate, fit_gate, signs, tune_gate, untried
 from turnwise.matching.opinions import (
     COSINE_SCALE,
     OPINIONS,
@@ -25,6 +26,7 @@ from turnwise.matching.opinions import (
     prepare,
 )
 from turnwise.matching.skills import split
+from turnwise.matching.solver import Tick
 
 _NEAREST_SHARPNESS = 2.0
 _FOLDS = 4
@@ -153,38 +155,50 @@ class Matcher:
 
 def nearest(phrases: Sequence[Phrase], vectors: Floats) -> Matcher:
     """A matcher at once: the nearest phrases decide. vectors: one row a phrase, of length 1."""
-    return Matcher(phrases, _indexed(phrases, vectors), None, np.full(1, _NEAREST_SHARPNESS, np.float32), UNTRIED)
+    return _by_nearest(phrases, _indexed(phrases, vectors))
 
 
 def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None = None) -> Matcher:
     """A matcher with fitted heads: seconds of work. The same phrases and vectors give the same matcher.
 
-    vectors: one row a phrase, of length 1. progress: told the share that is done, from 0 to 1.
+    vectors: one row a phrase, of length 1. progress: told the share that is done, from 0 to 1, again and again; what it raises
+    ends the work.
     """
+    tick = _tick(progress, 0.0)
     index = _indexed(phrases, vectors)
     kept = _without_repeats(phrases)
     if not kept:
-        return Matcher(phrases, index, None, np.full(1, _NEAREST_SHARPNESS, np.float32), UNTRIED)
+        return _by_nearest(phrases, index)
     study = _study([phrases[place] for place in kept], _rows(vectors, kept), labels_of(phrases))
+    if tick:
+        tick()
     folds = _folds([phrases[place] for place in kept], study.owners)
     opinions, places, owners = [], [], []
     for done, held in enumerate(folds):
-        if progress:
-            progress((done + 0.5) / (len(folds) + 1.5))
-        said = _held_out(study, held)
+        said = _held_out(study, held, _tick(progress, (done + 0.5) / (len(folds) + 1.5)))
         opinions.append(said.opinions)
         places.append(said.placed(study.owners[held]))
         owners.append(study.owners[held])
-    learned = learn(study)
-    weights, gate = learned.weights, UNTRIED
+    tick = _tick(progress, (len(folds) + 0.5) / (len(folds) + 1.5))
+    learned = learn(study, tick)
+    weights, gate = learned.weights, _untried(phrases)
     if folds:
         evidence, right, counts = np.concatenate(opinions), np.concatenate(places), balanced(np.concatenate(owners))
         placed = right >= 0
-        weights = fit_weights(evidence[placed], right[placed], weights, counts=counts[placed])
-        gate = fit_gate(signs(evidence, learned.asked), counts)
+        weights = fit_weights(evidence[placed], right[placed], weights, counts=counts[placed], tick=tick)
+        gate = fit_gate(gate, signs(evidence, learned.asked), counts)
     if progress:
         progress(1.0)
     return Matcher(phrases, index, learned, weights, gate)
+
+
+def _by_nearest(phrases: Sequence[Phrase], index: Index) -> Matcher:
+    return Matcher(phrases, index, None, np.full(1, _NEAREST_SHARPNESS, np.float32), _untried(phrases))
+
+
+def _untried(phrases: Sequence[Phrase]) -> Gate:
+    exemplified = {phrase.label for phrase in phrases if phrase.kind == "example"}
+    return untried(sum(phrase.label in exemplified for phrase in phrases))
 
 
 def labels_of(phrases: Sequence[Phrase]) -> tuple[str, ...]:
@@ -235,10 +249,18 @@ def _folds(phrases: Sequence[Phrase], owners: Classes) -> list[NDArray[np.bool_]
     return [np.isin(np.arange(len(phrases)), held)] if len(held) else []
 
 
-def _held_out(study: Study, held: NDArray[np.bool_]) -> Said:
+def _tick(progress: Progress | None, share: float) -> Tick | None:
+    """Tells of that share, now and as often as it is called."""
+    if progress is None:
+        return None
+    progress(share)
+    return functools.partial(progress, share)
+
+
+def _held_out(study: Study, held: NDArray[np.bool_], tick: Tick | None) -> Said:
     """What those who did not learn from some phrases say of them."""
     rest = study.without(held)
-    learned = learn(rest)
+    learned = learn(rest, tick)
     rows = np.flatnonzero(held).tolist()
     vectors = study.vectors[rows]
     best = nearest_by_label(vectors, rest, len(learned.starts))

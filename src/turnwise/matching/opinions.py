@@ -23,7 +23,7 @@ from turnwise.matching.heads import (
     log_sum_by,
 )
 from turnwise.matching.lexical import PLACES, Lexicon
-from turnwise.matching.solver import Rescale
+from turnwise.matching.solver import Rescale, Tick
 
 OPINIONS = ("meaning", "skills", "wording", "nearest", "mean")
 _WEIGHTS = np.array([1.2, 0.0, 0.4, 0.55, 0.25], np.float32)
@@ -165,8 +165,8 @@ def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Clas
     return Study(texts, vectors, owners, skills, parents, lexicon, wording, shared)
 
 
-def learn(study: Study) -> Learned:
-    """Opinions from phrases: every label has at least one."""
+def learn(study: Study, tick: Tick | None = None) -> Learned:
+    """Opinions from phrases: every label has at least one. tick: called while it lasts."""
     labels, skills = int(study.parents[-1]) + 1, len(study.parents)
     skilled = None
     if study.wording is None and not _is_fast(study.vectors, skills):
@@ -174,14 +174,16 @@ def learn(study: Study) -> Learned:
     else:
         rows = study.owners >= 0
         vectors = study.vectors if rows.all() else study.vectors[rows]
-        meaning = _softmax(vectors, study.owners[rows], labels, study.rescales[0])
+        meaning = _softmax(vectors, study.owners[rows], labels, study.rescales[0], tick)
         if skills > labels:
-            skilled = _softmax(vectors, study.skills[rows], skills, study.rescales[0])
+            skilled = _softmax(vectors, study.skills[rows], skills, study.rescales[0], tick)
     if study.wording is None:
         wording = _summed(study, labels)
     else:
         steps = _WORDING_STEPS if study.rescales[1] else _WORDING_STEPS_PLAIN
-        wording = fit_softmax(study.wording, study.owners, labels, strength=_STRENGTH, steps=steps, rescale=study.rescales[1])
+        wording = fit_softmax(
+            study.wording, study.owners, labels, strength=_STRENGTH, steps=steps, rescale=study.rescales[1], tick=tick
+        )
     means = directions(class_sums(study.vectors, study.skills, skills))
     starts = np.searchsorted(study.parents, np.arange(labels))
     return Learned(starts, meaning, skilled, wording, study.lexicon, means)
@@ -191,8 +193,8 @@ def _is_fast(vectors: Floats, classes: int) -> bool:
     return sum(vectors.shape) * classes <= _MEANING_WORK
 
 
-def _softmax(vectors: Floats, classes: Classes, count: int, rescale: Rescale | None) -> Head:
-    return fit_softmax(vectors, classes, count, strength=_STRENGTH, steps=_STEPS, rescale=rescale)
+def _softmax(vectors: Floats, classes: Classes, count: int, rescale: Rescale | None, tick: Tick | None) -> Head:
+    return fit_softmax(vectors, classes, count, strength=_STRENGTH, steps=_STEPS, rescale=rescale, tick=tick)
 
 
 def _summed(study: Study, labels: int) -> Head:

@@ -12,6 +12,9 @@ Objective = Callable[[NDArray[np.float32]], tuple[float, NDArray[np.float32]]]
 Rescale = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """A rough inverse of the second derivatives, applied to a direction: linear, symmetric, positive definite."""
 
+Tick = Callable[[], None]
+"""Called while work goes on, every few tenths of a second at most sizes; what it raises ends the work."""
+
 _MEMORY = 10
 _SUFFICIENT = 1e-4
 _HALVINGS = 20
@@ -24,18 +27,21 @@ def minimize(
     rescale: Rescale | None = None,
     steps: int = 100,
     tolerance: float = 1e-4,
+    tick: Tick | None = None,
 ) -> NDArray[np.float32]:
     """The point where the objective is least, approached from `start` (any shape), which is left as it is.
 
     Limited-memory BFGS with the two-loop recursion (Nocedal and Wright, Numerical Optimization, algorithm 7.5) and a
     backtracking line search. It ends after `steps` steps, when no entry of the gradient exceeds `tolerance`, or when rounding
     hides any further descent. The value never increases: what comes back is at least as good as `start`. A good `rescale`
-    (a preconditioner) saves most of the steps.
+    (a preconditioner) saves most of the steps. tick: called before each step.
     """
     point = start
     value, gradient = objective(point)
     memory: deque[tuple[NDArray[np.float32], NDArray[np.float32], float]] = deque(maxlen=_MEMORY)
     for _ in range(steps):
+        if tick:
+            tick()
         if float(np.abs(gradient).max(initial=0.0)) <= tolerance:
             break
         direction = _direction(gradient, memory, rescale)

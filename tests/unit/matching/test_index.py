@@ -58,7 +58,7 @@ def test_equal_phrases_come_in_their_order_and_a_label_with_many_leaves_room_for
     same = np.repeat(unit(np.ones((1, 8))), 300, axis=0)
     other = unit(np.array([[1.0, 0, 0, 0, 0, 0, 0, 0]]))
     index = Index(np.concatenate([same, other]), np.array([0] * 300 + [1]), 2)
-    places, cosines = index.nearest(same[0], count=5, per_label=2)
+    places, cosines, _ = index.search(same[0], count=5, per_label=2)
     assert places.tolist() == [0, 1, 300]
     assert cosines[0] == pytest.approx(1.0)
 

@@ -200,6 +200,26 @@ def test_progress_ends_with_all() -> None:
     assert len(shares) > 2
 
 
+def test_what_progress_raises_ends_the_fit_between_two_steps_of_its_heads() -> None:
+    told: list[float] = []
+
+    def stop(share: float) -> None:
+        told.append(share)
+        if len(told) > 5 and told[-1] == told[-3]:
+            raise InterruptedError
+
+    known = phrases(10)
+    with pytest.raises(InterruptedError):
+        fit(known, encoded([phrase.text for phrase in known]), progress=stop)
+    assert told[-1] < 0.5
+
+
+def test_gibberish_is_for_nobody_though_there_is_too_little_to_try_a_gate_with() -> None:
+    matcher = fitted([Phrase("orders", "where is my order"), Phrase("billing", "send the invoice again")])
+    assert asked(matcher, "qqq zzz").novelty > 0.85
+    assert asked(matcher, "where is the order").novelty < 0.15
+
+
 def test_two_agents_of_several_skills_are_told_apart_by_their_skills() -> None:
     """C5: a label may be several things that have little in common."""
     owner = {"orders": "shop", "travel": "shop", "billing": "office"}

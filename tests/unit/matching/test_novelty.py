@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from turnwise.matching.novelty import REFUSED, UNTRIED, fit_gate, signs, tune_gate
+from turnwise.matching.novelty import REFUSED, fit_gate, signs, tune_gate, untried
+
+UNTRIED = untried(20)
 
 
 def drawn(belonging: int, strange: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
@@ -14,14 +16,14 @@ def drawn(belonging: int, strange: int) -> np.ndarray[tuple[int, int], np.dtype[
 
 def test_the_stated_share_of_what_belongs_is_refused() -> None:
     belonging = drawn(2000, 0)
-    assert (fit_gate(belonging, np.ones(len(belonging), np.float32)).novelty(belonging) > 0.5).mean() == pytest.approx(
+    assert (fit_gate(UNTRIED, belonging, np.ones(len(belonging), np.float32)).novelty(belonging) > 0.5).mean() == pytest.approx(
         REFUSED, abs=0.002
     )
 
 
 def test_less_belonging_is_more_novel() -> None:
-    novelty = fit_gate(drawn(200, 0), np.ones(200, np.float32)).novelty(
-        np.array([[20, 0], [10, 0], [7, 0], [0, 0]], np.float32)
+    novelty = fit_gate(UNTRIED, drawn(200, 0), np.ones(200, np.float32)).novelty(
+        np.array([[20, 0.6], [10, 0.6], [7, 0.6], [0, 0.6]], np.float32)
     )
     assert (np.diff(novelty) > 0).all()
     assert 0.0 < novelty[0] < 0.01
@@ -29,9 +31,29 @@ def test_less_belonging_is_more_novel() -> None:
 
 
 def test_with_too_few_texts_the_nearest_phrase_decides() -> None:
-    gate = fit_gate(drawn(10, 0), np.ones(10, np.float32))
+    gate = fit_gate(UNTRIED, drawn(10, 0), np.ones(10, np.float32))
     assert gate is UNTRIED
     assert gate.novelty(np.array([[0, 0.9], [0, 0.0]], np.float32)) == pytest.approx([0.0, 1.0], abs=0.01)
+
+
+def test_what_is_unlike_every_phrase_is_novel_though_its_sign_is_high() -> None:
+    gate = fit_gate(UNTRIED, drawn(200, 0), np.ones(200, np.float32))
+    assert gate.novelty(np.array([[20, 0.1], [20, 0.6]], np.float32)) == pytest.approx([1.0, 0.0], abs=0.02)
+
+
+def test_the_more_phrases_the_nearer_must_one_of_them_be() -> None:
+    halves = [float(untried(count).unlike) for count in (0, 1, 4, 15, 25, 100_000)]
+    assert halves == sorted(halves)
+    assert halves[0] == halves[1]
+    assert halves[-2] == halves[-1]
+    assert 0.2 < halves[0] < halves[-1] < 0.35
+
+
+def test_strangers_that_are_known_count_more_than_the_nearest_phrase() -> None:
+    texts = drawn(300, 100)
+    strange = np.arange(400) >= 300
+    gate = tune_gate(UNTRIED, texts, ~strange, strange)
+    assert gate.novelty(np.array([[20, 0.0]], np.float32)) == pytest.approx([0.0], abs=0.01)
 
 
 def test_tuning_puts_the_threshold_between_right_and_strange() -> None:
