@@ -34,6 +34,8 @@ NEEDED = (
     "smalltalk/train.jsonl",
 )
 
+_SIZES = {"full": "train", "train_10": "train_10"}
+
 
 class Bound(NamedTuple):
     """What a figure must reach, and what it should. at_most: smaller is better."""
@@ -99,38 +101,48 @@ class Bench:
         return found
 
 
+class _InScope(NamedTuple):
+    """The decisions on messages that somebody should take, and what the peer reaches on them."""
+
+    found: Evaluation
+    peer: float | None
+
+    def share(self, name: str, floor: float, goal: float) -> Row:
+        return _share(name, self.found.measures.in_scope_accuracy, floor, goal)._replace(peer=self.peer)
+
+
+async def _full_and_few(bench: Bench, title: str) -> list[_InScope]:
+    """The data set of that title, decided with all examples and with ten; the peer comes after both."""
+    cases = bench.cases(f"{title.casefold()}/test.jsonl")
+    trees = {size: bench.tree(f"{title.casefold()}/{file}.jsonl") for size, file in _SIZES.items()}
+    found = [await bench.evaluated(f"{title}, {size}", tree, cases) for size, tree in trees.items()]
+    return [_InScope(each, bench.peer(tree, cases)) for each, tree in zip(found, trees.values(), strict=True)]
+
+
 async def clinc(bench: Bench) -> AsyncIterator[Row]:
     """CLINC150: 150 agents, one message each, with all examples and with ten."""
-    cases = bench.cases("clinc150/test.jsonl")
-    trees = bench.tree("clinc150/train.jsonl"), bench.tree("clinc150/train_10.jsonl")
-    full = await bench.evaluated("CLINC150, full", trees[0], cases)
-    few = await bench.evaluated("CLINC150, train_10", trees[1], cases)
-    peers = [bench.peer(tree, cases) for tree in trees]
-    yield _share("CLINC150 in scope, full", full.measures.in_scope_accuracy, 95.6, 96.5)._replace(peer=peers[0])
-    yield _share("CLINC150 in scope, train_10", few.measures.in_scope_accuracy, 90.8, 92.0)._replace(peer=peers[1])
-    yield _share("CLINC150 train_10, top 3", few.measures.top3_accuracy, 97.8, 98.5)
-    yield _points("calibration error, CLINC150 full", full)
-    yield _points("calibration error, CLINC150 train_10", few)
-    for title, found, p50, p99 in (
+    full, few = await _full_and_few(bench, "CLINC150")
+    yield full.share("CLINC150 in scope, full", 95.6, 96.5)
+    yield few.share("CLINC150 in scope, train_10", 90.8, 92.0)
+    yield _share("CLINC150 train_10, top 3", few.found.measures.top3_accuracy, 97.8, 98.5)
+    yield _points("calibration error, CLINC150 full", full.found)
+    yield _points("calibration error, CLINC150 train_10", few.found)
+    for title, each, p50, p99 in (
         ("1,500 examples", few, Bound(2.5, 1.5, True), Bound(5.0, 2.5, True)),
         ("15,000 examples", full, Bound(4.0, 2.0, True), Bound(8.0, 4.0, True)),
     ):
-        latency = found.measures.latency_ms
+        latency = each.found.measures.latency_ms
         yield Row(f"a route, {title}, p50", latency.p50 or 0.0, "ms", p50)
         yield Row(f"a route, {title}, p99", latency.p99 or 0.0, "ms", p99)
 
 
 async def banking(bench: Bench) -> AsyncIterator[Row]:
     """BANKING77: 77 agents that are close to each other."""
-    cases = bench.cases("banking77/test.jsonl")
-    trees = bench.tree("banking77/train.jsonl"), bench.tree("banking77/train_10.jsonl")
-    full = await bench.evaluated("BANKING77, full", trees[0], cases)
-    few = await bench.evaluated("BANKING77, train_10", trees[1], cases)
-    peers = [bench.peer(tree, cases) for tree in trees]
-    yield _share("BANKING77, full", full.measures.in_scope_accuracy, 93.7, 94.4)._replace(peer=peers[0])
-    yield _share("BANKING77, train_10", few.measures.in_scope_accuracy, 87.0, 88.5)._replace(peer=peers[1])
-    yield _points("calibration error, BANKING77 full", full)
-    yield _points("calibration error, BANKING77 train_10", few)
+    full, few = await _full_and_few(bench, "BANKING77")
+    yield full.share("BANKING77, full", 93.7, 94.4)
+    yield few.share("BANKING77, train_10", 87.0, 88.5)
+    yield _points("calibration error, BANKING77 full", full.found)
+    yield _points("calibration error, BANKING77 train_10", few.found)
 
 
 async def names(bench: Bench) -> AsyncIterator[Row]:

@@ -1,47 +1,26 @@
 """What goes wrong with the place itself: clear errors, nothing half written, and a store that goes on afterwards."""
 
 import asyncio
-import gc
 import resource
-import signal
 import sqlite3
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import event
-from sqlalchemy.engine import Engine, make_url
+from sqlalchemy.engine import Engine
+from store_play import KEY, names, url_of
 
 from turnwise.facts.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
-from turnwise.facts.sessions import Session, SessionKey
+from turnwise.facts.sessions import Session
 from turnwise.ports.stores import Lease, SessionStore
 from turnwise.stores.sql import SqlSessionStore
-from turnwise.stores.sql.postgres import PostgresExecutor
-from turnwise.testing.postgres import new_postgres_database, postgres_url
-from turnwise.testing.session_store_cases.making import asked, at_once, check_fold, lost, message, opened, said, texts, won
+from turnwise.testing.session_store_cases.making import asked, at_once, check_fold, lost, message, opened, said, texts
 
-KEY = SessionKey("app", "user", "session")
 LEASE = Lease("holder", 60.0)
 BIG = "x" * 200_000
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def our_threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name.startswith("turnwise-")}
-
-
-def url_of(path: Path, **options: object) -> str:
-    query = "&".join(f"{name}={value}" for name, value in options.items())
-    return f"sqlite:///{path}?{query}" if query else f"sqlite:///{path}"
 
 
 @contextmanager
@@ -214,199 +193,3 @@ async def test_a_new_database_that_is_locked(tmp_path: Path) -> None:
     other.close()
     assert (await blocked).key == KEY, "whoever migrates is waited for"
     await store.close()
-
-
-_WRITER = """
-import asyncio, sys
-from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql import SqlSessionStore
-from turnwise.testing.session_store_cases.making import said
-
-async def main(url):
-    store = SqlSessionStore(url)
-    async def write(number):
-        session = await store.create(SessionKey("app", "user", str(number)))
-        for turn in range(10_000):
-            session = await store.append(session, [said("help", str(turn), state_delta={"n": turn})])
-            print(number, turn, flush=True)
-    await asyncio.gather(*(write(n) for n in range(5)))
-
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
-def kill_a_writer(url: str) -> dict[str, int]:
-    """Kills a process that writes; gives the last turn of each session whose append had returned."""
-    process = subprocess.Popen([sys.executable, "-c", _WRITER, url], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    acknowledged = {}
-    for count, line in enumerate(process.stdout):
-        number, turn = line.split()
-        acknowledged[number] = int(turn)
-        if count == 200:
-            process.send_signal(signal.SIGKILL)
-    process.wait(30)
-    process.stdout.close()
-    return acknowledged
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-async def test_a_killed_process_loses_nothing_that_it_acknowledged(kind: str, tmp_path: Path) -> None:
-    url = url_of(tmp_path / "x.db") if kind == "sqlite" else new_postgres_database()
-    acknowledged = await asyncio.to_thread(kill_a_writer, url)
-    store = SqlSessionStore(url)
-    for id_, last in acknowledged.items():
-        session = await check_fold(store, KEY._replace(id=id_))
-        assert session.last_sequence >= last + 1
-        assert session.state == {"n": session.last_sequence - 1}
-        await store.append(session, [said("help", "goes on")])
-    await store.close()
-
-
-def test_one_store_serves_several_event_loops(tmp_path: Path) -> None:
-    for url in ("sqlite://", url_of(tmp_path / "x.db"), new_postgres_database()):
-        store = SqlSessionStore(url)
-        session = asyncio.run(store.create(KEY))
-        session = asyncio.run(store.append(session, [said("help", "one")]))
-        other = threading.Thread(target=asyncio.run, args=(store.append(session, [said("help", "two")]),))
-        other.start()
-        other.join()
-        assert asyncio.run(texts(store, KEY)) == ["one", "two"]
-        asyncio.run(store.close())
-
-
-def test_a_loop_that_ends_early_breaks_nothing() -> None:
-    store = SqlSessionStore("sqlite://")
-
-    async def leave() -> None:
-        tasks = [asyncio.create_task(store.create(KEY._replace(id=str(n)))) for n in range(5)]
-        await asyncio.sleep(0)
-        tasks[0].cancel()
-
-    asyncio.run(leave())
-    created = asyncio.run(store.list("app")).items
-    assert len(created) == 5, "what was asked for is done, whoever waits for it"
-    asyncio.run(store.close())
-
-
-async def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    before = our_threads()
-    store = SqlSessionStore(url_of(tmp_path / "x.db"))
-    assert our_threads() == before, "it connects at its first use"
-    await store.create(KEY)
-    await store.open(KEY)
-    assert len(our_threads() - before) == 2
-    await store.close()
-    await store.close()
-    assert our_threads() <= before
-    assert names(tmp_path) == ["x.db"], "the write-ahead log was folded in"
-    with pytest.raises(StoreError, match="was closed"):
-        await store.open(KEY)
-    unused = SqlSessionStore(url_of(tmp_path / "never.db"))
-    await unused.close()
-    assert not (tmp_path / "never.db").exists()
-
-
-def test_a_forgotten_store_ends_its_threads(tmp_path: Path) -> None:
-    for url in (url_of(tmp_path / "x.db"), new_postgres_database()):
-        before = our_threads()
-        store = SqlSessionStore(url)
-        asyncio.run(store.create(KEY))
-        asyncio.run(store.events(KEY))
-        threads = our_threads() - before
-        assert threads
-        del store
-        gc.collect()
-        for thread in threads:
-            thread.join(10)
-        assert not any(thread.is_alive() for thread in threads)
-
-
-def test_a_process_may_end_without_closing(tmp_path: Path) -> None:
-    program = f"""
-import asyncio
-from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql import SqlSessionStore
-store = SqlSessionStore({url_of(tmp_path / "x.db")!r})
-asyncio.run(store.create(SessionKey("app", "user", "session")))
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-async def test_a_server_that_is_not_there(tmp_path: Path) -> None:
-    executor = PostgresExecutor(make_url(f"postgresql://someone:secret@/db?host={tmp_path}"), patience=0.3)
-    with pytest.raises(StoreUnavailable, match=r"database postgresql://someone:\*\*\*@/db cannot be reached") as caught:
-        await executor.read(lambda _connection: None)
-    assert "secret" not in str(caught.value)
-    await executor.close()
-
-
-async def test_a_database_that_is_not_there() -> None:
-    store = SqlSessionStore(postgres_url().replace("/postgres?", "/nowhere?"))
-    with pytest.raises(StoreError, match='"nowhere" does not exist') as caught:
-        await store.open(KEY)
-    assert not isinstance(caught.value, StoreUnavailable), "trying again would not help"
-    await store.close()
-
-
-async def test_lost_connections_are_made_again() -> None:
-    url = new_postgres_database()
-    store = SqlSessionStore(url)
-    sessions = [await store.create(KEY._replace(id=str(n))) for n in range(8)]
-    await asyncio.gather(*(store.append(session, [said("help", "before")]) for session in sessions))
-    with psycopg.connect(url, autocommit=True) as other:
-        other.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-
-    async def go_on(session: Session) -> Session:
-        return await store.append(await opened(store, session.key), [said("help", "after")])
-
-    results = await at_once(go_on(session) for session in sessions)
-    assert lost(results) == []
-    assert {tuple(await texts(store, session.key)) for session in sessions} == {("before", "after")}
-    await store.close()
-
-
-async def test_transactions_that_collide_are_made_again() -> None:
-    """Two sessions write the same shared keys at once, and each holds the row of its own."""
-    store = SqlSessionStore(new_postgres_database())
-
-    async def write(number: int) -> None:
-        session = await store.create(KEY._replace(id=str(number)))
-        for turn in range(10):
-            keys = ("app:a", "user:b") if turn % 2 else ("user:b", "app:a")
-            gone = {"app:c": None, "user:d": turn} if number % 2 else {"app:c": turn, "user:d": None}
-            session = await store.append(session, [said("help", state_delta=dict.fromkeys(keys, number) | gone)])
-
-    assert lost(await at_once(write(number) for number in range(8))) == []
-    assert len(won([await store.list("app")])[0].items) == 8
-    await store.close()
-
-
-def test_postgresql_without_its_library() -> None:
-    program = """
-import asyncio, sys
-sys.modules["psycopg"] = None
-from turnwise.facts.errors import MissingExtra
-from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql import SqlSessionStore
-store = SqlSessionStore("postgresql://nobody@localhost/none")
-async def main():
-    try:
-        await store.open(SessionKey("app", "user", "session"))
-    except MissingExtra as missing:
-        print(missing)
-    await store.close()
-asyncio.run(main())
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.stderr == ""
-    assert "PostgreSQL needs an optional library" in done.stdout
-    assert "pip install 'turnwise[postgres]'" in done.stdout

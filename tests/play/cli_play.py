@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -79,6 +80,11 @@ def turnwise(*arguments: str, cwd: Path, stdin: str | bytes = "", **environment:
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def as_from_a_shell() -> None:
+    # What runs in the background of a script is begun deaf to Ctrl-C, and whatever it starts is so too.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     """Starts the command; its standard input stays open, its errors are among its output."""
     return subprocess.Popen(
@@ -88,6 +94,7 @@ def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=ENVIRONMENT,
+        preexec_fn=as_from_a_shell,  # noqa: PLW1509  no other thread of the tests holds a lock that it needs
         text=True,
         encoding="utf-8",
     )

@@ -9,8 +9,11 @@ from turnwise import Content, Limits, RunConfig, Runner, agent
 from turnwise.agents.function import FunctionAgent
 from turnwise.facts.content import text_content
 from turnwise.facts.messages import Message, MessageContext
+from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.runner import Result
+from turnwise.ports.selector import SelectionRequest
+from turnwise.runner import Invocation, Result
+from turnwise.selection.policy import PolicySpec, StageSpec
 
 T = TypeVar("T")
 
@@ -57,9 +60,9 @@ async def until(runner: Runner, holds: Callable[[Session], object], session: str
             await watch.next(0.05)
 
 
-async def leave_behind(runner: Runner, text: str, message_id: str = "left", session: str = "s") -> None:
+async def leave_behind(runner: Runner, text: str | Content, message_id: str = "left", session: str = "s") -> None:
     """Puts a message into the inbox, as a process that died right after leaves it."""
-    message = Message(id=message_id, content=text_content(text, "user"))
+    message = Message(id=message_id, content=text_content(text, "user") if isinstance(text, str) else text)
     await runner.store.inbox.accept(key(session), message, create=True, limit=100)
 
 
@@ -76,6 +79,32 @@ class Gate:
             return f"answer to {message}"
 
         self.agent: FunctionAgent = gated
+
+
+async def one_answers_and_one_looks(make: Any, gate: Gate) -> "tuple[Invocation, Runner, Holds]":
+    """A process that answers a first message until the gate opens; and another, whose store stands still at the next look."""
+    inner = make(gate.agent).store
+    looks = Holds(inner, "open")
+    first = await make(gate.agent).start("one", user="ada", session="s")
+    await gate.began.wait()
+    return first, make(gate.agent, store=looks), looks
+
+
+class Unsure:
+    """A selector that wants the user to choose between a and b, whatever is said."""
+
+    name = "unsure"
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        candidates = (Candidate(agent="a", score=0.5), Candidate(agent="b", score=0.5))
+        return Verdict(selector=self.name, outcome="clarify", candidates=candidates, reason="A or B?")
+
+
+UNSURE: dict[str, Any] = {
+    "policy": PolicySpec(name="own", stages=(StageSpec(selector="unsure"),)),
+    "custom_selectors": {"unsure": lambda _tree: Unsure()},
+}
+"""What makes a runner ask about every message."""
 
 
 class InFront:

@@ -72,8 +72,7 @@ def _run() -> int:
         # Typer leaves the process itself in one case only: whoever read our output is gone.
         raise BrokenPipeError from None
     except (KeyboardInterrupt, typer.Abort):
-        complain("interrupted", "Interrupted.")
-        return INTERRUPTED
+        result = INTERRUPTED
     except TurnwiseError as error:
         if debug:
             raise
@@ -83,6 +82,8 @@ def _run() -> int:
         if debug:
             raise
         return _unexpected(error)
+    if result == INTERRUPTED:  # typer, too, gives this code for Ctrl-C, without a word
+        complain("interrupted", "Interrupted.")
     return result if isinstance(result, int) else OK
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from turnwise.cli.phases import Work
-    from turnwise.facts.tree import AgentTree
     from turnwise.learning.findings import Finding
     from turnwise.ports.encoder import Encoder
 
@@ -46,18 +45,19 @@ def lint(
     """
     from turnwise.cli import terminal
 
-    tree, found = asyncio.run(_found(examples, config))
+    agents, found = asyncio.run(_found(examples, config))
     counts: Counter[str] = Counter(finding.severity for finding in found)
     if as_json:
         findings = [finding.data() for finding in found]
-        terminal.print_json({"agents": len(tree), **{f"{each}s": counts[each] for each in _STYLES}, "findings": findings})
+        terminal.print_json({"agents": agents, **{f"{each}s": counts[each] for each in _STYLES}, "findings": findings})
     else:
         terminal.say_all(_shown(found))
-        terminal.say(_summary(tree, counts))
+        terminal.say(_summary(agents, counts))
     raise typer.Exit(FAILED if strict and counts["error"] else OK)
 
 
-async def _found(examples: Path | None, config: Path | None) -> "tuple[AgentTree, list[Finding]]":
+async def _found(examples: Path | None, config: Path | None) -> "tuple[int, list[Finding]]":
+    """How many agents were written down, and what is found in them."""
     from turnwise.cli.judging import cascade_for
     from turnwise.cli.phases import worked
     from turnwise.learning.lint import lint, texts_of
@@ -69,7 +69,8 @@ async def _found(examples: Path | None, config: Path | None) -> "tuple[AgentTree
             encoder = cascade.meaning.encoder if cascade.meaning else None
             with worked("reading examples") as work, _ended() as ended:
                 vectors = await asyncio.to_thread(vectors_for, texts, encoder, work, ended)
-        return tree, lint(tree, vectors, default=cascade.spec.default)
+        above = examples is not None  # the agents of a file stand below a root that is in no file
+        return len(tree) - above, lint(tree, vectors, default=cascade.spec.default)
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended
 
     folder = folder_from_environment()
     plain = [legible(text[:PHRASE_CHARACTERS]) for text in texts]
-    return vectors_of(plain, encoder, known=None, kept=Kept(folder) if folder else None, progress=step)[0]
+    return vectors_of(plain, encoder, kept=Kept(folder) if folder else None, progress=step)
 
 
 def _shown(found: "Iterable[Finding]") -> "Iterator[Text]":
@@ -123,10 +124,10 @@ def _shown(found: "Iterable[Finding]") -> "Iterator[Text]":
         yield Text()
 
 
-def _summary(tree: "AgentTree", counts: Counter[str]) -> "Text":
+def _summary(agents: int, counts: Counter[str]) -> "Text":
     from turnwise.cli.rendering import styled
 
     if not counts:
-        return styled("ok", "bold green").append(f" · nothing to find in {len(tree)} agents")
+        return styled("ok", "bold green").append(f" · nothing to find in {agents} agents")
     parts = [f"{counts[each]} {each}{'s' if counts[each] != 1 else ''}" for each in _STYLES if counts[each]]
-    return styled(", ".join(parts), "bold").append(f" in {len(tree)} agents", style="dim")
+    return styled(", ".join(parts), "bold").append(f" in {agents} agents", style="dim")

@@ -24,6 +24,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 _TAG = "tag:yaml.org,2002:"
+_BEGINNING = "Begin it with `app: name`; `turnwise init` writes an example."
 
 
 class _Node(NamedTuple):
@@ -40,10 +41,11 @@ class _Entry(NamedTuple):
     node: _Node
 
 
-def read_document(path: Path, variables: Mapping[str, str] | None = None) -> Document:
+def read_document(path: Path, variables: Mapping[str, str] | None = None, *, fix: str = _BEGINNING) -> Document:
     """The file as a document. ConfigError when it cannot be read, is too large, or is no YAML mapping.
 
-    Unset variables are collected in the document's problems. `variables` are the environment's unless given.
+    Unset variables are collected in the document's problems. `variables` are the environment's unless given. fix: what to
+    write into a file that is no mapping.
     """
     text = _read_text(path)
     reader = _Reader(path, os.environ if variables is None else variables)
@@ -52,12 +54,12 @@ def read_document(path: Path, variables: Mapping[str, str] | None = None) -> Doc
         found = "is empty" if root.value is None else f"holds {kind_of(_plain(root))} at its top"
         raise ConfigError(
             f"{shown(path)}:{root.line}: The file {found}, where keys and values were expected.",
-            fix="Begin it with `app: name`; `turnwise init` writes an example.",
+            fix=fix,
         )
     lines: dict[Where, int] = {}
     document = Document(path, _flatten(root, (), lines), lines)
-    for line, problem, fix in reader.problems:
-        document.report_at(line, ConfigError(problem, fix=fix))
+    for line, problem, advice in reader.problems:
+        document.report_at(line, ConfigError(problem, fix=advice))
     return document
 
 

@@ -41,7 +41,9 @@ def read_policy_file(path: Path) -> PolicySpec:
 
     ConfigError when it is no YAML; PolicyError for the first mistake, with its line.
     """
-    document = read_document(path)
+    document = read_document(
+        path, fix="Write `use: default` with what is to be different, or `stages:` with a list of selectors."
+    )
     if "policy" not in document.data:
         document = document.below("policy")
     given = document.data["policy"]

@@ -10,13 +10,17 @@ from turnwise.matching.patterns import PatternIndex
 
 SATURATED_SHARE, SATURATED_EXAMPLES = 0.25, 20
 _PROBES = ("qzx jk", "zv 74 kw", "wq pf 9")
-_SHOWN = 3
+_SHOWN, _NAMED = 3, 5
 
 
 class _Pattern(NamedTuple):
     agent: str
     regex: str
     confidence: float
+
+
+_Meeting = tuple[_Pattern, ...]
+"""The patterns by which agents meet in a text: the surest of each agent, by its name."""
 
 
 class _Matched(NamedTuple):
@@ -74,39 +78,68 @@ def _examples_matched(
 def _overlaps(
     index: PatternIndex, patterns: Sequence[_Pattern], matched: Sequence[_Matched], saturated: set[int]
 ) -> Iterator[Finding]:
-    """Pairs of agents whose patterns match the same text: an example of one of them, or what a pattern spells out."""
+    """Agents whose patterns match the same text: an example of one of them, or what a pattern spells out.
+
+    One finding for those that meet, however many they are; none for some of them that meet by the same patterns elsewhere.
+    """
     texts: dict[str, None] = {}
     for place, pattern in enumerate(patterns):
         if place in saturated:
             continue
         texts |= dict.fromkeys(matched[place].own)
         texts |= dict.fromkeys(samples_of(pattern.regex))
-    pairs: dict[tuple[str, str], list[tuple[str, _Pattern, _Pattern]]] = {}
+    found: dict[tuple[str, ...], list[tuple[str, _Meeting]]] = {}
     for text in texts:
         hits = [patterns[int(hit.label)] for hit in index.match(text) if int(hit.label) not in saturated]
         best: dict[str, _Pattern] = {}
         for pattern in hits:
             best.setdefault(pattern.agent, pattern)
-        agents = list(best)
-        for number, one in enumerate(agents):
-            for other in agents[number + 1 :]:
-                first, second = sorted((one, other))
-                pairs.setdefault((first, second), []).append((text, best[first], best[second]))
-    for (one, other), found in sorted(pairs.items(), key=lambda item: (-len(item[1]), item[0])):
-        yield _overlap(one, other, found)
+        if len(best) > 1:
+            meeting = tuple(best[agent] for agent in sorted(best))
+            found.setdefault(tuple(sorted(best)), []).append((text, meeting))
+    told = _told_by_larger(found)
+    left = {agents: [each for each in those if each[1] not in told] for agents, those in found.items()}
+    for agents, those in sorted(left.items(), key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
+        if those:
+            yield _overlap(agents, those)
 
 
-def _overlap(one: str, other: str, found: Sequence[tuple[str, _Pattern, _Pattern]]) -> Finding:
-    _, mine, theirs = found[0]
-    confidences = f"{mine.confidence:g} and {theirs.confidence:g}"
+def _told_by_larger(found: Mapping[tuple[str, ...], Sequence[tuple[str, _Meeting]]]) -> set[_Meeting]:
+    """The meetings that are part of one of more agents, by the same patterns."""
+    larger: dict[_Pattern, list[frozenset[_Pattern]]] = {}
+    told: set[_Meeting] = set()
+    every = {meeting for those in found.values() for _, meeting in those}
+    for meeting in sorted(every, key=lambda each: (-len(each), each)):
+        met = frozenset(meeting)
+        if any(met < other for other in larger.get(meeting[0], ())):
+            told.add(meeting)
+        else:
+            for pattern in meeting:
+                larger.setdefault(pattern, []).append(met)
+    return told
+
+
+def _overlap(agents: tuple[str, ...], found: Sequence[tuple[str, _Meeting]]) -> Finding:
+    _, meeting = found[0]
+    different = list(dict.fromkeys(f"{pattern.confidence:g}" for pattern in meeting))
+    confidences = f"confidence{'s' if len(different) > 1 else ''} {_listed(different)}"
+    sharing: dict[str, list[str]] = {}
+    for pattern in meeting:
+        sharing.setdefault(pattern.regex, []).append(pattern.agent)
     return Finding(
         "pattern.overlap",
         "warning",
-        (one, other),
-        f"Patterns of {one} and {other} match the same message, with the confidences {confidences}.",
-        (*(text for text, _, _ in found[:_SHOWN]), f"{one}: {mine.regex}", f"{other}: {theirs.regex}"),
+        agents,
+        f"Patterns of {_listed(agents)} match the same message, with the {confidences}.",
+        (*(text for text, _ in found[:_SHOWN]), *(f"{_listed(those)}: {regex}" for regex, those in sharing.items())),
         "Make one narrower, or give one a clearly lower confidence.",
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _NAMED:
+        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
 
 
 def _matches_all(pattern: _Pattern) -> Finding:

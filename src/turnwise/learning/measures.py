@@ -9,6 +9,7 @@ from typing import NamedTuple
 from turnwise.learning.outcomes import Outcome
 
 BINS = 15
+EXAMPLE_CHARACTERS = 200
 
 
 class Nobody(NamedTuple):
@@ -36,7 +37,8 @@ class ByMethod(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """Messages that went to `chosen` and belong to `expected`; None = nobody. `example` is the first of them."""
+    """Messages that went to `chosen` and belong to `expected`; None = nobody. `example` is the first of them, cut
+    after 200 characters."""
 
     expected: str | None
     chosen: str | None
@@ -214,7 +216,11 @@ def confusions(scored: Iterable[Outcome]) -> tuple[Confusion, ...]:
         if not outcome.right:
             found.setdefault((outcome.expected, outcome.chosen), []).append(outcome.text)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
-    return tuple(Confusion(*pair, len(texts), texts[0]) for pair, texts in ordered)
+    return tuple(Confusion(*pair, len(texts), _cut(texts[0])) for pair, texts in ordered)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= EXAMPLE_CHARACTERS else text[: EXAMPLE_CHARACTERS - 1] + "…"
 
 
 def coverage(scored: Iterable[Outcome]) -> list[tuple[float, float]]:

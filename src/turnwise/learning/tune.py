@@ -26,7 +26,7 @@ FINER = (0.05, 0.025)
 """Around the best of tenths, values so far away are tried after them, one step after the other."""
 
 NOBODYS_SHARE = 0.2
-"""What cases of nobody's count for at least, if there are any."""
+"""What cases of nobody's count for at least."""
 
 DECISIONS = 4_000
 """So many validation decisions are made for each value that is tried; of more cases, an even selection."""
@@ -52,9 +52,10 @@ async def tuned(
 
     First the matching is tuned to their messages (of dialogues, those that open them or change the agent). Then each tunable
     option is tried with a few values, one option after the other in the policy's order. What was there stays if none is
-    better; of several that are equally good, the one in the middle is taken. Cases that nobody should take count as if they
-    were at least a fifth, if there are any: who collects cases collects few of them. `step` is told of every decision.
-    tunable: what may be set; for selectors of your own it can be more.
+    better; of several that are equally good, the one in the middle is taken. The options part messages for somebody from
+    messages for nobody, so none is tried unless both kinds are among the cases: with one kind alone, to refuse everything, or
+    nothing, would be best. Cases that nobody should take count as if they were at least a fifth: who collects cases collects
+    few of them. `step` is told of every decision. tunable: what may be set; for selectors of your own it can be more.
     """
     few = _some(cases)
     trials = _Trials(few, history, step)
@@ -64,7 +65,7 @@ async def tuned(
     if read:
         changes["messages"] = read
     best = await trials.of(cascade) if read else before
-    for stage, option, values in options_of(cascade, tunable):
+    for stage, option, values in options_of(cascade, tunable) if best.has_both_kinds else ():
         value, reached = await trials.best(cascade, stage, option, values, best)
         if value is not None:
             best, changes[f"{stage}.{option}"] = reached, value
@@ -77,6 +78,7 @@ class _Trial(NamedTuple):
 
     worth: float
     accuracy: float
+    has_both_kinds: bool
 
 
 class _Trials:
@@ -92,9 +94,9 @@ class _Trials:
         known = share(outcome.right for outcome in scored if outcome.expected is not None)
         strange = share(outcome.right for outcome in scored if outcome.expected is None)
         if known is None or strange is None:
-            return _Trial(accuracy, accuracy)
+            return _Trial(accuracy, accuracy, has_both_kinds=False)
         part = max(NOBODYS_SHARE, sum(outcome.expected is None for outcome in scored) / len(scored))
-        return _Trial((1.0 - part) * known + part * strange, accuracy)
+        return _Trial((1.0 - part) * known + part * strange, accuracy, has_both_kinds=True)
 
     async def best(
         self, cascade: Cascade, stage: str, option: str, values: tuple[float, ...], before: _Trial

@@ -39,4 +39,5 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     loop.call_soon_threadsafe(loop.stop)
     if threading.current_thread() is not thread:
         thread.join()
+        loop.run_until_complete(loop.shutdown_asyncgens())  # what is kept for this loop, such as connections to models
         loop.close()

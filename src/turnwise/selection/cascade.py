@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -23,6 +24,7 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.clarify import DECLINED_RULE
 from turnwise.selection.default import Default
 from turnwise.selection.eligibility import UNREACHABLE, Eligible, Names, eligible
+from turnwise.selection.held import Hold
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.owner import ToolResult
 from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, StageSpec, fingerprint, refuse_unknown_stages
@@ -94,7 +96,9 @@ class Cascade:
         """Identifies all that decisions rest on beside the tree and the facts, as it is now: the policy, its options, and for
         stages that go by meaning the encoder and what is fitted, which changes when `prepare` is done.
         """
-        meaning = self.meaning.fingerprint if self.meaning else ""
+        return self._fingerprint_with(self.meaning.fingerprint if self.meaning else "")
+
+    def _fingerprint_with(self, meaning: str) -> str:
         if meaning not in self._fingerprints:
             # A policy that does not go by meaning has the fingerprint that it always had.
             self._fingerprints[meaning] = fingerprint([*self._resolved, meaning] if self.meaning else self._resolved)
@@ -155,7 +159,8 @@ class Cascade:
             message, self.tree, head, roster.names, roster.excluded, context, occasion, answer, head.positions
         )
         stages = (self._owner, *course.stages) if occasion == "message" and message.tool_results else course.stages
-        verdicts = await _ask_in_turn(stages, request, roster)
+        with self._held() as hold:
+            verdicts = await _ask_in_turn(stages, request, roster)
         last = verdicts[-1]
         agent = last.agent or course.default.choice(request._replace(eligible=roster.continuing))
         if agent is None:
@@ -174,11 +179,15 @@ class Cascade:
             excluded=roster.excluded[:_EXCLUDED_RECORDED],
             excluded_count=len(roster.excluded),
             policy=self.spec.name,
-            fingerprint=self.fingerprint,
+            fingerprint=self._fingerprint_with(hold.fingerprint if hold else ""),
             tree_version=self._tree_version,
             segment=course.spec.label if course.spec else None,
             ms=round((perf_counter() - began) * 1000, 3),
         )
+
+    def _held(self) -> AbstractContextManager[Hold | None]:
+        """All stages go by one state of what is fitted, and the decision records that one (E1)."""
+        return self.meaning.held() if self.meaning else nullcontext()
 
     def _roster(self, context: MessageContext, resting: frozenset[str], among: tuple[str, ...] | None) -> Eligible:
         """Who is eligible; remembered, since it depends on the kind of caller only."""
@@ -202,7 +211,8 @@ def positions_of(selection: Selection) -> dict[str, int]:
 
 
 def _course(site: Site, spec: PolicySpec, segment: SegmentSpec | None) -> _Course:
-    stages = [build(site, name, stage) for name, stage in zip(spec.stage_names(), spec.stages, strict=True)]
+    site = site._replace(stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
+    stages = [build(site, name, stage) for name, stage in site.stages.items()]
     kinds = [stage.kind for stage in stages]
     if "default" not in kinds:
         stages.append(build(site, "default", StageSpec(selector="default")))

@@ -8,9 +8,15 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.choices import Choice, asked, choices_of, read_answer
 from turnwise.selection.meaning import Meaning
+from turnwise.selection.patterns import PLAINLY_NEW
 from turnwise.selection.verdicts import abstained, chosen, shown
 
-MARGIN, EVIDENCE, CHOICES = 0.15, 0.25, 3
+MARGIN = 0.05
+"""So near to the best, another agent may as well be meant. Every question costs a turn: more would be asked than is won."""
+EVIDENCE, CHOICES = 0.25, 3
+NOBODY = 0.5
+"""With a novelty above this the user is not asked: what is likelier nobody's than anybody's is not worth a turn. Who turns
+messages away for less (the `nobody` of a stage) is not asked for those either."""
 QUESTION = "Did you mean:"
 BEST = "clarify_skipped"
 CLARIFIED, CLARIFIED_BY_MEANING, DECLINED = "clarified", "clarified_by_meaning", "clarify_declined"
@@ -19,10 +25,9 @@ RESOLVED = frozenset({CLARIFIED, CLARIFIED_BY_MEANING, DECLINED})
 DECLINED_RULE = "declined"
 """Agents that the user has just turned down: nobody after this stage may choose them for this message."""
 
-_PLAINLY_NEW = 0.9
 _CLEAR = 0.6
 _ELSEWHERE = 0.5
-_NOBODY = 0.5
+_SMALLTALK = 0.5
 
 
 class Clarify:
@@ -36,6 +41,7 @@ class Clarify:
     The message after a question is taken as the choice when it names a number or an agent, or means one of those offered and
     nobody else; "neither" goes to the default agent. Anything else is left to the other selectors. only: `answer` reads
     choices and never asks, `question` asks only. stage: whose ranking counts, by its name in the policy; None = the last's.
+    nobody: with more novelty in that ranking it does not ask.
     """
 
     def __init__(
@@ -50,12 +56,13 @@ class Clarify:
         question: str = QUESTION,
         only: Literal["answer", "question"] | None = None,
         stage: str | None = None,
+        nobody: float = NOBODY,
         name: str = "clarify",
     ) -> None:
         self.name = name
         self._meaning, self._patterns, self._default = meaning, patterns, default
         self._margin, self._evidence, self._choices, self._question = margin, evidence, choices, question
-        self._only, self._stage = only, stage
+        self._only, self._stage, self._nobody = only, stage, nobody
 
     async def select(self, request: SelectionRequest) -> Verdict:
         if request.occasion != "message":
@@ -70,7 +77,7 @@ class Clarify:
         return self._ask(request)
 
     def _ask(self, request: SelectionRequest) -> Verdict:
-        ranked = _ranked(request, self._stage)
+        ranked = _ranked(request, self._stage, self._nobody)
         if not ranked:
             return abstained(self.name, "No agents were ranked before, so there is nothing to choose from.")
         if ranked[0].score < self._evidence:
@@ -124,7 +131,7 @@ class Clarify:
         before = request.head.recent[-1].message if request.head.recent else ""
         alone, joined = await self._meaning().read([request.text, f"{before}\n{request.text}".strip()])
         match = alone.match.among(request.eligible)
-        if not match.labels or alone.smalltalk > _NOBODY:
+        if not match.labels or alone.smalltalk > _SMALLTALK:
             return abstained(self.name, no)
         best, score = match.ranked(1)[0]
         if best not in names:
@@ -145,20 +152,20 @@ class Clarify:
         """Whether a pattern marks the message plainly as somebody else's."""
         hits = self._patterns.match(request.text) if self._patterns else []
         others = (hit for hit in hits if hit.label in request.eligible and hit.label not in names)
-        return any(hit.confidence > _PLAINLY_NEW for hit in others)
+        return any(hit.confidence > PLAINLY_NEW for hit in others)
 
     def _default_of(self, request: SelectionRequest) -> str:
         return self._default or request.tree.root
 
 
-def _ranked(request: SelectionRequest, stage: str | None) -> list[Candidate]:
+def _ranked(request: SelectionRequest, stage: str | None, nobody: float) -> list[Candidate]:
     """What the last stage that ranked agents, or the one of that name, said of those who may be chosen, best first.
 
     Empty when it found that rather nobody should take the message.
     """
     for verdict in reversed([each for each in request.verdicts if stage in (None, each.selector)]):
         found = [each for each in verdict.candidates if each.agent in request.eligible]
-        if found and (verdict.novelty or 0.0) > _NOBODY:
+        if found and (verdict.novelty or 0.0) > nobody:
             return []
         if found:
             return sorted(found, key=lambda each: -each.score)

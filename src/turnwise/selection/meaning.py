@@ -6,13 +6,16 @@ import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnwise.facts.errors import EncoderError
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Phrase
 from turnwise.matching.normalize import legible
 from turnwise.ports.encoder import Encoder
+from turnwise.selection.held import Hold, held, hold_of
 from turnwise.selection.phrases import phrases_of
 from turnwise.selection.served import READ_CHARACTERS, Reading, Served
 from turnwise.selection.vectors import Keeping, Progress, encoded, vectors_of
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.kept import Kept, Vectors
+    from turnwise.matching.kept import Kept
     from turnwise.matching.matcher import Matcher
 
 __all__ = ["Meaning", "Reading"]
@@ -31,11 +34,11 @@ _BRIEF_TEXTS, _BRIEF_CHARACTERS = 4, 2_000
 _log = logging.getLogger("turnwise.selection")
 
 
-class _Stopped(RuntimeError):
+class Stopped(EncoderError):
     """The work was given up, because the process ends or nobody wants it any more."""
 
     def __init__(self) -> None:
-        super().__init__("It was closed before it was ready to read.")
+        super().__init__("It was closed before the agents' texts were read.", fix="Make another: what is closed stays closed.")
 
 
 class Meaning:
@@ -47,7 +50,7 @@ class Meaning:
 
     keep: a folder for vectors and fitted matchers (`matching.kept`); None = nothing is kept. progress: is told of the work,
     in the thread that does it. default: the agent that answers when nobody else fits; it counts by its examples alone
-    (None: the tree's root).
+    (None: the tree's root). quick_fit: a tree with at most so many phrases counts as small.
     """
 
     def __init__(
@@ -58,11 +61,11 @@ class Meaning:
         progress: Progress | None = None,
         *,
         default: str | None = None,
+        quick_fit: int = _QUICK_FIT,
     ) -> None:
         self.tree, self.encoder = tree, encoder
         self._keep, self._progress, self._default = keep, progress, default
-        self._known: Vectors | None = None
-        self._quick_fit = _QUICK_FIT
+        self._quick_fit = quick_fit
         self._phrases: tuple[Phrase, ...] | None = None
         self._served: Served | None = None
         self._one_at_a_time = threading.Lock()
@@ -87,8 +90,8 @@ class Meaning:
     def prepare(self, progress: Progress | None = None) -> None:
         """Makes it ready to read, in this thread; nothing to do if it is, and a wait if another thread is at it.
 
-        EncoderError when the phrases cannot be encoded; the next call tries again. What a fit raised is raised once; after
-        that it reads by nearest phrases.
+        EncoderError when the phrases cannot be encoded, and the next call tries again; or when it was closed before. What a
+        fit raised is raised once; after that it reads by nearest phrases.
         """
         with self._one_at_a_time:
             if self._served is None:
@@ -100,10 +103,11 @@ class Meaning:
     async def read(self, texts: Sequence[str]) -> list[Reading]:
         """One reading a text, in their order; over all agents of the tree that have something to go by.
 
-        Waits until it is ready. A few short texts are read here and now when the encoder is local, others in a thread.
-        EncoderError when there is no vector for a text.
+        Waits until it is ready. A few short texts are read here and now when the encoder is local, others in a thread. All
+        that is read in one `held` block is read by one state. EncoderError when there is no vector for a text, or when it was
+        closed before it was ready.
         """
-        served = self._served or await self._ready()
+        served = await self._state()
         found = served.remembered(texts)
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
@@ -112,8 +116,14 @@ class Meaning:
             found.update((reading.text, reading) for reading in fresh)
         return [found[text] for text in texts]
 
+    def held(self) -> AbstractContextManager[Hold]:
+        """A block in which one decision is made: what is swapped in meanwhile is for the next one."""
+        return held(self, self._served)
+
     async def fitted(self) -> bool:
-        """Waits for the fit. Whether heads decide now; False after `close`, or after a failure, which is raised once."""
+        """Waits for the fit. Whether heads decide now; False when it was given up, or failed, which is raised once.
+        EncoderError as `read`.
+        """
         await self._ready()
         heads = await asyncio.wrap_future(self._heads)
         failure, self._failure = self._failure, None
@@ -129,15 +139,19 @@ class Meaning:
         await self.fitted()
         return await asyncio.to_thread(self._tuned, texts, labels)
 
-    def successor(self, tree: AgentTree, default: str | None = None) -> "Meaning":
-        """The meaning of a changed tree: unchanged texts keep their vectors, and nearest phrases decide until it is fitted."""
-        after = Meaning(tree, self.encoder, self._keep, self._progress, default=default or self._default)
-        after._known, after._quick_fit = self._known, 0
-        return after
-
     def close(self) -> None:
         """Gives up a fit that is under way; what it reads by stays. Nothing waits for it; calling again changes nothing."""
         self._closed.set()
+
+    async def _state(self) -> Served:
+        """What is read by: in a decision, what it was begun with, or first read by."""
+        hold = hold_of(self)
+        if hold is None:
+            return self._served or await self._ready()
+        if hold.served is None:
+            found = self._served or await self._ready()
+            hold.served = hold.served or found  # another task of this decision may have been first
+        return hold.served
 
     async def _ready(self) -> Served:
         if self._served is None:
@@ -178,7 +192,7 @@ class Meaning:
         if before is not None:
             return self._serve(Served(self.encoder, before, smalltalk, f"{fingerprint}-fitted"), True)
         texts = [phrase.text for phrase in phrases]
-        vectors, self._known = vectors_of(texts, self.encoder, known=self._known, kept=kept, progress=progress)
+        vectors = vectors_of(texts, self.encoder, kept=kept, progress=progress)
         served = Served(self.encoder, nearest(phrases, vectors), smalltalk, f"{fingerprint}-nearest")
         if len(phrases) <= self._quick_fit:
             try:
@@ -208,7 +222,7 @@ class Meaning:
 
         try:
             matcher = fit(phrases, vectors, progress=lambda share: progress("fitting", round(100 * share), 100))
-        except _Stopped:
+        except Stopped:
             self._heads.set_result(False)
         except Exception as problem:
             _log.warning("The matcher could not be fitted (%s): nearest phrases go on deciding.", type(problem).__name__)
@@ -231,7 +245,7 @@ class Meaning:
         served = self._served
         assert served is not None
         after = Meaning(self.tree, self.encoder, self._keep, self._progress, default=self._default)
-        after._known, after._phrases = self._known, self._phrases
+        after._phrases = self._phrases
         matcher = served.matcher
         digest = hashlib.sha256(repr((list(texts), list(labels))).encode()).hexdigest()[:12]
         if matcher is not None and texts:
@@ -252,7 +266,7 @@ class Meaning:
         def step(what: str, done: int, total: int) -> None:
             # The main thread is over before the interpreter waits for the others.
             if self._closed.is_set() or not threading.main_thread().is_alive():
-                raise _Stopped
+                raise Stopped
             progress(what, done, total)
 
         return step

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from turnwise.facts.errors import PolicyError
+from turnwise.selection import clarify
+from turnwise.selection.patterns import PLAINLY_NEW
 from turnwise.selection.policy import PolicySpec, StageSpec
 
-PLAINLY_NEW = 0.9
-"""A pattern above this marks a message as a new request even while an agent waits for a reply."""
 MARGIN = 0.1
-NEAR_TIE = 0.05
-"""So near to each other the two best are left to the user: every question costs a turn."""
-NOBODY = 0.5
+"""Of two agents whose patterns match, the better is taken when it leads by this."""
 
 _POLICIES = (
     PolicySpec(
@@ -22,10 +20,10 @@ _POLICIES = (
             StageSpec(name="choice", selector="clarify", options={"only": "answer"}),
             StageSpec(name="plainly-new", selector="patterns", options={"threshold": PLAINLY_NEW, "margin": MARGIN}),
             StageSpec(selector="patterns", options={"margin": MARGIN, "yields": "asks"}),
-            StageSpec(selector="contextual", options={"margin": NEAR_TIE}),
+            StageSpec(selector="contextual", options={"margin": clarify.MARGIN}),  # what `clarify` may ask
             StageSpec(name="awaited", selector="resume", options={"only": "awaiting"}),
             StageSpec(selector="clarify", options={"only": "question", "stage": "contextual"}),
-            StageSpec(selector="resume", options={"novelty": NOBODY}),
+            StageSpec(selector="resume", options={"stage": "contextual"}),  # what that turned away
         ),
     ),
     PolicySpec(name="adk", stages=(StageSpec(selector="resume", options={"rule": "adk"}),)),

@@ -12,6 +12,8 @@ from turnwise.selection.resume import open_question
 from turnwise.selection.verdicts import RECORDED, abstained, chosen, shown
 
 THRESHOLD = 0.7
+PLAINLY_NEW = 0.9
+"""A pattern above this marks a message as a new request whatever was asked before: by an agent, or by a clarifying question."""
 _ROUNDING = 1e-9
 
 Yields = Literal["waits", "asks"]

@@ -46,12 +46,14 @@ class Stage(NamedTuple):
 
 
 class Site(NamedTuple):
-    """What selectors are built from. default: who answers when nobody else does; None = the root.
+    """What selectors are built from. stages: all of the policy, by name. default: who answers when nobody else does; None =
+    the root.
 
     patterns, meaning: made when first asked for, then shared by all stages. made: the meaning, if it was asked for.
     """
 
     policy: str
+    stages: Mapping[str, StageSpec]
     tree: AgentTree
     default: str | None
     custom: Mapping[str, Factory]
@@ -115,6 +117,7 @@ class _Resume(Fact):
     rule: Rule = "tree"
     only: Literal["awaiting"] | None = None
     novelty: float | None = _fraction(None)
+    stage: str | None = None
 
 
 class _Default(Fact):
@@ -155,7 +158,29 @@ def _clarify(site: Site, name: str, given: Any) -> Selector:
     meaning = site.meaning if given.only != "question" and has_words(site.tree, site.default) else None
     if meaning:
         meaning()  # so that it is known, and prepared, before the first message
-    return clarify.Clarify(meaning=meaning, patterns=site.patterns(), default=site.default, name=name, **given.model_dump())
+    nobody = clarify.NOBODY if given.stage is None else min(clarify.NOBODY, _nobody_of(site, given.stage) or 1.0)
+    return clarify.Clarify(
+        meaning=meaning, patterns=site.patterns(), default=site.default, nobody=nobody, name=name, **given.model_dump()
+    )
+
+
+def _resume(site: Site, name: str, given: Any) -> Selector:
+    bars = [] if given.novelty is None else [given.novelty]
+    if given.stage is not None:
+        nobody = _nobody_of(site, given.stage)
+        if nobody is None:
+            problem = f"Policy {site.policy!r}, stage {name!r}, 'stage': {given.stage!r} is no stage that goes by `nobody`."
+            raise PolicyError(problem, fix="Name a `contextual` stage.")
+        bars.append(nobody)
+    return Resume(rule=given.rule, only=given.only, novelty=min(bars, default=None), name=name)
+
+
+def _nobody_of(site: Site, name: str) -> float | None:
+    """The novelty above which that stage gives a message to nobody; None when it is no stage that does."""
+    stage = site.stages.get(name)
+    if stage is None or stage.selector != "contextual":
+        return None
+    return float(options_of(site.policy, name, _Contextual, stage.options).nobody)
 
 
 _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
@@ -165,7 +190,7 @@ _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
     "smalltalk": (_SmallTalk, _smalltalk),
     "contextual": (_Contextual, _contextual),
     "clarify": (_Clarify, _clarify),
-    "resume": (_Resume, lambda _site, name, given: Resume(name=name, **given.model_dump())),
+    "resume": (_Resume, _resume),
     "identity": (_Lead, lambda site, name, given: Identity(given.lead or site.default, name=name)),
     "iterative": (_Order, lambda _site, name, given: Iterative(given.order, name=name)),
     "conversational": (_Lead, lambda site, name, given: Conversational(given.lead or site.default, name=name)),
@@ -195,7 +220,8 @@ def site_of(
         return made[0]
 
     index = cache(lambda: pattern_index(tree))
-    return Site(spec.name, tree, spec.default, custom, index, the_meaning, lambda: made[0] if made else None)
+    stages = dict(zip(spec.stage_names(), spec.stages, strict=True))
+    return Site(spec.name, stages, tree, spec.default, custom, index, the_meaning, lambda: made[0] if made else None)
 
 
 def meaning_of(

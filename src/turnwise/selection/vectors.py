@@ -1,4 +1,4 @@
-"""The vectors of texts that are known beforehand: from memory, from files, and only otherwise from the encoder."""
+"""The vectors of texts that are known beforehand: from files, and only otherwise from the encoder."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -34,10 +34,8 @@ def encoded(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
     return rows.astype(np.float32, copy=False)
 
 
-def vectors_of(
-    texts: Sequence[str], encoder: Encoder, *, known: "Vectors | None", kept: "Kept | None", progress: Progress
-) -> "tuple[NDArray[np.float32], Vectors]":
-    """A row for each text, of length 1; and all of them by text, for who knows them the next time.
+def vectors_of(texts: Sequence[str], encoder: Encoder, *, kept: "Kept | None", progress: Progress) -> "NDArray[np.float32]":
+    """A row for each text, of length 1.
 
     The rows have been rounded to float16, wherever they come from, so that they are equal in every process. What had to be
     encoded is kept in files, also when the encoder fails half way or `progress` raises.
@@ -51,10 +49,8 @@ def vectors_of(
     texts = [texts[index] for index in indices.tolist()]
     rows = np.empty((len(unique), encoder.dimensions), np.float16)
     missing = np.ones(len(unique), bool)
-    if known is not None:
-        missing = _fill(rows, unique, missing, known)
-    if kept is not None and missing.any():
-        missing = _fill(rows, unique, missing, kept.vectors(encoder.fingerprint, encoder.dimensions, unique[missing]))
+    if kept is not None:
+        missing = _fill(rows, unique, kept.vectors(encoder.fingerprint, encoder.dimensions, unique))
     places = np.flatnonzero(missing)
     # Texts of about one length are encoded together: some encoders pad all to the longest.
     places = np.array(sorted(places.tolist(), key=lambda place: (len(texts[place]), place)), np.intp)
@@ -70,8 +66,7 @@ def vectors_of(
             kept.keep_vectors(encoder.fingerprint, Vectors(unique[places[:done]], rows[places[:done]]))
     if done:
         progress("encoding", done, done)
-    found = Vectors(unique, rows)
-    return _unit(found.rows, found.places(keys)), found
+    return _unit(rows, Vectors(unique, rows).places(keys))
 
 
 class Keeping:
@@ -86,19 +81,16 @@ class Keeping:
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         """As `vectors_of`: one row a text, in their order."""
-        return vectors_of(texts, self._encoder, known=None, kept=self._kept, progress=self._progress)[0]
+        return vectors_of(texts, self._encoder, kept=self._kept, progress=self._progress)
 
 
-def _fill(
-    rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", missing: "NDArray[np.bool_]", known: "Vectors"
-) -> "NDArray[np.bool_]":
+def _fill(rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", known: "Vectors") -> "NDArray[np.bool_]":
     """Takes over the known rows; which are missing still."""
     import numpy as np
 
     places = known.places(keys)
-    usable = missing & (places >= 0)
-    rows[usable] = known.rows[places[usable]]
-    return np.asarray(missing & ~usable)
+    rows[places >= 0] = known.rows[places[places >= 0]]
+    return np.asarray(places < 0)
 
 
 def _unit(rows: "NDArray[np.float16]", places: "NDArray[np.intp]") -> "NDArray[np.float32]":

@@ -1,6 +1,5 @@
 """Projects and terminals for the command line's tests."""
 
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +7,7 @@ from typing import Any
 
 import pexpect
 import pytest
-from cli_play import AGENTS, COMMAND, CONFIGURATION, ENVIRONMENT, Start, started, turnwise
-
-
-def _as_from_a_shell() -> None:
-    # What runs in the background of a script is begun deaf to Ctrl-C, and whatever it starts is so too.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+from cli_play import AGENTS, COMMAND, CONFIGURATION, ENVIRONMENT, Start, as_from_a_shell, started, turnwise
 
 
 @pytest.fixture
@@ -45,7 +39,7 @@ def terminal() -> Any:
             timeout=30,
             dimensions=(50, width),
             env=ENVIRONMENT,
-            preexec_fn=_as_from_a_shell,
+            preexec_fn=as_from_a_shell,
         )
         running.append(child)
         return child

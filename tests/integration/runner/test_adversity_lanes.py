@@ -10,7 +10,20 @@ from functools import partial
 from typing import Any
 
 import pytest
-from runner_play import Gate, Holds, InFront, ask, direct, key, leave_behind, reason, soon, texts, until
+from runner_play import (
+    Gate,
+    Holds,
+    InFront,
+    ask,
+    direct,
+    key,
+    leave_behind,
+    one_answers_and_one_looks,
+    reason,
+    soon,
+    texts,
+    until,
+)
 
 from turnwise import AgentContext, Content, Limits, RunConfig, Runner, agent
 from turnwise.facts.errors import (
@@ -249,11 +262,7 @@ async def test_a_full_process_interrupts_and_rejects_as_others_do(process: Proce
 async def test_an_interrupt_stops_what_runs_elsewhere_and_not_what_is_on_its_way(process: Process) -> None:
     """A32: a message that this process is about to begin waits, and is answered in its turn."""
     gate = Gate()
-    one, inner = process(gate.agent), process(gate.agent).store
-    store = Holds(inner, "open")
-    two = process(gate.agent, store=store)
-    running = await one.start("one", user="ada", session="s")
-    await gate.began.wait()
+    running, two, store = await one_answers_and_one_looks(process, gate)
     second = asyncio.create_task(two.start("two", user="ada", session="s"))
     await soon(store.reached.wait())
     third = asyncio.create_task(two.start("three", user="ada", session="s", config=INTERRUPT))

@@ -6,13 +6,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-from runner_play import Crash, Holds, InFront, ShortLease, ask, direct, key, kill, killed, reason, soon, texts
+from runner_play import UNSURE, Crash, Holds, InFront, ShortLease, ask, direct, key, kill, killed, reason, soon, texts
 
 from turnwise import AgentContext, Runner, agent
 from turnwise.agents.function import FunctionAgent
 from turnwise.facts.limits import ProcessConfig
-from turnwise.facts.selections import Candidate, Verdict
-from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 
 Process = Callable[..., Runner]
@@ -135,19 +133,10 @@ async def test_a_wait_is_cancelled_beside_what_a_dead_process_left(process: Proc
 async def test_who_reads_a_clarifying_question_whose_process_stood_still_gets_it(process: Process) -> None:
     """E7, E5: its lease was lost before it was asked; another process asked it."""
 
-    class Unsure:
-        name = "unsure"
-
-        async def select(self, request: Any) -> Verdict:
-            candidates = (Candidate(agent="a", score=0.5), Candidate(agent="b", score=0.5))
-            return Verdict(selector="unsure", outcome="clarify", candidates=candidates, reason="A or B?")
-
     root = tree(agent(name="a")(lambda: "a"), agent(name="b")(lambda: "b"))
-    policy = PolicySpec(name="own", stages=(StageSpec(selector="unsure"),))
-    options: dict[str, Any] = {"policy": policy, "custom_selectors": {"unsure": lambda _tree: Unsure()}}
-    alive = process(root, **options)
+    alive = process(root, **UNSURE)
     still = Holds(ShortLease(process(root).store), "append")
-    invocation = await process(root, store=still, **options).start("hi", user="ada", session="s")
+    invocation = await process(root, store=still, **UNSURE).start("hi", user="ada", session="s")
     await soon(still.reached.wait())
     await asyncio.sleep(0.02)
     assert await soon(alive.recover()) == 1

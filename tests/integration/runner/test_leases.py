@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from runner_play import Gate, Holds, InFront, ask, key, log, soon, until
+from runner_play import Gate, Holds, InFront, ask, key, log, one_answers_and_one_looks, soon, until
 
 from turnwise import AgentContext, ProcessConfig, Runner, agent
 from turnwise.facts.sessions import Session
@@ -74,11 +74,7 @@ async def test_who_stood_still_asks_before_it_does_recorded_work(process: Proces
 async def test_a_message_sent_again_while_it_is_tried_reaches_both_callers(process: Process) -> None:
     """Decision 3: the first handle is put back in line behind another process, and is not forgotten."""
     gate = Gate()
-    one, inner = process(gate.agent), process(gate.agent).store
-    looks = Holds(inner, "open")
-    two = process(gate.agent, store=looks)
-    first = await one.start("slow", user="ada", session="s")
-    await gate.began.wait()
+    first, two, looks = await one_answers_and_one_looks(process, gate)
     callers = [asyncio.create_task(two.start("hi", user="ada", session="s", message_id="m"))]
     await soon(looks.reached.wait())
     callers.append(asyncio.create_task(two.start("hi", user="ada", session="s", message_id="m")))
@@ -88,4 +84,4 @@ async def test_a_message_sent_again_while_it_is_tried_reaches_both_callers(proce
     gate.go.set()
     await soon(first.result())
     assert [(await soon(handle.result())).text for handle in handles] == ["answer to hi"] * 2
-    assert (await ask(one, "hi", message_id="m")).text == "answer to hi"
+    assert (await ask(process(gate.agent), "hi", message_id="m")).text == "answer to hi"

@@ -8,7 +8,7 @@ import pytest
 
 from turnwise.cli.exits import UsageProblem
 from turnwise.cli.judging import cascade_for, evaluated
-from turnwise.facts.errors import CaseError, ConfigError, PolicyError
+from turnwise.facts.errors import CaseError, ConfigError, EncoderError, PolicyError
 
 POLICY = "name: mine\nstages: [patterns]\n"
 CONFIGURATION = "app: x\nroot: judged_agents:desk\nagents: ['judged_agents:clerk']\npolicy: {use: adk}\n"
@@ -57,7 +57,7 @@ async def test_what_is_being_prepared_is_given_up_at_the_end(folder: Path) -> No
     """E3: after Ctrl-C nobody waits until everything is fitted."""
     async with cascade_for(Path("examples.jsonl"), None, None) as cascade:
         pass
-    with pytest.raises(RuntimeError, match="closed before it was ready"):
+    with pytest.raises(EncoderError, match="closed before"):
         await cascade.prepare()
 
 

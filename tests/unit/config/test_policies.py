@@ -90,6 +90,7 @@ def test_a_policy_in_a_file_of_its_own(tmp_path: Path) -> None:
         ("use: nope\n", "p.yaml:1: There is no policy named 'nope'."),
         ("policy: 5\n", "p.yaml:1: 'policy' is neither a name nor keys and values."),
         ("[1]\n", "p.yaml:1: The file holds a list"),
+        ("", "p.yaml:1: The file is empty"),
     ],
 )
 def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
@@ -98,3 +99,4 @@ def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, text: str, said: str
     with pytest.raises(ConfigError) as caught:
         read_policy_file(tmp_path / "p.yaml")
     assert said in caught.value.problem
+    assert "app:" not in caught.value.fix

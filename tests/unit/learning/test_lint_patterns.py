@@ -61,8 +61,29 @@ def test_patterns_that_match_what_the_other_spells_out() -> None:
     strong = Pattern(regex=r"\b(cancel|stop)\b.*\border\b", confidence=0.9)
     (finding,) = found({"a": [strong], "b": [r"\border\b"]})
     assert finding.agents == ("a", "b")
-    assert "0.9 and 0.8" in finding.problem
+    assert "with the confidences 0.9 and 0.8" in finding.problem
     assert finding.evidence[:2] == ("cancel order", "stop order")
+
+
+def test_many_agents_with_one_pattern_are_one_finding() -> None:
+    """E6: not one for each pair of them."""
+    agents = [f"a{number:02}" for number in range(30)]
+    (finding,) = found({agent: [r"\bbill\b"] for agent in agents})
+    assert finding.agents == tuple(agents)
+    assert finding.problem == (
+        "Patterns of a00, a01, a02, a03, a04 and 25 more match the same message, with the confidence 0.8."
+    )
+    assert finding.evidence == ("bill", r"a00, a01, a02, a03, a04 and 25 more: \bbill\b")
+
+
+def test_some_who_meet_by_the_same_patterns_are_not_told_again() -> None:
+    """E6: but by another pattern they are."""
+    shared = {"a": ["bill"], "b": ["bill"]}
+    third, fourth = {"c": ["bill please"]}, {"a": ["bill", "refund"], "b": ["bill", "refund"]}
+    assert [each.agents for each in found({**shared, **third}, a=["a bill"])] == [("a", "b", "c")]
+    both = found({**shared, **third, **fourth}, a=["a bill"])
+    assert [each.agents for each in both] == [("a", "b", "c"), ("a", "b")]
+    assert both[1].evidence == ("refund", "a and b: refund")
 
 
 def test_inactive_patterns_do_not_count() -> None:

@@ -131,6 +131,8 @@ def test_methods_and_confusions_are_counted() -> None:
     ]
     assert by_method(outcomes) == {"n": (3, 1 / 3), "m": (1, 0.0)}
     assert confusions(outcomes) == (Confusion("c", None, 2, "two"), Confusion("a", "b", 1, "one"))
+    (long,) = confusions([outcomes[0]._replace(text="x" * 20_000)])
+    assert long.example == "x" * 199 + "…"
 
 
 def test_unscored_turns_cost_time_and_change_agents_but_are_no_cases() -> None:

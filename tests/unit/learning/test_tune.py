@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import text_content
 from turnwise.facts.selections import Verdict
@@ -96,11 +98,20 @@ def test_messages_that_speak_for_themselves_are_labelled() -> None:
     assert labelled(cases, TREE) == [("x", None), ("1", "weak"), ("3", "strong")]
 
 
+@pytest.mark.parametrize("agent", [None, "weak"])
+async def test_cases_of_one_kind_set_no_threshold(agent: str | None) -> None:
+    """E3: with cases of nobody's alone the best would be to refuse everything, with others alone to refuse nothing."""
+    cascade = Cascade(
+        policy_from({"stages": [{"selector": "patterns", "options": {"threshold": 0.6 if agent is None else 0.9}}]}), TREE
+    )
+    found = await tuned(cascade, [single("maybe", agent), single("surely", agent)])
+    assert set(found.changes) == {"accuracy_before", "accuracy_after"}
+    assert found.cascade is cascade
+
+
 async def test_few_cases_of_nobodys_count_as_a_fifth() -> None:
     """E3: two of nobody's among nineteen are taken by weak patterns; to lose one good case for them is worth it."""
     cascade = Cascade(policy_from({"stages": [{"selector": "patterns", "options": {"threshold": 0.6}}]}), TREE)
     cases = [*(single("surely", "strong") for _ in range(16)), *(single("maybe", "weak") for _ in range(3))]
-    alone = await tuned(cascade, cases)
-    assert "patterns.threshold" not in alone.changes
     found = await tuned(cascade, [*cases, single("maybe not", None), single("maybe, maybe", None)])
     assert found.changes == {"patterns.threshold": 0.8, "accuracy_before": 19 / 21, "accuracy_after": 18 / 21}

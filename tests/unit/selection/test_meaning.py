@@ -37,14 +37,6 @@ async def best(meaning: Meaning, text: str) -> str:
     return reading.match.ranked(1)[0][0]
 
 
-class Slowly(Meaning):
-    """Fits in a thread, as for a large tree."""
-
-    def __init__(self, tree: AgentTree, encoder: Words, keep: Path | None = None) -> None:
-        super().__init__(tree, encoder, keep)
-        self._quick_fit = 0
-
-
 async def test_a_small_tree_is_fitted_when_it_is_first_read() -> None:
     meaning = Meaning(tree_of(), Words())
     assert meaning.fingerprint == ""
@@ -73,7 +65,7 @@ async def test_nobody_reads_a_small_tree_before_it_is_fitted() -> None:
 
 async def test_nearest_phrases_decide_until_heads_are_fitted() -> None:
     """Decision 15: what a change does is seen at once, and the fitted heads are swapped in as a whole."""
-    meaning = Slowly(tree_of(), Words())
+    meaning = Meaning(tree_of(), Words(), quick_fit=0)
     assert await best(meaning, "the flight to rome") == "travel"
     assert await meaning.fitted()
     assert meaning.fingerprint.endswith("-fitted")
@@ -147,21 +139,6 @@ async def test_another_tree_or_encoder_has_another_fingerprint(tmp_path: Path) -
     for meaning in meanings:
         await meaning.read(["hello"])
     assert len({meaning.fingerprint for meaning in meanings}) == 3
-
-
-async def test_a_successor_encodes_only_what_is_new() -> None:
-    """Decision 15."""
-    encoder = Words()
-    meaning = Meaning(tree_of(), encoder)
-    await meaning.read(["hello"])
-    encoder.asked.clear()
-    after = meaning.successor(tree_of({**EXAMPLES, "zoo": ("show me a zebra",)}))
-    assert await best(after, "show zebra") == "zoo"
-    own = set(encoder.asked) & {text for texts in EXAMPLES.values() for text in texts}
-    assert own == set()
-    assert "show me a zebra" in encoder.asked
-    assert await after.fitted()
-    assert await best(meaning, "show zebra") != "zoo"
 
 
 async def test_many_readers_at_once_prepare_once() -> None:
@@ -279,12 +256,25 @@ async def test_a_tree_without_words_fits_nobody() -> None:
 
 
 async def test_what_was_closed_stops_and_goes_on_reading() -> None:
-    meaning = Slowly(tree_of(), Words())
+    meaning = Meaning(tree_of(), Words(), quick_fit=0)
     meaning.prepare()
     meaning.close()
     meaning.close()
     await meaning.fitted()
     assert await best(meaning, "my flight") == "travel"
+
+
+async def test_what_was_closed_before_it_was_ready_says_so_with_a_typed_error() -> None:
+    """Whoever comes then gets an error that can be caught, every time, whatever is asked for."""
+    meaning = Meaning(tree_of(), Words())
+    meaning.close()
+    for _ in range(2):
+        with pytest.raises(EncoderError, match="closed before the agents' texts were read"):
+            await meaning.read(["my flight"])
+        with pytest.raises(EncoderError, match="closed before"):
+            await meaning.fitted()
+        with pytest.raises(EncoderError, match="closed before"):
+            meaning.prepare()
 
 
 def test_loops_and_threads_may_share_it() -> None:

@@ -3,18 +3,24 @@
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.errors import PatternError, PolicyError
-from turnwise.facts.selections import Verdict
+from turnwise.facts.selections import Candidate, Verdict
+from turnwise.facts.sessions import AuthorMark, Head
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.selection.stages import BUILT_IN, Stage, build, site_of
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
+from turnwise.testing.selector_suite import request_for
 
 TREE = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root", patterns=(Pattern(regex="x"),))])
+
+PAIR = AgentTree([AgentCard(name="root"), *(AgentCard(name=name, parent="root") for name in "ab")])
+ONLY_ASKS: dict[str, JsonValue] = {"only": "question", "stage": "contextual"}
 
 
 class Own:
@@ -40,7 +46,12 @@ def test_every_built_in_selector_is_made_under_its_stages_name(selector: str) ->
 
 def test_options_are_filled_in() -> None:
     assert made("patterns").options == {"threshold": 0.7, "margin": None, "yields": None}
-    assert made("resume", {"only": "awaiting"}).options == {"rule": "tree", "only": "awaiting", "novelty": None}
+    assert made("resume", {"only": "awaiting"}).options == {
+        "rule": "tree",
+        "only": "awaiting",
+        "novelty": None,
+        "stage": None,
+    }
     assert made("contextual").options == {"general": None, "nobody": 0.85, "awaited": 0.9, "margin": 0.0}
     assert made("smalltalk").options == {"agent": None, "threshold": 0.5}
     assert made("iterative", {"order": ["a", "root"]}).options == {"order": ["a", "root"]}
@@ -58,6 +69,8 @@ def test_options_are_filled_in() -> None:
         ("patterns", {"margin": -0.1}, "'margin'"),
         ("resume", {"rule": "adc"}, "'rule'"),
         ("resume", {"only": "asked"}, "'only'"),
+        ("resume", {"stage": "stage"}, "'stage' is no stage that goes by `nobody`"),
+        ("resume", {"novelty": "high"}, "'novelty'"),
         ("iterative", {}, "empty order"),
         ("iterative", {"order": []}, "empty order"),
         ("iterative", {"order": ["a", "ghost"]}, "'order': there is no agent 'ghost'"),
@@ -144,6 +157,35 @@ def test_one_that_refuses_its_options_itself_is_heard() -> None:
 def test_a_built_in_name_cannot_be_taken() -> None:
     with pytest.raises(PolicyError, match="named 'resume', as a built-in one"):
         made("resume", custom={"resume": Own})
+
+
+@pytest.mark.parametrize(
+    ("nobody", "own", "resumes"),
+    [(None, {}, True), (0.6, {}, False), (0.6, {"novelty": 0.9}, False), (None, {"novelty": 0.6}, False)],
+)
+async def test_what_one_stage_gives_to_nobody_another_does_not_resume(
+    nobody: float | None, own: dict[str, Any], resumes: bool
+) -> None:
+    """C20: the number stands in one place, at the stage that judges."""
+    judge = StageSpec(selector="contextual", options={} if nobody is None else {"nobody": nobody})
+    site = site_of(PolicySpec(stages=(judge,)), TREE, {})
+    selector = build(site, "stage", StageSpec(selector="resume", options={"stage": "contextual", **own})).selector
+    request = request_for(TREE, "hm", head=Head(authors={"a": AuthorMark(spoke=2)}))
+    judged = request._replace(verdicts=(Verdict(selector="contextual", reason="r", novelty=0.7),))
+    assert ((await selector.select(judged)).agent == "a") is resumes
+
+
+@pytest.mark.parametrize(("nobody", "asks"), [(0.85, True), (0.3, False)])
+async def test_who_was_given_to_nobody_is_not_asked(nobody: float, asks: bool) -> None:
+    """C20, E5"""
+    stages = (StageSpec(selector="contextual", options={"nobody": nobody}),)
+    selector = build(
+        site_of(PolicySpec(stages=stages), PAIR, {}), "stage", StageSpec(selector="clarify", options=ONLY_ASKS)
+    ).selector
+    tie = tuple(Candidate(agent=name, score=0.5) for name in ("a", "b"))
+    judged = Verdict(selector="contextual", reason="r", novelty=0.4, candidates=tie)
+    request = request_for(PAIR, "hm")._replace(verdicts=(judged,))
+    assert ((await selector.select(request)).outcome == "clarify") is asks
 
 
 WORDED = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root", examples=("say a",))])

@@ -2,30 +2,33 @@
 
 import contextlib
 import email.utils
+import json
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from turnwise.facts.errors import EncoderError, MissingExtra
-from turnwise.models.encoders.rows import checked
+from turnwise.models.encoders.rows import AskingEncoder
 
 if TYPE_CHECKING:
-    import httpx
     import numpy as np
     from numpy.typing import NDArray
 
 _ATTEMPTS = 4
 _LONGEST_PAUSE = 20.0
+_FEW = 8
+_LEAST_SECONDS = 0.001
+_PROTOCOL = "Does it speak OpenAI's embeddings protocol?"
 _MAY_PASS = frozenset({408, 429, 500, 502, 503, 504, 529})
 
 
-class EndpointEncoder:
+class EndpointEncoder(AskingEncoder):
     """Safe to share between threads. `url` is what the service calls its base URL, such as `https://…/v1`.
 
-    Up to `batch` texts go into one request. A text is read up to `max_characters`. `timeout` is in seconds, for each
-    request. What may pass (429, 5xx, a connection that fails) is tried four times in all, after the pause the service
-    asks for, at most 20 seconds. The key is in no message and no repr.
+    Up to `batch` texts go into one request. A text is read up to `max_characters`. What may pass (429, 5xx, a connection that
+    fails) is tried four times in all, after the pause the service asks for, at most 20 seconds. `timeout` is in seconds: for
+    each try, and for up to eight texts with all tries and pauses, since a decision waits for them. More texts are encoded
+    beforehand: a request of them may take `patience` seconds. The key is in no message and no repr.
     """
 
     is_local = False
@@ -39,9 +42,11 @@ class EndpointEncoder:
         dimensions: int | None = None,
         batch: int = 64,
         timeout: float = 10.0,
+        patience: float = 90.0,
         max_characters: int = 8_000,
     ) -> None:
         """`dimensions` None: one text is encoded to find out, the first time somebody asks. MissingExtra without httpx."""
+        super().__init__(dimensions)
         try:
             import httpx
         except ImportError as error:
@@ -59,10 +64,10 @@ class EndpointEncoder:
             raise EncoderError("The key of an encoder's endpoint is no header value.", fix="Look for space or line breaks.")
         self._place = f"{parts.scheme}://{parts.hostname}{port}{parts.path.rstrip('/')}"
         self._model, self._batch, self._max_characters = model, batch, max_characters
-        self._dimensions = dimensions
+        self._timeout, self._patience = timeout, patience
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._address = address
-        self._client = httpx.Client(headers=headers, timeout=timeout)
+        self._client = httpx.Client(headers=headers)
 
     def __repr__(self) -> str:
         return f"EndpointEncoder({self._place!r}, {self._model!r})"
@@ -72,60 +77,69 @@ class EndpointEncoder:
         """The place and the model's name: a service that changes the model behind a name is not noticed."""
         return f"{self._place}:{self._model}:{self._max_characters}"
 
-    @property
-    def dimensions(self) -> int:
-        if self._dimensions is None:
-            self.encode(["dimensions"])
-        return cast(int, self._dimensions)
-
-    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """One row a text, in their order, made of length 1. EncoderError when the service does not give them."""
+    def _asked(self, texts: list[str]) -> "NDArray[np.float32]":
         import numpy as np
 
-        if not texts:
-            return np.empty((0, self.dimensions), np.float32)
         # Services refuse an empty text, and no JSON can be made of a lone surrogate.
         cut = [text[: self._max_characters].encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
-        batches = [self._ask(cut[first : first + self._batch]) for first in range(0, len(cut), self._batch)]
-        return np.concatenate(batches)
+        patience = self._timeout if len(cut) <= _FEW else self._patience
+        batches = (cut[first : first + self._batch] for first in range(0, len(cut), self._batch))
+        return np.concatenate([self._batch_asked(batch, patience) for batch in batches])
 
     def close(self) -> None:
         self._client.close()
 
-    def _ask(self, texts: list[str]) -> "NDArray[np.float32]":
-        response = self._post({"model": self._model, "input": texts})
+    def _batch_asked(self, texts: list[str], patience: float) -> "NDArray[np.float32]":
+        answer = self._post({"model": self._model, "input": texts}, time.monotonic() + patience)
         try:
-            found = {int(entry["index"]): entry["embedding"] for entry in response.json()["data"]}
-            answer = [found[number] for number in range(len(texts))]
+            found = {int(entry["index"]): entry["embedding"] for entry in json.loads(answer)["data"]}
+            vectors = [found[number] for number in range(len(texts))]
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             problem = f"{self._place} did not answer with an embedding for each text."
-            raise EncoderError(problem, fix="Does it speak OpenAI's embeddings protocol?") from error
-        rows = checked(answer, count=len(texts), dimensions=self._dimensions, who=f"{self._model} at {self._place}")
-        self._dimensions = rows.shape[1]
-        return rows
+            raise EncoderError(problem, fix=_PROTOCOL) from error
+        return self._checked(vectors, texts, f"{self._model} at {self._place}")
 
-    def _post(self, body: dict[str, Any]) -> "httpx.Response":
+    def _post(self, body: dict[str, Any], deadline: float) -> bytes:
+        """The answer's body; tried again, as long as there is time until the deadline."""
         import httpx
 
         for attempt in range(1, _ATTEMPTS + 1):
+            asked = None
             try:
-                response = self._client.post(self._address, json=body)
+                status, asked, content = self._tried(body, deadline)
             except httpx.TransportError as error:
-                if attempt == _ATTEMPTS:
-                    problem = f"{self._place} cannot be reached: {type(error).__name__}."
-                    raise EncoderError(problem, fix="Check the URL, and that it runs.") from error
-                time.sleep(pause(None, attempt))
-                continue
+                problem = f"{self._place} cannot be reached: {type(error).__name__}."
+                failure = EncoderError(problem, fix="Check the URL, and that it runs.")
+                failure.__cause__ = error
             except httpx.RequestError as error:
                 problem = f"{self._place} gave an answer that cannot be read: {type(error).__name__}."
-                raise EncoderError(problem, fix="Does it speak OpenAI's embeddings protocol?") from error
-            if response.is_success:
-                return response
-            if response.status_code not in _MAY_PASS or attempt == _ATTEMPTS:
+                raise EncoderError(problem, fix=_PROTOCOL) from error
+            else:
+                if 200 <= status < 300:
+                    return content
+                problem = f"{self._place} refused to encode with {self._model}: status {status}."
+                failure = EncoderError(problem, fix=_advice(status))
+                if status not in _MAY_PASS:
+                    break
+            wait = pause(asked, attempt)
+            if attempt == _ATTEMPTS or time.monotonic() + wait >= deadline:
                 break
-            time.sleep(pause(response.headers.get("Retry-After"), attempt))
-        problem = f"{self._place} refused to encode with {self._model}: status {response.status_code}."
-        raise EncoderError(problem, fix=_advice(response.status_code))
+            time.sleep(wait)
+        raise failure
+
+    def _tried(self, body: dict[str, Any], deadline: float) -> tuple[int, str | None, bytes]:
+        """Status, what it says of trying again, and content. httpx's timeouts are for each piece: the clock ends the rest."""
+        import httpx
+
+        seconds = min(self._timeout, max(deadline - time.monotonic(), _LEAST_SECONDS))
+        end = time.monotonic() + seconds
+        with self._client.stream("POST", self._address, json=body, timeout=seconds) as response:
+            pieces = []
+            for piece in response.iter_bytes():
+                pieces.append(piece)
+                if time.monotonic() > end:
+                    raise httpx.ReadTimeout("It took too long in all.")
+        return response.status_code, response.headers.get("Retry-After"), b"".join(pieces)
 
 
 def pause(retry_after: str | None, attempt: int) -> float:

@@ -3,11 +3,11 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from turnwise.facts.errors import EncoderError
-from turnwise.models.encoders.rows import checked
+from turnwise.models.encoders.rows import AskingEncoder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,7 @@ Vectors = Any
 """A table with a row a text: an array, or lists of numbers."""
 
 
-class CallableEncoder:
+class CallableEncoder(AskingEncoder):
     """An encoder that calls `function` with a list of texts. As safe to share between threads as the function is.
 
     The function may be sync or async. An async one always runs on one event loop, in a thread of the encoder's own, so it
@@ -33,11 +33,11 @@ class CallableEncoder:
         dimensions: int | None = None,
         is_local: bool = False,
     ) -> None:
+        super().__init__(dimensions)
         self._function = function
         # An object may have an async __call__.
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
         self._fingerprint = fingerprint
-        self._dimensions = dimensions
         self.is_local = is_local
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -49,26 +49,13 @@ class CallableEncoder:
     def fingerprint(self) -> str:
         return self._fingerprint
 
-    @property
-    def dimensions(self) -> int:
-        if self._dimensions is None:
-            self.encode(["dimensions"])
-        return cast(int, self._dimensions)
-
-    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """One row a text, in their order, made of length 1. EncoderError when the function raises or gives something else."""
-        import numpy as np
-
-        if not texts:
-            return np.empty((0, self.dimensions), np.float32)
-        try:
-            answer = self._call(list(texts))
-        except Exception as error:
-            raise EncoderError(f"The encoder's function {self._name()} raised {type(error).__name__}.") from error
+    def _asked(self, texts: list[str]) -> "NDArray[np.float32]":
         name = f"The encoder's function {self._name()}"
-        rows = checked(answer, count=len(texts), dimensions=self._dimensions, who=name)
-        self._dimensions = rows.shape[1]
-        return rows
+        try:
+            answer = self._call(texts)
+        except Exception as error:
+            raise EncoderError(f"{name} raised {type(error).__name__}.") from error
+        return self._checked(answer, texts, name)
 
     def _call(self, texts: list[str]) -> Vectors:
         if not self._is_async:

@@ -27,6 +27,7 @@ class Service(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.replies: list[Reply] = []
         self.asked: list[tuple[str, str | None, dict[str, Any]]] = []
+        self.drips, self.gone = False, threading.Event()
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 
 
@@ -43,7 +44,9 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in (headers | {"Content-Length": str(len(content))}).items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(content)
+        for piece in (content[first : first + 1] for first in range(len(content))) if self.server.drips else (content,):
+            self.wfile.write(piece)
+            self.server.gone.wait(0.05 if self.server.drips else 0)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -55,6 +58,8 @@ def service() -> Iterator[Service]:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield running
+        running.drips = False
+        running.gone.set()
         running.shutdown()
         thread.join()
 
@@ -107,6 +112,23 @@ def test_four_times_in_all(service: Service, connect: Connect) -> None:
     with pytest.raises(EncoderError, match="status 429"):
         connect().encode(["a"])
     assert len(service.asked) == 4
+
+
+def test_a_decision_is_not_held_by_what_the_service_asks_for(service: Service, connect: Connect) -> None:
+    """A pause that would end after the deadline is not begun; what is encoded beforehand has the patience for it."""
+    service.replies = [(503, {"Retry-After": "20"}, b"busy")]
+    with pytest.raises(EncoderError, match="status 503"):
+        connect().encode(["a"] * 8)
+    assert len(service.asked) == 1
+    service.replies = [(503, {"Retry-After": "1"}, b"busy")]
+    assert connect(timeout=1.0).encode(["a"] * 9).shape == (9, 2)
+    assert len(service.asked) == 3
+
+
+def test_an_answer_that_comes_bit_by_bit_has_an_end_too(service: Service, connect: Connect) -> None:
+    service.drips = True
+    with pytest.raises(EncoderError, match="cannot be reached: ReadTimeout"):
+        connect(timeout=0.2).encode(["a"])
 
 
 @pytest.mark.parametrize(("status", "advice"), [(401, "Check the key"), (404, "model's name"), (301, "later")])
