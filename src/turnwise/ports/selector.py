@@ -37,7 +37,11 @@ class SelectionRequest(NamedTuple):
 
 
 class Selector(Protocol):
-    """Holds no per-request state: the same request gives the same verdict in every process."""
+    """Holds no per-request state: the same request gives the same verdict in every process.
+
+    One that may ask somebody outside of this process, such as a model, has a method `asks(request) -> bool` besides, which
+    says without asking whether it would: then the message is accepted first.
+    """
 
     @property
     def name(self) -> str:

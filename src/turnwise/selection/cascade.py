@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,13 @@ _EXCLUDED_RECORDED = 50
 _ROSTERS_KEPT = 256
 _NO_CONTEXT = MessageContext()
 _log = logging.getLogger("turnwise.selection")
+
+
+BeforeAsking = Callable[[], Awaitable[None]]
+
+
+async def _nothing() -> None:
+    pass
 
 
 class _Course(NamedTuple):
@@ -144,13 +151,15 @@ class Cascade:
         answer: Event | None = None,
         among: tuple[str, ...] | None = None,
         resting: frozenset[str] = frozenset(),
+        before_asking: BeforeAsking = _nothing,
     ) -> Selection:
         """Who answers, and why, with every verdict on the way.
 
         occasion and answer: what is decided on; with `answer`, that event. among: only these may be chosen, as in a team.
-        resting: agents that keep failing and are left alone for now. The outcome is `clarify` when a selector wants the user
-        to choose; the agent is then the default, who asks. Equal facts give equal selections, times aside. Raises
-        NobodyEligible when no agent may be chosen at all, nothing else.
+        resting: agents that keep failing and are left alone for now. before_asking: awaited before a selector asks somebody
+        outside of this process, which may take a while; what it raises ends the decision. The outcome is `clarify` when a
+        selector wants the user to choose; the agent is then the default, who asks. Equal facts give equal selections, times
+        and what others answer aside. Raises NobodyEligible when no agent may be chosen at all, nothing else of its own.
         """
         began = perf_counter()
         course = next(each for each in self._courses if each.spec is None or each.spec.applies(context))
@@ -160,7 +169,7 @@ class Cascade:
         )
         stages = (self._owner, *course.stages) if occasion == "message" and message.tool_results else course.stages
         with self._held() as hold:
-            verdicts = await _ask_in_turn(stages, request, roster)
+            verdicts = await _ask_in_turn(stages, request, roster, before_asking)
         last = verdicts[-1]
         agent = last.agent or course.default.choice(request._replace(eligible=roster.continuing))
         if agent is None:
@@ -256,11 +265,16 @@ def _with(names: tuple[str, ...], roster: Eligible, others: list[str], but: froz
     return Names((*names, *known)) if known else names
 
 
-async def _ask_in_turn(stages: tuple[Stage, ...], request: SelectionRequest, roster: Eligible) -> list[Verdict]:
+async def _ask_in_turn(
+    stages: tuple[Stage, ...], request: SelectionRequest, roster: Eligible, before_asking: BeforeAsking
+) -> list[Verdict]:
     """The verdicts up to the first that is no abstention."""
     verdicts: list[Verdict] = []
     for stage in stages:
-        verdict = await _ask(stage, _seen_by(stage, request._replace(verdicts=tuple(verdicts)), roster))
+        seen = _seen_by(stage, request._replace(verdicts=tuple(verdicts)), roster)
+        if stage.asks(seen):
+            await before_asking()
+        verdict = await _ask(stage, seen)
         verdicts.append(verdict)
         if verdict.outcome != "abstained":
             break

@@ -9,6 +9,7 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.choices import Choice, asked, choices_of, read_answer
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import PLAINLY_NEW
+from turnwise.selection.ranking import ranked
 from turnwise.selection.verdicts import abstained, chosen, shown
 
 MARGIN = 0.05
@@ -77,12 +78,12 @@ class Clarify:
         return self._ask(request)
 
     def _ask(self, request: SelectionRequest) -> Verdict:
-        ranked = _ranked(request, self._stage, self._nobody)
-        if not ranked:
+        best_first = ranked(request, self._stage, self._nobody)
+        if not best_first:
             return abstained(self.name, "No agents were ranked before, so there is nothing to choose from.")
-        if ranked[0].score < self._evidence:
-            return abstained(self.name, f"Nobody fits well enough to be offered: {_scored(ranked[:1])}.")
-        tied = [each for each in ranked if each.score >= ranked[0].score - self._margin]
+        if best_first[0].score < self._evidence:
+            return abstained(self.name, f"Nobody fits well enough to be offered: {_scored(best_first[:1])}.")
+        tied = [each for each in best_first if each.score >= best_first[0].score - self._margin]
         active = request.head.active_agent
         if active != self._default_of(request) and any(each.agent == active for each in tied):
             return abstained(self.name, f"{active} has the conversation and fits as well as any, so nobody is asked.")
@@ -156,20 +157,6 @@ class Clarify:
 
     def _default_of(self, request: SelectionRequest) -> str:
         return self._default or request.tree.root
-
-
-def _ranked(request: SelectionRequest, stage: str | None, nobody: float) -> list[Candidate]:
-    """What the last stage that ranked agents, or the one of that name, said of those who may be chosen, best first.
-
-    Empty when it found that rather nobody should take the message.
-    """
-    for verdict in reversed([each for each in request.verdicts if stage in (None, each.selector)]):
-        found = [each for each in verdict.candidates if each.agent in request.eligible]
-        if found and (verdict.novelty or 0.0) > nobody:
-            return []
-        if found:
-            return sorted(found, key=lambda each: -each.score)
-    return []
 
 
 def _scored(candidates: Sequence[Candidate]) -> str:

@@ -12,9 +12,11 @@ from turnwise.facts.errors import ConfigError, PolicyError
 from turnwise.facts.fact import Fact
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import PatternIndex
+from turnwise.models.naming import ModelEndpoint, model_of
 from turnwise.ports.encoder import Encoder
-from turnwise.ports.selector import Selector
+from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection import clarify, semantic, smalltalk
+from turnwise.selection import model as model_stage
 from turnwise.selection.contextual import NOBODY
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.default import CONFIDENCE, Default
@@ -43,6 +45,14 @@ class Stage(NamedTuple):
     kind: str
     selector: Selector
     options: JsonValue
+
+    def asks(self, request: SelectionRequest) -> bool:
+        """Whether the selector will ask somebody outside of this process about that request."""
+        asks = getattr(self.selector, "asks", None)
+        try:
+            return asks is not None and bool(asks(request))
+        except Exception:
+            return True  # what is wrong with it, the record will say
 
 
 class Site(NamedTuple):
@@ -120,6 +130,24 @@ class _Resume(Fact):
     stage: str | None = None
 
 
+class _Endpoint(Fact):
+    model: str
+    url: str
+    key: str = Field(default="", exclude=True, repr=False)
+
+    def spec(self) -> ModelEndpoint:
+        return ModelEndpoint(self.model, self.url, self.key)
+
+
+class _Model(Fact):
+    model: str | _Endpoint | tuple[str | _Endpoint, ...]
+    margin: float = _fraction(model_stage.MARGIN)
+    choices: int = Field(default=model_stage.CHOICES, ge=2, le=50)
+    seconds: float = Field(default=model_stage.SECONDS, gt=0, allow_inf_nan=False)
+    confidence: float = _fraction(model_stage.CONFIDENCE)
+    stage: str | None = None
+
+
 class _Default(Fact):
     agent: str | None = None
     confidence: float = _fraction(CONFIDENCE)
@@ -164,6 +192,13 @@ def _clarify(site: Site, name: str, given: Any) -> Selector:
     )
 
 
+def _model(site: Site, name: str, given: Any) -> Selector:
+    written = given.model if isinstance(given.model, tuple) else (given.model,)
+    asked = model_of([each if isinstance(each, str) else each.spec() for each in written])
+    nobody = model_stage.NOBODY if given.stage is None else min(model_stage.NOBODY, _nobody_of(site, given.stage) or 1.0)
+    return model_stage.ModelSelector(asked, nobody=nobody, name=name, **given.model_dump(exclude={"model"}))
+
+
 def _resume(site: Site, name: str, given: Any) -> Selector:
     bars = [] if given.novelty is None else [given.novelty]
     if given.stage is not None:
@@ -189,6 +224,7 @@ _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
     "semantic": (_Semantic, _semantic),
     "smalltalk": (_SmallTalk, _smalltalk),
     "contextual": (_Contextual, _contextual),
+    "model": (_Model, _model),
     "clarify": (_Clarify, _clarify),
     "resume": (_Resume, _resume),
     "identity": (_Lead, lambda site, name, given: Identity(given.lead or site.default, name=name)),

@@ -33,6 +33,13 @@ class Own:
         return Verdict(selector=self.name, reason=self.word)
 
 
+NEEDED: dict[str, dict[str, Any]] = {
+    "iterative": {"order": ["a"]},
+    "model": {"model": {"model": "judge", "url": "http://127.0.0.1:9/v1"}},
+}
+"""The options that a selector does not do without."""
+
+
 def made(selector: str, options: dict[str, Any] | None = None, *, custom: Any = None, tree: AgentTree = TREE) -> Stage:
     site = site_of(PolicySpec(name="p"), tree, custom or {})
     return build(site, "stage", StageSpec(selector=selector, options=options or {}))
@@ -40,7 +47,7 @@ def made(selector: str, options: dict[str, Any] | None = None, *, custom: Any = 
 
 @pytest.mark.parametrize("selector", BUILT_IN)
 def test_every_built_in_selector_is_made_under_its_stages_name(selector: str) -> None:
-    stage = made(selector, {"order": ["a"]} if selector == "iterative" else {})
+    stage = made(selector, NEEDED.get(selector, {}))
     assert (stage.name, stage.kind, stage.selector.name) == ("stage", selector, "stage")
 
 

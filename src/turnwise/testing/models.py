@@ -1,0 +1,102 @@
+"""Models for tests: of a script, of a function, and recorded ones. None needs a key, and none is in the network."""
+
+import inspect
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart
+from turnwise.facts.errors import ModelRefused
+from turnwise.facts.usage import Usage
+from turnwise.ports.model import ModelPiece, ModelReply, ModelRequest
+from turnwise.testing.recorded_model import RecordedModel
+from turnwise.testing.telling import pieces, told
+
+__all__ = ["FunctionModel", "RecordedModel", "ScriptedModel", "calls"]
+
+Part = str | TextPart | ThinkingPart | ToolCallPart
+Reply = Part | Content | ModelReply | BaseException | Sequence[Part | BaseException] | Callable[[ModelRequest], Any]
+
+
+def calls(tool: str, arguments: Mapping[str, JsonValue] | str | None = None) -> ToolCallPart:
+    """A call of a tool, for a script; a string is what the model wrote that is no JSON object. Those in one list are called
+    side by side. The model gives them their ids: `call-1`, `call-2`, …, in each answer anew, as some providers do."""
+    if isinstance(arguments, str):
+        return ToolCallPart(call_id="", tool=tool, raw=arguments)
+    return ToolCallPart(call_id="", tool=tool, arguments=dict(arguments or {}))
+
+
+class FunctionModel:
+    """Answers with what `function` makes of the request, async or not: anything that a ScriptedModel takes as a reply."""
+
+    def __init__(self, function: Callable[[ModelRequest], Any], *, name: str = "function:model") -> None:
+        self._function, self._name = function, name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
+        said = self._function(request)
+        said = await said if inspect.isawaitable(said) else said
+        if isinstance(said, BaseException):
+            raise said
+        if isinstance(said, list | tuple) and not isinstance(said, ModelReply) and isinstance(said[-1], BaseException):
+            for piece in pieces(_content(said[:-1])) if stream else ():
+                yield piece
+            raise said[-1]
+        for part in told(_reply(said, self._name), stream=stream):
+            yield part
+
+
+class ScriptedModel:
+    """Gives these replies, one for each request, and keeps the requests.
+
+    A reply is text, `calls(…)`, a list of both, a Content, a ModelReply, an error to raise, or a function of the request,
+    async or not, that gives one of those. A list that ends with an error breaks off there. Streamed, text and arguments come
+    in pieces of a few letters. When the script is over: ModelRefused.
+    """
+
+    def __init__(self, *replies: Reply, name: str = "scripted:model") -> None:
+        self._name, self._count, self._replies = name, len(replies), deque(replies)
+        self.requests: list[ModelRequest] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def left(self) -> int:
+        """How many replies nobody has asked for yet."""
+        return len(self._replies)
+
+    def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
+        return FunctionModel(self._next, name=self._name).answer(request, stream=stream)
+
+    def _next(self, request: ModelRequest) -> Any:
+        self.requests.append(request)
+        if not self._replies:
+            problem = f"The script of {self._name} is over: it has {self._count} replies, and this is request"
+            raise ModelRefused(f"{problem} {len(self.requests)}.", fix="Add a reply, or see in `requests` why it was asked.")
+        reply = self._replies.popleft()
+        return reply(request) if callable(reply) else reply
+
+
+def _reply(said: Any, name: str) -> ModelReply:
+    if isinstance(said, ModelReply):
+        return said
+    content = said if isinstance(said, Content) else _content([said] if isinstance(said, Part) else said)
+    return ModelReply(content, Usage(model=name), "tool_calls" if content.tool_calls else "stop")
+
+
+def _content(parts: Sequence[Part]) -> Content:
+    made: list[TextPart | ThinkingPart | ToolCallPart] = []
+    for part in parts:
+        if isinstance(part, ToolCallPart) and not part.call_id:
+            number = sum(isinstance(before, ToolCallPart) for before in made) + 1
+            made.append(part.model_copy(update={"call_id": f"call-{number}"}))
+        else:
+            made.append(TextPart(text=part) if isinstance(part, str) else part)
+    return Content(role="agent", parts=tuple(made))

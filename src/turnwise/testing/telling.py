@@ -1,0 +1,34 @@
+"""How a model of a test tells its reply: in pieces first, if it is streamed."""
+
+import json
+from collections.abc import Iterator
+
+from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart
+from turnwise.ports.model import ModelPiece, ModelReply
+
+_PIECE = 8
+
+
+def told(reply: ModelReply, *, stream: bool) -> Iterator[ModelPiece | ModelReply]:
+    """The reply as a model gives it; its pieces are of a few letters."""
+    if stream:
+        yield from pieces(reply.content)
+    yield reply
+
+
+def pieces(content: Content) -> Iterator[ModelPiece]:
+    calls = -1
+    for part in content.parts:
+        match part:
+            case TextPart():
+                yield from (ModelPiece("text", piece) for piece in _cut(part.text))
+            case ThinkingPart():
+                yield from (ModelPiece("thinking", piece) for piece in _cut(part.text))
+            case ToolCallPart():
+                calls += 1
+                written = json.dumps(part.arguments) if part.raw is None else part.raw
+                yield from (ModelPiece("arguments", piece, calls, part.tool) for piece in _cut(written))
+
+
+def _cut(text: str) -> Iterator[str]:
+    return (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
