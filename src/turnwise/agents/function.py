@@ -1,6 +1,5 @@
 """Plain functions as agents: sync or async, returning or yielding."""
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal, overload
@@ -13,6 +12,7 @@ from turnwise.facts.errors import AgentDefinitionError, AgentFailed
 from turnwise.facts.events import End, Event
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
+from turnwise.tools.threads import in_thread
 
 Style = Literal["returns", "awaits", "yields", "awaits and yields"]
 
@@ -45,28 +45,17 @@ class FunctionAgent:
                     yield event
         elif self._style == "yields":
             produced = iter(self._function(**arguments))
-            while (value := await _in_thread(next, produced, _EXHAUSTED)) is not _EXHAUSTED:
+            while (value := await in_thread(next, produced, _EXHAUSTED)) is not _EXHAUSTED:
                 if (event := _event(value, context)) is not None:
                     yield event
         else:
             if self._style == "awaits":
                 value = await self._function(**arguments)
             else:
-                value = await _in_thread(self._function, **arguments)
+                value = await in_thread(self._function, **arguments)
             if (event := _event(value, context)) is not None:
                 # A returned value is the last word, which lets the runner store it and the end in one commit.
                 yield event.model_copy(update={"actions": event.actions.model_copy(update={"end": _COMPLETED})})
-
-
-async def _in_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    def call() -> Any:
-        try:
-            return function(*arguments, **named)
-        except StopIteration as stop:
-            # A future cannot carry it: whoever waits would wait forever.
-            raise RuntimeError("The function raised StopIteration.") from stop
-
-    return await asyncio.to_thread(call)
 
 
 @overload

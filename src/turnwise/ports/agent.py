@@ -9,7 +9,11 @@ from turnwise.ports.context import AgentContext
 
 
 class Agent(Protocol):
-    """Something that can take a turn. It keeps nothing between turns: the session does."""
+    """Something that can take a turn. It keeps nothing between turns: the session does.
+
+    One that holds connections or the like may have `async def close(self) -> None` besides: it gives them up. The runner
+    awaits it when it closes itself. Idempotent; a later turn opens them anew.
+    """
 
     @property
     def card(self) -> AgentCard:

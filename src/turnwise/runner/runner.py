@@ -24,8 +24,10 @@ from turnwise.runner.desks import Desks
 from turnwise.runner.floor import Cast
 from turnwise.runner.invocation import Invocation, Result
 from turnwise.runner.job import Job
+from turnwise.runner.leaving import close_agents
 from turnwise.runner.origins import message_behind
 from turnwise.runner.recovery import asked_of
+from turnwise.runner.rulings import blocked_message
 from turnwise.runner.sessions import Sessions
 from turnwise.runner.sync_door import SyncDoor
 from turnwise.selection.cascade import Cascade
@@ -70,11 +72,11 @@ class Runner:
             raise ConfigError("A runner needs a session store.", fix='Pass SqlSessionStore("sqlite:///sessions.db").')
         self.app, self.store, self.artifacts = app, store, artifacts
         self.config = config or RunConfig()
-        agents, self.tree = collect(root)
+        self._agents, self.tree = collect(root)
         spec = named(policy) if isinstance(policy, str) else policy
         self.cascade = Cascade(spec, self.tree, custom_selectors or {}, encoder=encoder, keep=keep)
         self._issuer = issuer or SystemIssuer()
-        cast = Cast(agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
+        cast = Cast(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
         self._desks = Desks(cast, self.cascade, tuple(hooks), app, self.config, self.process)
         self._sync_door = SyncDoor()
@@ -102,7 +104,8 @@ class Runner:
         """Accepts the message and returns when it is stored; the run goes on by itself.
 
         message_id: the caller's; the same id again in a session is the same message, and gives the same answer. Raises
-        MessageError (nothing was stored), SessionMissing, SessionBusy, QueueFull, StoreError.
+        MessageError (nothing was stored; of one that was blocked, only by whom), SessionMissing, SessionBusy, QueueFull,
+        StoreError.
         """
         job = self._job(message, self.key(user, session), message_id, context, config)
         if message_id is not None and await self._known(job):
@@ -164,6 +167,8 @@ class Runner:
         config = (config or asked.config or self.config).model_copy(update={"when_busy": "queue"})
         job = self._job(asked.content, key, None, context or asked.context, config)
         await self._desks.here.driver.prepare(job)
+        if job.blocked:
+            raise job.blocked
         await self.sessions.rewind(key, invocation_id)
         await self._desks.here.lanes.submit(job)
         return job.invocation
@@ -211,9 +216,10 @@ class Runner:
         await self._desks.here.lanes.idle()
 
     async def close(self) -> None:
-        """Waits for what is running, then closes the stores. Idempotent."""
+        """Waits for what is running, then closes the agents that hold something, and the stores. Idempotent."""
         self.cascade.close()
         await self._desks.here.lanes.close()
+        await close_agents(self._agents.values())
         await self.store.close()
         if self.artifacts is not None:
             await self.artifacts.close()
@@ -251,5 +257,7 @@ class Runner:
         receipt = await self.store.inbox.receipt(job.key, job.message.id)
         if receipt is None or receipt.state == "queued":
             return False
+        if blocked := blocked_message(receipt.message.guarded):
+            raise blocked
         self._desks.here.lanes.followers.share_or_follow(job, receipt)
         return True

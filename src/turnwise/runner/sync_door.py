@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Set
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -39,5 +39,12 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     loop.call_soon_threadsafe(loop.stop)
     if threading.current_thread() is not thread:
         thread.join()
+        loop.run_until_complete(_end(asyncio.all_tasks(loop)))  # what holds something lets go of it in its own task
         loop.run_until_complete(loop.shutdown_asyncgens())  # what is kept for this loop, such as connections to models
         loop.close()
+
+
+async def _end(tasks: Set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

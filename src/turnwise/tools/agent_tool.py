@@ -1,0 +1,62 @@
+"""An agent as a tool: the model asks it in private and goes on itself."""
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from turnwise.facts.errors import AgentFailed, AgentTimeout, ToolFailed
+from turnwise.facts.tree import AgentTree
+from turnwise.ports.agent import Agent
+from turnwise.ports.context import AgentContext
+from turnwise.ports.tool import ToolCall, ToolRules
+from turnwise.tools.function import FunctionTool
+from turnwise.tools.names import tool_name
+
+PREFIX = "ask_"
+NAMES_SHOWN = 20
+
+
+class AgentTool:
+    """Lets the model ask another agent of the app; what it answers is the result. The floor stays where it is.
+
+    agent: the agent, or its name. description: what the model is told it is good for; None = the agent's own, if the agent
+    itself was given. The tool's name is `ask_` and the agent's, as far as tools' names allow.
+    """
+
+    def __init__(self, agent: str | Agent, *, description: str | None = None) -> None:
+        self._agent = agent if isinstance(agent, str) else agent.card.name
+        does = (None if isinstance(agent, str) else agent.card.description) if description is None else description
+        self._tool = FunctionTool(
+            self._ask,
+            name=tool_name(self._agent, PREFIX),
+            description=" ".join(filter(None, [f"Asks the agent {self._agent!r} and returns its answer.", does])),
+            rules=ToolRules(recorded=False),
+        )
+        self.spec, self.rules = self._tool.spec, self._tool.rules
+
+    def __repr__(self) -> str:
+        return f"AgentTool({self._agent!r})"
+
+    async def run(self, call: ToolCall) -> JsonValue:
+        return await self._tool.run(call)
+
+    async def _ask(
+        self,
+        message: Annotated[str, Field(min_length=1, description="All that it needs to know: it sees nothing else.")],
+        call: ToolCall,
+    ) -> str:
+        context = call.context
+        reachable = _reachable(context)
+        if self._agent not in reachable:
+            problem = "cannot be reached here" if self._agent in context.tree else "does not exist"
+            others = [name for name in reachable if name != context.card.name][:NAMES_SHOWN]
+            raise ToolFailed(f"The agent {self._agent!r} {problem}.", fix=f"There are: {', '.join(others) or 'no others'}.")
+        try:
+            return (await context.call(self._agent, message, segment=call.id)).text
+        except (AgentFailed, AgentTimeout) as error:
+            raise ToolFailed(f"The agent {self._agent!r} gave no answer: {error}") from error
+
+
+def _reachable(context: AgentContext) -> list[str]:
+    tree: AgentTree = context.tree
+    return [card.name for card in tree if tree.reachable(card.name, context.message_context.roles)]

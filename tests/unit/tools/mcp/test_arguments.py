@@ -1,0 +1,47 @@
+from typing import Any
+
+import pytest
+
+from turnwise.facts.errors import ToolFailed
+from turnwise.tools.mcp.arguments import check_arguments
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "array", "items": {"$ref": "#/$defs/day"}}},
+    "required": ["city"],
+    "$defs": {"day": {"type": "integer", "minimum": 1}},
+}
+
+
+def test_what_fits_passes() -> None:
+    check_arguments(SCHEMA, {"city": "Ulm", "days": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "'city' is a required property"),
+        ({"city": 3}, "\"city\": 3 is not of type 'string'"),
+        ({"city": "Ulm", "days": [1, 0]}, '"days[1]": 0 is less than the minimum of 1'),
+        ({"city": "Ulm", "days": "x" * 10_000}, "…"),
+    ],
+)
+def test_what_does_not_fit_is_told(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ToolFailed) as failed:
+        check_arguments(SCHEMA, arguments)
+    assert words in str(failed.value)
+    assert failed.value.fix == "Parameters: city, days."
+    assert len(str(failed.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nonsense"},
+        {"$ref": "#/nowhere"},
+        {"properties": {"city": {"$ref": "https://example.com/city.json"}}},
+        {"$ref": "#"},
+    ],
+)
+def test_a_schema_that_cannot_be_used_leaves_it_to_the_server(schema: dict[str, Any]) -> None:
+    check_arguments(schema, {"city": "Ulm"})
