@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from turnwise.agents.composite import Loop, Parallel, Sequential
     from turnwise.agents.function import agent
+    from turnwise.agents.llm import LlmAgent
     from turnwise.agents.team import Team
     from turnwise.assemble import load_app
     from turnwise.facts.cards import AgentCard, Pattern, Skill
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from turnwise.runner.runner import Runner
     from turnwise.selection.policy import PolicySpec
     from turnwise.stores.sql import SqlSessionStore
+    from turnwise.tools.function import tool
 
 _HOMES = {
     "AgentCard": "turnwise.facts.cards",
@@ -31,6 +33,7 @@ _HOMES = {
     "Event": "turnwise.facts.events",
     "Invocation": "turnwise.runner.invocation",
     "Limits": "turnwise.facts.limits",
+    "LlmAgent": "turnwise.agents.llm",
     "Loop": "turnwise.agents.composite",
     "MessageContext": "turnwise.facts.messages",
     "Parallel": "turnwise.agents.composite",
@@ -49,6 +52,7 @@ _HOMES = {
     "TurnwiseError": "turnwise.facts.errors",
     "agent": "turnwise.agents.function",
     "load_app": "turnwise.assemble",
+    "tool": "turnwise.tools.function",
 }
 
 __all__ = [
@@ -61,6 +65,7 @@ __all__ = [
     "Event",
     "Invocation",
     "Limits",
+    "LlmAgent",
     "Loop",
     "MessageContext",
     "Parallel",
@@ -79,6 +84,7 @@ __all__ = [
     "TurnwiseError",
     "agent",
     "load_app",
+    "tool",
 ]
 
 

@@ -7,7 +7,8 @@ from rich.text import Text
 
 from turnwise.cli import rendering
 from turnwise.cli.clean import one_line
-from turnwise.facts.events import USER, Actions, Event
+from turnwise.cli.spending import usage_text
+from turnwise.facts.events import USER, Actions, Event, Guarded
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
 from turnwise.ports.stores import SessionInfo, SessionStore
 from turnwise.runner.journal import DECISION
@@ -119,10 +120,10 @@ def _running(open_: OpenInvocation, held: bool) -> str:
     return f"{open_.agent} is answering" + (f", attempt {open_.attempt}" if open_.attempt > 1 else "")
 
 
-def transcript(entry: Entry) -> Iterator[Text]:
-    """The lines of one event: its number, its author and what was said or done."""
+def transcript(entry: Entry, *, thinking: bool = False) -> Iterator[Text]:
+    """The lines of one event: its number, its author and what was said or done. thinking: also what its model thought."""
     content = entry.event.content
-    said = list(rendering.content_lines(content)) if content else []
+    said = list(rendering.content_lines(content, thinking=thinking)) if content else []
     return _headed(entry, [*said, *_done(entry)])
 
 
@@ -148,8 +149,14 @@ def _done(entry: Entry) -> Iterator[Text]:
         yield rendering.styled(one_line(f"saved {name}, version {version}"), "dim")
     for step in _kept_steps(entry):
         yield rendering.styled(one_line(f"did step {step}, kept for the next attempt"), "green")
+    if actions.summary:
+        yield rendering.styled(f"summed up what was said up to #{actions.summary.until}", "dim")
+    if actions.usage:
+        yield rendering.styled(usage_text(actions.usage), "dim")
     if actions.blocked_by:
         yield rendering.styled(one_line(f"was stopped by the guardrail {actions.blocked_by}"), "yellow")
+    for guarded in actions.guarded:
+        yield rendering.styled(_guarded(guarded), "yellow")
     if actions.transfer_to:
         yield rendering.styled(one_line(f"→ hands over to {actions.transfer_to}"), "dim")
     if actions.awaits and actions.awaits.kind == "tool_result":
@@ -160,6 +167,13 @@ def _done(entry: Entry) -> Iterator[Text]:
         yield rendering.styled(f"↶ rewinds to before #{actions.rewind.from_sequence}", "yellow")
     if actions.end and actions.end.reason != "completed":
         yield rendering.styled(_end(actions), "yellow")
+
+
+def _guarded(guarded: Guarded) -> str:
+    what = f" the call {guarded.call_id}" if guarded.call_id else ""
+    did = "blocked" if guarded.action == "block" else "rewrote"
+    reason = f": {guarded.reason}" if guarded.reason else ""
+    return one_line(f"the guardrail {guarded.guardrail} {did}{what}{reason}")
 
 
 def _end(actions: Actions) -> str:
@@ -205,14 +219,14 @@ def course(entry: Entry) -> Iterator[Text]:
         yield rendering.styled(f"{number}completed{mark}", "dim")
 
 
-_COURSE = ("selection", "transfer_to", "awaits", "blocked_by", "rewind", "end")
+_COURSE = ("selection", "transfer_to", "awaits", "blocked_by", "guarded", "usage", "summary", "rewind", "end")
 
 
 def course_data(entry: Entry) -> dict[str, Any] | None:
     """The same for programs; None for an event that only says something, and belongs to the one attempt there is."""
     event = entry.event
     actions = event.actions.model_dump(mode="json", include=set(_COURSE))
-    told = {name: value for name, value in actions.items() if value is not None}
+    told = {name: value for name, value in actions.items() if value not in (None, [])}
     if event.error is not None:
         told["error"] = event.error.model_dump(mode="json")
     if steps := _kept_steps(entry):

@@ -17,7 +17,7 @@ TurnwiseError
 │   ├── ForbiddenPart        a user's message holds a tool call
 │   ├── UnknownToolCall      a tool result nobody waits for
 │   ├── NobodyEligible       every agent is disabled, resting, or closed to the caller's roles
-│   └── MessageBlocked       a guardrail refused it
+│   └── MessageBlocked       a guardrail refused it; that it did is stored, nothing of the message
 ├── SessionError             the session cannot do that now
 │   ├── SessionMissing
 │   ├── SessionExists

@@ -13,7 +13,7 @@ from turnwise.facts.usage import Usage
 USER = "user"
 
 EndReason = str
-"""completed, clarify, failed, cancelled, loop, or `limit:<which>`."""
+"""completed, clarify, failed, cancelled, blocked, loop, or `limit:<which>`."""
 
 
 class Await(Fact):

@@ -14,9 +14,9 @@ class Limits(Fact):
     queue: messages waiting in one session. message_bytes: text and data of one message, blobs aside. blob_bytes: one blob
     or artifact. parts: parts of one content. state_bytes: one state value as JSON. history_events: one window of history.
     invocation_seconds: one message until its answer. grace_seconds: what an agent that is told to stop may still take.
-    steps: calls of a model in one run of an agent. tool_seconds: one tool call. wait_seconds: how long a wait stays open.
-    waits: open waits of one session. call_depth: calls in calls. attempts: how often one message is tried when the processes
-    that answer it die.
+    guardrail_seconds: one check by a guardrail. steps: calls of a model in one run of an agent. tool_seconds: one tool call.
+    wait_seconds: how long a wait stays open. waits: open waits of one session. call_depth: calls in calls. attempts: how
+    often one message is tried when the processes that answer it die.
     """
 
     transfers: int = Field(default=8, ge=0)
@@ -30,6 +30,7 @@ class Limits(Fact):
     history_events: int = Field(default=1_000, ge=1)
     invocation_seconds: float = Field(default=300.0, gt=0)
     grace_seconds: float = Field(default=5.0, ge=0)
+    guardrail_seconds: float = Field(default=10.0, gt=0)
     steps: int = Field(default=25, ge=1)
     tool_seconds: float = Field(default=60.0, gt=0)
     wait_seconds: float = Field(default=7 * 24 * 3600.0, gt=0)

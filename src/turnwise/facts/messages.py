@@ -3,7 +3,8 @@
 from pydantic import Field, JsonValue
 
 from turnwise.facts.content import Content
-from turnwise.facts.fact import Fact
+from turnwise.facts.events import Guarded
+from turnwise.facts.fact import Fact, optional
 from turnwise.facts.limits import RunConfig
 
 
@@ -26,10 +27,12 @@ class MessageContext(Fact):
 class Message(Fact):
     """One message as it was accepted. `id` is the caller's: the same id is the same message, and one answer.
 
-    config: how it is to be run, whichever process does; None = as that process runs its messages.
+    config: how it is to be run, whichever process does; None = as that process runs its messages. guarded: what guardrails
+    changed in it before it was accepted; of one that was blocked, no content was.
     """
 
     id: str
     content: Content
     context: MessageContext = MessageContext()
     config: RunConfig | None = None
+    guarded: tuple[Guarded, ...] = optional(())

@@ -32,15 +32,17 @@ class Guardrail(Protocol):
 
     @property
     def reach(self) -> int | None:
-        """How many characters, at most, what it looks for is long; None when it must see a whole answer to judge it.
+        """How many characters, at most, it takes to recognise what it looks for; None when it must see a whole answer.
 
-        While an answer is streamed, that many characters are held back; with None, all of it is.
+        While an answer is streamed, about that many characters are held back; with None, all of it is. Characters that
+        nobody sees do not count.
         """
         ...
 
     async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
         """`agent` is the author of the answer or the tool call; None for a message.
 
-        With place `tool_call`, the content is one tool call. A guardrail that has nothing to say about a place allows.
+        With place `tool_call`, the content is one tool call. A guardrail that has nothing to say about a place allows. One
+        that raises, or says what is no verdict, has blocked; so has one that rewrites a call into another, or adds one.
         """
         ...

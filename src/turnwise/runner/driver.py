@@ -31,7 +31,7 @@ from turnwise.runner.frame import Frame, perform
 from turnwise.runner.hops import stop_reason
 from turnwise.runner.job import Job
 from turnwise.runner.journal import EMPTY, journal_of
-from turnwise.runner.planning import Plan, Planner
+from turnwise.runner.planning import Plan, Planner, Refusal
 from turnwise.runner.recorder import Recorder
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.choices import choices_of
@@ -49,7 +49,7 @@ class Driver:
         self._planner = Planner(cast, cascade, lease.holder)
 
     async def prepare(self, job: Job) -> None:
-        """Lets the guardrails look at the message before anything else is done for it. MessageBlocked."""
+        """Lets the guardrails look at the message before anything else is done for it: see `Job.blocked`."""
         await self._planner.prepare(job)
 
     async def serve(self, job: Job) -> Session | None:
@@ -57,10 +57,13 @@ class Driver:
 
         None when the session was lost to another process, which answers on; the feed is open then. SessionBusy when
         somebody else writes to the session: the message is then in the inbox, unless the job is to be rejected. Unfinished
-        when an older message is to be recovered first. Other errors are raised when nothing was stored; once the message
-        is stored they close the feed instead.
+        when an older message is to be recovered first. MessageBlocked when that is on record. Other errors are raised when
+        nothing was stored; once the message is stored they close the feed instead.
         """
         recorder, plan = await self._begin(job)
+        if isinstance(plan, Refusal):
+            await recorder.leave()
+            raise job.blocked or AssertionError("A message is refused because it is blocked.")
         job.accept()
         return await self.run(job, recorder, plan)
 
@@ -93,7 +96,7 @@ class Driver:
         feed = job.invocation.feed
         return Recorder(self._cast.store, session, self.lease, feed, self._hooks, invocation_id, attempt)
 
-    async def _begin(self, job: Job) -> tuple[Recorder, Plan]:
+    async def _begin(self, job: Job) -> tuple[Recorder, Plan | Refusal]:
         limit = None if job.config.when_busy == "reject" else job.config.limits.queue
         attempts = BEGIN_ATTEMPTS
         while True:

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import AgentFailed, LimitReached, TurnwiseError
-from turnwise.facts.events import Actions, End, Event, StepRecord
+from turnwise.facts.events import End, Event, StepRecord
 from turnwise.facts.fact import Fact
 from turnwise.facts.ids import Issuer
 from turnwise.facts.limits import RunConfig
@@ -19,6 +19,8 @@ from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.event_ids import EventIds
+from turnwise.runner.guarding import Guarding
+from turnwise.runner.holding_back import HoldingBack
 from turnwise.runner.journal import Journal
 from turnwise.runner.recorder import Recorder
 from turnwise.runner.replay import Replay
@@ -79,6 +81,8 @@ class Floor:
         self._before: dict[str, JsonValue] = dict(journal.state_before)
         self._pending: dict[str, Any] = {}
         self._emitted = 0
+        self._guarding = Guarding(cast.guardrails, config.limits.guardrail_seconds)
+        self._held_back = HoldingBack(self._guarding.stages)
         if journal.stopped is not None:
             self.stop(journal.stopped)
 
@@ -120,8 +124,8 @@ class Floor:
         self._emitted += 1
         if self._emitted > self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
-        event = await self._guarded(_without_tag(event))
-        event = self.hold(event)
+        self._held_back.forget(event.id)
+        event = self.hold(await self._guarding.event(_without_tag(event)))
         if not hold:
             await self.flush()
         return event
@@ -173,28 +177,13 @@ class Floor:
         self.stopped = end
         self.notice = f"Hand-overs were stopped ({end.reason}): {end.detail} Answer yourself, as well as you can."
 
-    def show(self, event: Event) -> None:
-        """Passes a partial event on, if the caller wants partials and no guardrail has to see the whole first."""
-        if self.config.streaming and not self.cast.guardrails:
-            self._recorder.show(event)
-
-    async def _guarded(self, event: Event) -> Event:
-        for guardrail in self.cast.guardrails:
-            if event.content is None or event.actions.blocked_by:
-                break
-            verdict = await guardrail.check("answer", event.content, event.author)
-            if verdict.action == "rewrite" and verdict.content is not None:
-                event = event.model_copy(update={"content": verdict.content})
-            elif verdict.action == "block":
-                # What it would have done besides, such as waiting for a reply, is not done either.
-                content = Content(parts=(TextPart(text=verdict.reason),))
-                blocked = Actions(
-                    state_delta=event.actions.state_delta,
-                    artifact_versions=event.actions.artifact_versions,
-                    blocked_by=guardrail.name,
-                )
-                event = event.model_copy(update={"content": content, "actions": blocked})
-        return event
+    async def show(self, event: Event) -> None:
+        """Passes a partial event on, if the caller wants partials: as much of it as guardrails will not change any more."""
+        if not self.config.streaming:
+            return
+        shown = await self._held_back.released(event) if self.cast.guardrails else event
+        if shown is not None:
+            self._recorder.show(shown)
 
 
 def check_storable(fact: Fact, author: str) -> None:

@@ -17,10 +17,11 @@ from turnwise.ports.context import Outcome, Show, Stream, Suspend
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.runner.closing import bare_event, told
 from turnwise.runner.floor import Floor, Handover, check_storable
-from turnwise.runner.journal import DECISION
+from turnwise.runner.journal import DECISION, answers
 from turnwise.runner.stepping import Steps, Voice
 from turnwise.runner.streaming import PieceFilter, open_stream
 from turnwise.runner.views import ArtifactsView, HistoryView, StateView
+from turnwise.runner.writes import Writes
 
 T = TypeVar("T")
 
@@ -46,17 +47,17 @@ class Frame:
         self.escalated = False
         self.waits = False
         self._floor = floor
-        self._delta: dict[str, JsonValue] = {}
-        self._saved: dict[str, int] = {}
+        self._writes = Writes()
+        self._stated: set[str] = set()
         self._replay = floor.replay
         self._calls = 0
         self._selections = 0
         self._pieces = PieceFilter()
-        voice = Voice(self.event, self._emit_own, self._emit, self._show)
-        self._steps = Steps(floor, branch, voice, self._delta, self._saved)
+        voice = Voice(self.event, lambda: self._replay.leave(branch), self._emit_own, self._emit, self._find, self._show)
+        self._steps = Steps(floor, branch, voice, self._writes)
         self.history = HistoryView(floor, branch)
-        self.state = StateView(floor, self._delta)
-        self.artifacts = ArtifactsView(floor.cast.artifacts, floor.key, floor.config.limits, self._saved.__setitem__)
+        self.state = StateView(floor, self._writes)
+        self.artifacts = ArtifactsView(floor.cast.artifacts, floor.key, floor.config.limits, self._writes)
 
     @property
     def tree(self) -> AgentTree:
@@ -89,7 +90,7 @@ class Frame:
     async def ask(
         self, question: str | Content, *, tool: str | None = None, arguments: dict[str, JsonValue] | None = None
     ) -> Content:
-        recorded = self._replay.next_wait(self.branch)
+        recorded = self._replay.next_question(self.branch)
         if recorded is not None:
             reply = self._floor.journal.replies.get(recorded.id)
             self._forget()
@@ -104,16 +105,20 @@ class Frame:
             content = content.model_copy(update={"parts": (*content.parts, call)})
         asked = await self._emit(self.event(content, awaits=wait), hold=True)
         if asked.actions.awaits is None:
-            raise AgentFailed(f"The question of {self.card.name!r} was blocked by {asked.actions.blocked_by!r}.")
+            what = f"call of {tool!r} by" if tool else "question of"
+            by = next(each.guardrail for each in asked.actions.guarded if each.action == "block")
+            raise AgentFailed(f"The {what} {self.card.name!r} was blocked by {by!r}.")
         raise Suspend
 
     async def results(self, *calls: str) -> tuple[ToolResultPart, ...]:
-        recorded = [self._replay.next_wait(self.branch) for _ in calls]
-        self._forget()
-        replies = self._floor.journal.replies
-        open_ = [(call, wait) for call, wait in zip(calls, recorded, strict=True) if call not in replies]
-        for call, wait in open_:
-            await self._wait_on(wait or self._wait("tool_result", call))
+        stated, replies = self._floor.journal.waits, self._floor.journal.replies
+        for call in calls:
+            if self._replay.pass_wait(self.branch, call):
+                self._forget()  # it was stored with the wait
+        open_ = [call for call in calls if call not in replies]
+        for call in open_:
+            if call not in self._stated:
+                await self._wait_on(stated.get(call) or self._wait("tool_result", call))
         if open_:
             raise Suspend
         return tuple(next(r for r in replies[call].tool_results if r.call_id == call) for call in calls)
@@ -200,8 +205,9 @@ class Frame:
         if actions.transfer_to is not None:
             await self._transfer_or_report(actions.transfer_to, actions.brief)
         self.escalated = self.escalated or actions.escalate
-        self.waits = self.waits or (actions.awaits is not None and actions.awaits.id not in self._floor.journal.replies)
-        await self._emit_own(event.model_copy(update={"actions": actions.model_copy(update={"steps": ()})}))
+        stored = await self._emit_own(event.model_copy(update={"actions": actions.model_copy(update={"steps": ()})}))
+        awaits = stored.actions.awaits
+        self.waits = self.waits or (awaits is not None and awaits.id not in self._floor.journal.replies)
 
     async def _emit_own(self, event: Event) -> Event:
         """Records an event without what only the runner decides: ends, selections, rewinds, answers and so on are not an
@@ -224,13 +230,15 @@ class Frame:
         try:
             async for event in events:
                 await self._take(event)
+        except Suspend:
+            self._hold_leftovers()
+            raise
         finally:
             if isinstance(events, AsyncGenerator):
                 await events.aclose()
         if self.escalated:
             self._floor.hold(self._with_leftovers(self.event(escalate=True)))
-        elif self._delta or self._saved:
-            self._floor.hold(self._with_leftovers(self.event()))
+        self._hold_leftovers()
         if self.waits:
             raise Suspend
 
@@ -247,8 +255,10 @@ class Frame:
             self._forget()
             if event.content is None and event.actions.awaits is None:
                 return event  # recorded, but the journal keeps only what is said
-            self.last = self._replay.take(self.branch)
-            return self.last
+            return self._heard(self._replay.take(self.branch))
+        return await self._store(event, hold=hold)
+
+    async def _store(self, event: Event, *, hold: bool) -> Event:
         stamped = self._with_leftovers(
             event.model_copy(
                 update={
@@ -262,33 +272,46 @@ class Frame:
             )
         )
         stored = await self._floor.emit(stamped, hold=hold)
-        if stored.content is not None and (stored.text or stored.actions.next):
-            self.last = stored
-        return stored
+        if stored.actions.awaits is not None:
+            self._stated.add(stored.actions.awaits.id)
+        return self._heard(stored)
+
+    def _find(self, event: Event) -> Event:
+        if self._replay.pass_event(self.branch, event.id):
+            self._forget()
+        return self._heard(event)
+
+    def _heard(self, event: Event) -> Event:
+        if answers(event):
+            self.last = event
+        return event
 
     def _wait(self, kind: Literal["reply", "tool_result"], id_: str) -> Await:
         expires_at = self._floor.cast.issuer.now() + timedelta(seconds=self.config.limits.wait_seconds)
         return Await(id=id_, kind=kind, expires_at=expires_at)
 
     async def _wait_on(self, wait: Await) -> None:
-        await self._emit(self.event(awaits=wait), hold=True)
+        await self._store(self.event(awaits=wait), hold=True)
 
     def _with_leftovers(self, event: Event) -> Event:
-        if not self._delta and not self._saved:
+        if not self._writes:
             return event
         actions = event.actions.model_copy(
             update={
-                "state_delta": {**self._delta, **event.actions.state_delta},
-                "artifact_versions": {**self._saved, **event.actions.artifact_versions},
+                "state_delta": {**self._writes.state, **event.actions.state_delta},
+                "artifact_versions": {**self._writes.saved, **event.actions.artifact_versions},
             }
         )
         self._forget()
         return event.model_copy(update={"actions": actions})
 
+    def _hold_leftovers(self) -> None:
+        if self._writes:
+            self._floor.hold(self._with_leftovers(self.event()))
+
     def _forget(self) -> None:
-        self._floor.keep_temporary(self._delta)
-        self._delta.clear()
-        self._saved.clear()
+        self._floor.keep_temporary(self._writes.state)
+        self._writes.clear()
 
     async def _show(self, event: Event) -> None:
         visible = None if self._replay.has(self.branch) else self._pieces.feed(event)
@@ -296,7 +319,7 @@ class Frame:
             id_ = self._floor.ids.own(event.id, partial=True)
             blank = bare_event(self._floor.cast.issuer, self.card.name, self.invocation_id, self.branch)
             shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset}
-            self._floor.show(blank.model_copy(update=shown))
+            await self._floor.show(blank.model_copy(update=shown))
 
     async def _transfer_or_report(self, target: str, brief: Content | None) -> None:
         try:

@@ -5,19 +5,26 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from turnwise.facts.content import Content
+from turnwise.facts.errors import MessageBlocked
+from turnwise.facts.events import Guarded
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.runner.event_ids import Origin
 from turnwise.runner.invocation import Invocation
+from turnwise.runner.rulings import blocked_message
 
 
 class Prepared(NamedTuple):
-    """A message after the guardrails, its blobs saved, with the id of the invocation that it may begin."""
+    """A message after the guardrails, its blobs saved, with the id of the invocation that it may begin.
+
+    guarded: what the guardrails changed; if they blocked it, the content is empty.
+    """
 
     invocation_id: str
     content: Content
     artifact_versions: Mapping[str, int]
+    guarded: tuple[Guarded, ...] = ()
 
 
 class Job:
@@ -41,7 +48,14 @@ class Job:
     @property
     def kept(self) -> Message:
         """The message as it is kept: what the guardrails left of it, once they have seen it."""
-        return self.message.model_copy(update={"content": self.prepared.content}) if self.prepared else self.message
+        if self.prepared is None:
+            return self.message
+        return self.message.model_copy(update={"content": self.prepared.content, "guarded": self.prepared.guarded})
+
+    @property
+    def blocked(self) -> MessageBlocked | None:
+        """Why it is not answered, if guardrails blocked it."""
+        return blocked_message(self.kept.guarded)
 
     def accept(self) -> None:
         """The message is stored."""

@@ -1,12 +1,12 @@
 """What an invocation has done so far, so that a turn that is taken up again does nothing twice."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.content import Content
-from turnwise.facts.events import USER, Actions, End, Event, StepRecord
+from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart
+from turnwise.facts.events import USER, Actions, Await, End, Event, StepRecord
 from turnwise.ports.context import Outcome
 
 
@@ -18,7 +18,8 @@ class Journal(NamedTuple):
     to their end. replies: what the user answered, by the id of the wait. messages: what the user had said last when a turn
     began, or what the giver of the floor told, by the turn's number: an agent that runs again gets the message it got at
     first. state_before: what the keys that the invocation changed before its last question held before; silent: what events
-    that say nothing wrote. stopped: hand-overs were stopped, and how the invocation will end for it.
+    that say nothing wrote. stopped: hand-overs were stopped, and how the invocation will end for it. spoken: what was said
+    with `once`, by the step's key. waits: what was waited for, by id, as it was stated first.
     """
 
     said: Mapping[str, tuple[Event, ...]]
@@ -30,6 +31,8 @@ class Journal(NamedTuple):
     state_before: Mapping[str, JsonValue]
     silent: Mapping[str, JsonValue]
     stopped: End | None
+    spoken: Mapping[str, Event] = {}
+    waits: Mapping[str, Await] = {}
 
     def outcome(self, branch: str) -> Outcome:
         """How the finished run on that branch ended, from what it and those below it said."""
@@ -56,13 +59,15 @@ def said(event: Event) -> JsonValue:
     """What an event says, as the value of the step whose result that is."""
     content = event.content.model_dump(mode="json") if event.content else None
     actions = event.actions.model_dump(mode="json", include=set(_SAID_WITH))
-    return {"content": content, "actions": actions}
+    return {"content": content, "actions": actions, "scope": list(event.scope)}
 
 
-def said_again(value: JsonValue) -> tuple[Content, Actions]:
-    """Content and actions of an event that says anew what `said` gave."""
-    read = value if isinstance(value, dict) else {}
-    return Content.model_validate(read["content"], strict=False), Actions.model_validate(read["actions"], strict=False)
+def said_again(value: JsonValue) -> dict[str, object]:
+    """What an event holds, by field, that says anew what `said` gave."""
+    read: Any = value
+    content = Content.model_validate(read["content"] or {}, strict=False)
+    actions = Actions.model_validate(read["actions"], strict=False)
+    return {"content": content, "actions": actions, "scope": tuple(read["scope"])}
 
 
 def carried(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
@@ -91,7 +96,8 @@ def journal_of(events: Iterable[Event]) -> Journal:
     before: dict[str, JsonValue] = {}
     silent: dict[str, JsonValue] = {}
     stopped: End | None = None
-    waits: set[str] = set()
+    spoken: dict[str, Event] = {}
+    waits: dict[str, Await] = {}
     turn, latest = 1, Content()
     for event in events:
         actions = event.actions
@@ -103,6 +109,7 @@ def journal_of(events: Iterable[Event]) -> Journal:
             messages[turn] = actions.brief or latest
             stopped = stopped or actions.stopped
         steps |= {step.key: step for step in actions.steps}
+        spoken |= {step.key: event for step in actions.steps if step.says and step.value is None}
         if actions.rewind is not None:
             carried_.update(step.key for step in actions.steps)
         finished.update(actions.finished)
@@ -114,7 +121,7 @@ def journal_of(events: Iterable[Event]) -> Journal:
             silent |= actions.state_delta
         if actions.awaits:
             # A turn that waits again for the same thing states it again, without a content: that is no second question.
-            waits.add(actions.awaits.id)
+            waits.setdefault(actions.awaits.id, actions.awaits)
             before = actions.state_before
     return Journal(
         {b: tuple(es) for b, es in said.items()},
@@ -126,6 +133,8 @@ def journal_of(events: Iterable[Event]) -> Journal:
         before,
         silent,
         stopped,
+        spoken,
+        waits,
     )
 
 
@@ -138,10 +147,16 @@ def _replies(event: Event) -> dict[str, Content]:
     return replies
 
 
+def answers(event: Event) -> bool:
+    """Whether the event is a word of its agent to whoever asked, or names the next: no call, no result, no mere thought."""
+    parts = event.content.parts if event.content else ()
+    return bool(event.text or event.actions.next) or any(isinstance(p, DataPart | BlobPart | ArtifactPart) for p in parts)
+
+
 def outcome_of(events: Iterable[Event]) -> Outcome:
     """What a run's events amount to: its last word, and whom it named."""
     last: Event | None = None
     for event in events:
-        if event.content is not None and (event.text or event.actions.next):
+        if answers(event):
             last = event
     return Outcome(last.text if last else "", next=last.actions.next if last else None, event=last)

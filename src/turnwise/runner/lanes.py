@@ -37,7 +37,8 @@ class Lanes:
     async def submit(self, job: Job) -> None:
         """Returns when the message is accepted: it is being answered, or waits in the inbox.
 
-        SessionBusy (policy `reject`), QueueFull, and whatever makes a message impossible to accept.
+        SessionBusy (policy `reject`), QueueFull, MessageBlocked when that is on record or will be in its turn, and whatever
+        makes a message impossible to accept.
         """
         lane = self._lane(job.key)
         lane.users += 1
@@ -46,6 +47,8 @@ class Lanes:
                 raise SessionBusy.answering(job.key.id)
             answered = lane.current
             await self._pass_door(lane, job)
+            if job.blocked:
+                raise job.blocked
             if job.config.when_busy == "interrupt" and job.queued:
                 await self._interrupt(lane, answered, job)
         finally:

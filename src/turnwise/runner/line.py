@@ -16,7 +16,7 @@ class Line:
 
     async def accept(self, lane: Lane, job: Job) -> None:
         """Stores the message in the inbox, with its job in line; or follows it, if it was begun before. QueueFull."""
-        # Before it is stored, so that nothing is kept of a message that the guardrails block.
+        # Before it is stored, so that nothing is kept of what the guardrails take out.
         await self._driver.prepare(job)
         limit = job.config.limits.queue
         receipt = await self._store.inbox.accept(job.key, job.kept, create=job.config.create_session, limit=limit)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, TextPart
-from turnwise.facts.errors import MessageBlocked, SessionMissing, UnknownToolCall
+from turnwise.facts.errors import SessionMissing, UnknownToolCall
 from turnwise.facts.events import USER, Actions, End, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
@@ -11,6 +11,7 @@ from turnwise.facts.sessions import Head, Session
 from turnwise.runner.closing import after, closing_events
 from turnwise.runner.continuation import Continuation, continuation_of, interrupted, lapses
 from turnwise.runner.floor import Cast
+from turnwise.runner.guarding import Guarding
 from turnwise.runner.job import Job, Prepared
 from turnwise.selection.cascade import Cascade, positions_of
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
@@ -41,6 +42,14 @@ class Plan(NamedTuple):
         return self.continues.turn if self.continues else 1
 
 
+class Refusal(NamedTuple):
+    """What is put on record of a message that guardrails blocked: that it came, and who blocked it; nothing of itself."""
+
+    session: Session
+    events: tuple[Event, ...]
+    invocation_id: str
+
+
 class Unfinished(Exception):
     """An older message of the session is being answered, or its process died while it was. Never leaves the runner.
 
@@ -59,11 +68,11 @@ class Planner:
     def __init__(self, cast: Cast, cascade: Cascade, holder: str) -> None:
         self._cast, self._cascade, self._me = cast, cascade, holder
 
-    async def plan(self, job: Job) -> Plan:
+    async def plan(self, job: Job) -> Plan | Refusal:
         """The plan on the session as it is now. A job is prepared once, however often it is planned anew.
 
-        Unfinished, unless the message interrupts what a dead process left; SessionMissing, MessageBlocked, UnknownToolCall,
-        NobodyEligible, and what the stores raise.
+        Unfinished, unless the message interrupts what a dead process left; SessionMissing, UnknownToolCall, NobodyEligible,
+        and what the stores raise.
         """
         session = await self._cast.store.open(job.key, blank=job.config.create_session)
         if session is None:
@@ -72,12 +81,14 @@ class Planner:
         if any(open_.state == "running" for open_ in session.head.invocations.values()):
             held = session.holder not in (None, self._me)
             # What waited in line interrupted when it came; it is no reason to end what came to run since.
-            if held or job.queued or job.config.when_busy != "interrupt":
+            if held or job.queued or job.blocked or job.config.when_busy != "interrupt":
                 raise Unfinished(held=held)
+        if job.blocked:
+            return self._refusal(job, session, prepared)
         return await self._decide(job, session, prepared)
 
     async def prepare(self, job: Job) -> Prepared:
-        """What the guardrails leave of the job's message, its blobs saved: done once. MessageBlocked, ArtifactError.
+        """What the guardrails leave of the job's message, its blobs saved: done once. ArtifactError.
 
         What is in the inbox was prepared by whoever put it there.
         """
@@ -89,36 +100,42 @@ class Planner:
         content = job.message.content
         saved = [part for part in content.parts if isinstance(part, ArtifactPart) and part.name.startswith(SAVED)]
         versions = {part.name: part.version for part in saved if part.version is not None}
-        return Prepared(self._cast.issuer.new_id("invocation"), content, versions)
+        return Prepared(self._cast.issuer.new_id("invocation"), content, versions, job.message.guarded)
 
     async def _prepare(self, job: Job) -> Prepared:
-        content = job.message.content
-        for guardrail in self._cast.guardrails:
-            verdict = await guardrail.check("message", content, None)
-            if verdict.action == "block":
-                raise MessageBlocked(f"The guardrail {guardrail.name!r} blocked the message: {verdict.reason}")
-            if verdict.action == "rewrite" and verdict.content is not None:
-                content = verdict.content.model_copy(update={"role": "user"})
-        id_ = self._cast.issuer.new_id("invocation")
+        guarding = Guarding(self._cast.guardrails, job.config.limits.guardrail_seconds)
+        content, guarded = await guarding.message(job.message.content)
+        prepared = Prepared(self._cast.issuer.new_id("invocation"), content or Content(role="user"), {}, guarded)
         if job.config.save_input_blobs_as_artifacts and self._cast.artifacts is not None:
-            return await self._save_blobs(job, id_, content)
-        return Prepared(id_, content, {})
+            return await self._save_blobs(job, prepared)
+        return prepared
 
-    async def _save_blobs(self, job: Job, id_: str, content: Content) -> Prepared:
+    def _refusal(self, job: Job, session: Session, prepared: Prepared) -> Refusal:
+        event = Event(
+            id=job.event_id,
+            author=USER,
+            invocation_id=prepared.invocation_id,
+            created_at=self._cast.issuer.now(),
+            actions=Actions(guarded=prepared.guarded, end=End(reason="blocked")),
+        )
+        return Refusal(session, (event,), prepared.invocation_id)
+
+    async def _save_blobs(self, job: Job, prepared: Prepared) -> Prepared:
         """Saves each blob as `artifact_<invocation id>_<index of the part>`, with a text in its place (behaviours A26, A27).
 
         References to what was saved follow all parts, so that agents need not read names out of a text.
         """
         assert self._cast.artifacts is not None
-        parts, versions = list(content.parts), {}
-        for index, part in enumerate(content.parts):
+        parts, versions = list(prepared.content.parts), {}
+        for index, part in enumerate(prepared.content.parts):
             if isinstance(part, BlobPart):
-                name = f"artifact_{id_}_{index}"
+                name = f"artifact_{prepared.invocation_id}_{index}"
                 info = await self._cast.artifacts.save(job.key, name, part.data, mime_type=part.mime_type)
                 versions[name] = info.version
                 parts[index] = TextPart(text=f"Uploaded file: {name}. It has been saved to the artifacts")
                 parts.append(ArtifactPart(name=name, version=info.version, mime_type=part.mime_type, title=part.name))
-        return Prepared(id_, content.model_copy(update={"parts": tuple(parts)}), versions)
+        content = prepared.content.model_copy(update={"parts": tuple(parts)})
+        return prepared._replace(content=content, artifact_versions=versions)
 
     async def _decide(self, job: Job, session: Session, prepared: Prepared) -> Plan:
         content = prepared.content
@@ -145,6 +162,7 @@ class Planner:
                 positions=positions_of(selection),
                 answers=continues.answers if continues else None,
                 brief=brief,
+                guarded=prepared.guarded,
             ),
         )
         events = (*(event for event in over if event.invocation_id != invocation_id), user)

@@ -81,6 +81,12 @@ class Recorder:
         await self._store.leases.renew(self.session, self._lease)
         self._confirmed = asked
 
+    async def leave(self) -> None:
+        """Gives up the session with nothing more to be stored; returns when the hooks know everything."""
+        self.shut(StaleWriter("The invocation has ended."))
+        await self._store.leases.release(self.session)
+        await self.told()
+
     def when_lost(self, stop: Callable[[], object]) -> None:
         """`stop` is called when the lease turns out to be lost: somebody else runs the invocation now."""
         self._lost = stop

@@ -1,7 +1,7 @@
 """A turn that is taken up again, as far as it is on record: its events in order, and the state as it was at each."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pydantic import JsonValue
 
@@ -38,17 +38,41 @@ class Replay:
         self._state |= event.actions.state_delta
         return event
 
-    def next_wait(self, branch: str) -> Await | None:
-        """The next recorded question of that branch's run, past whatever it said before; None when there is none."""
+    def next_question(self, branch: str) -> Await | None:
+        """The next recorded question of that branch's run, past whatever came before; None when there is none.
+
+        Waits that are stated without a word, or are part of what was said once, are found by their ids.
+        """
         while self.has(branch):
-            wait = self.take(branch).actions.awaits
-            if wait is not None:
-                return wait
+            event = self.take(branch)
+            once = any(step.says for step in event.actions.steps)
+            if event.actions.awaits is not None and event.content is not None and not once:
+                return event.actions.awaits
         return None
+
+    def pass_wait(self, branch: str, id_: str) -> bool:
+        """That branch's run came to the wait of that id, past whatever came before; False when it was past it already."""
+        return self._pass(branch, lambda event: event.actions.awaits is not None and event.actions.awaits.id == id_)
+
+    def pass_event(self, branch: str, id_: str) -> bool:
+        """That branch's run came to the event of that id, as `pass_wait`."""
+        return self._pass(branch, lambda event: event.id == id_)
+
+    def leave(self, branch: str) -> None:
+        """That branch's run does what it never did before: whatever is left is behind it."""
+        while self.has(branch):
+            self.take(branch)
 
     def state(self, now: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """The state that agents see, of the state as it is now; None values are absent keys."""
         return {**now, **self._state} if self._count else dict(now)
+
+    def _pass(self, branch: str, reached: Callable[[Event], bool]) -> bool:
+        if not any(reached(event) for event in self._left.get(branch, ())):
+            return False
+        while not reached(self.take(branch)):
+            continue
+        return True
 
 
 def _belongs(branch: str, turn: int) -> bool:

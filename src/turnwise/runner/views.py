@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from pydantic import JsonValue
@@ -13,6 +13,7 @@ from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
 from turnwise.runner.floor import Floor
+from turnwise.runner.writes import Writes
 
 
 class HistoryView:
@@ -57,23 +58,23 @@ class HistoryView:
 class StateView:
     """The merged state with what this agent, and others before their next event, wrote on top."""
 
-    def __init__(self, floor: Floor, delta: dict[str, JsonValue]) -> None:
-        self._floor, self._delta = floor, delta
+    def __init__(self, floor: Floor, writes: Writes) -> None:
+        self._floor, self._writes = floor, writes
 
     def _merged(self) -> Mapping[str, JsonValue]:
-        merged: dict[str, JsonValue] = {**self._floor.state(), **self._delta}
+        merged: dict[str, JsonValue] = {**self._floor.state(), **self._writes.state}
         return {key: value for key, value in merged.items() if value is not None}
 
     def __getitem__(self, key: str) -> Any:
         return _own_copy(self._merged()[key])
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._delta[key] = _checked(key, value, self._floor.config.limits)
+        self._writes.write(key, _checked(key, value, self._floor.config.limits))
 
     def __delitem__(self, key: str) -> None:
         if key not in self:
             raise KeyError(key)
-        self._delta[key] = None
+        self._writes.write(key, None)
 
     def __contains__(self, key: object) -> bool:
         return key in self._merged()
@@ -114,8 +115,8 @@ def _checked(key: str, value: object, limits: Limits) -> JsonValue:
 class ArtifactsView:
     """The session's artifacts; the versions saved are recorded on the agent's next event."""
 
-    def __init__(self, store: ArtifactStore | None, key: SessionKey, limits: Limits, saved: Callable[[str, int], None]) -> None:
-        self._store, self._key, self._limits, self._saved = store, key, limits, saved
+    def __init__(self, store: ArtifactStore | None, key: SessionKey, limits: Limits, writes: Writes) -> None:
+        self._store, self._key, self._limits, self._writes = store, key, limits, writes
 
     async def save(self, name: str, data: bytes, *, mime_type: str = "application/octet-stream") -> ArtifactInfo:
         if len(data) > self._limits.blob_bytes:
@@ -124,7 +125,7 @@ class ArtifactsView:
                 fix="Raise limits.blob_bytes.",
             )
         info = await self._required().save(self._key, name, data, mime_type=mime_type)
-        self._saved(name, info.version)
+        self._writes.save(name, info.version)
         return info
 
     async def load(self, name: str, *, version: int | None = None) -> Artifact | None:

@@ -8,11 +8,12 @@ from rich.text import Text
 
 from turnwise.agents.function import agent
 from turnwise.cli import records
-from turnwise.facts.content import text_content
-from turnwise.facts.events import Actions, Await, End, Event, Rewind, StepRecord
+from turnwise.facts.content import Content, TextPart, ThinkingPart, text_content
+from turnwise.facts.events import Actions, Await, End, Event, Guarded, Rewind, StepRecord, Summary
 from turnwise.facts.messages import Message
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
+from turnwise.facts.usage import Usage
 from turnwise.ports.stores import Lease
 from turnwise.runner import Runner
 from turnwise.runner.journal import DECISION
@@ -243,3 +244,48 @@ def test_what_a_session_is_in_the_middle_of() -> None:
     assert line(head=busy, holder="x") == "orders is answering, attempt 2 · 1 message in the inbox"
     assert line(head=busy, queued=2) == "orders was answering when its process stopped · 2 messages in the inbox"
     assert line(head=waiting, queued=0) == "billing waits for the result of a tool · orders waits for a reply"
+
+
+def test_what_guardrails_did_is_told() -> None:
+    """C13: also of a message of which nothing else is on record."""
+    guarded = (
+        Guarded(guardrail="words", action="block", reason="Not here."),
+        Guarded(guardrail="cards", action="rewrite", call_id="c1"),
+    )
+    blocked = Event(
+        id="e",
+        author="user",
+        invocation_id="i",
+        created_at=WHEN,
+        sequence=1,
+        actions=Actions(guarded=guarded, end=End(reason="blocked")),
+    )
+    assert plain(records.transcript(records.Entry(blocked))) == [
+        "    1  user: the guardrail words blocked: Not here.",
+        "       the guardrail cards rewrote the call c1",
+        "       ended blocked",
+    ]
+    told = records.course_data(records.Entry(blocked))
+    assert told is not None
+    assert [each["guardrail"] for each in told["guarded"]] == ["words", "cards"]
+
+
+def test_what_models_took_and_thought_is_told() -> None:
+    usage = Usage(model="openai:small", input_tokens=12, output_tokens=7, cost=0.5)
+    content = Content(parts=(ThinkingPart(text="Hm.\nYes."), TextPart(text="It is here.")))
+    answer = Event(
+        id="e",
+        author="desk",
+        invocation_id="i",
+        created_at=WHEN,
+        sequence=2,
+        content=content,
+        actions=Actions(usage=usage, summary=Summary(text="They greeted.", until=1)),
+    )
+    took = ["       summed up what was said up to #1", "       openai:small · 12 tokens in, 7 out · $0.5000"]
+    assert plain(records.transcript(records.Entry(answer))) == ["    2  desk: It is here.", *took]
+    thought = plain(records.transcript(records.Entry(answer), thinking=True))
+    assert thought == ["    2  desk: [thinks] Hm.\n       Yes.", "       It is here.", *took]
+    told = records.course_data(records.Entry(answer))
+    assert told is not None
+    assert told["usage"]["cost"] == 0.5

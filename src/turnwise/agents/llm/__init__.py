@@ -1,0 +1,5 @@
+"""Agents that think with a model."""
+
+from turnwise.agents.llm.agent import LlmAgent
+
+__all__ = ["LlmAgent"]

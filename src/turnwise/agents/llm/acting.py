@@ -1,0 +1,172 @@
+"""The tool calls of one step, from the model's answer to their results.
+
+plain ones side by side ─ questions to a person ─┬─ all answered: what was agreed to ─┬─ late results ─ the `last` ones
+                                                 └─ the turn waits                    └─ the turn waits
+
+A turn that waits is run again from its beginning: what is on record is found there and not done again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from turnwise.agents.llm import confirming
+from turnwise.agents.llm.calling import Told, called, cut
+from turnwise.agents.llm.checking import misfit, refused
+from turnwise.agents.llm.toolbox import Toolbox
+from turnwise.facts.content import ToolCallPart, ToolResultPart
+from turnwise.facts.events import Event
+from turnwise.ports.context import AgentContext, Show, Suspend
+from turnwise.ports.tool import Tool, ToolCall
+
+
+class Job:
+    """One call, and how far it is. place: its step and its place in it. told: what the model is told, once that is known.
+    begun: whether the tool ran and its result comes later.
+    """
+
+    def __init__(self, place: str, part: ToolCallPart, tool: Tool | None, told: Told | None) -> None:
+        self.place, self.part, self.told, self.begun = place, part, told, False
+        self._tool = tool
+
+    @property
+    def tool(self) -> Tool:
+        """The tool that is called; ask only when nothing is told yet."""
+        assert self._tool is not None
+        return self._tool
+
+    @property
+    def is_open(self) -> bool:
+        return self.told is None and not self.begun
+
+    @property
+    def result(self) -> ToolResultPart:
+        told = self.told or Told(None)
+        return ToolResultPart(call_id=self.part.call_id, tool=self.part.tool, result=told.result, failed=told.failed)
+
+
+class Acting:
+    """Makes the calls of one step after the other. It keeps nothing between them: the log does."""
+
+    def __init__(self, context: AgentContext, toolbox: Toolbox, *, characters: int) -> None:
+        self._context, self._toolbox, self._characters = context, toolbox, characters
+
+    async def act(self, step: int, event: Event) -> Sequence[ToolResultPart]:
+        """The results of the event's calls, in their order. Suspend when some of them wait, and all others are recorded."""
+        calls = event.content.tool_calls if event.content else ()
+        jobs = [await self._job(f"{step}.{place}", call, event, place) for place, call in enumerate(calls)]
+        asked = [job for job in jobs if job.is_open and await self._asks(job)]
+        plain = [job for job in jobs if job.is_open and job not in asked]
+        waits = await self._make(job for job in plain if not job.tool.rules.last)
+        for job in asked:
+            await self._question(job)
+        asked = [job for job in asked if job.is_open]
+        # Before anything new is done, the turn comes to all that it waited for.
+        waits |= await self._await([job for job in jobs if job.begun], self._arrived)
+        undecided = await self._await(asked, self._decided, id_of=confirming.question_id)
+        if not undecided:
+            waits |= await self._make(job for job in asked if job.is_open and not job.tool.rules.last)
+            waits |= await self._await([job for job in jobs if job.begun], self._arrived)
+        if waits or undecided:
+            raise Suspend
+        await self._make_last([job for job in jobs if job.is_open])
+        return [job.result for job in jobs]
+
+    async def _job(self, place: str, call: ToolCallPart, event: Event, number: int) -> Job:
+        problem = refused(call, event, number, self._context.config.limits.parts)
+        tool = None if problem else await self._toolbox.find(call.tool)
+        if tool is None and not problem:
+            names = ", ".join(await self._toolbox.every()) or "none"
+            problem = f"There is no tool {call.tool[:64]!r}. Your tools: {names}."
+        return Job(place, call, tool, Told(problem, failed=True) if problem else None)
+
+    def _call(self, job: Job) -> ToolCall:
+        return ToolCall(job.part.call_id, job.part.arguments, self._context)
+
+    async def _asks(self, job: Job) -> bool:
+        """Whether a person has to be asked first. Arguments that do not fit are nobody's to decide on."""
+        confirm = job.tool.rules.confirm
+        if not confirm:
+            return False
+        if problem := misfit(job.tool.spec, job.part.arguments):
+            job.told = Told(problem, failed=True)
+            return False
+        if confirm is True:
+            return True
+        return bool(await self._context.step(f"confirm?#{job.place}", lambda: self._needs(job)))
+
+    async def _needs(self, job: Job) -> bool:
+        return await confirming.is_needed(job.tool, self._call(job))
+
+    async def _question(self, job: Job) -> None:
+        async def make(_: Show) -> Event:
+            return confirming.question(self._context, job.part)
+
+        event = await self._context.once(f"confirm#{job.place}", make)
+        if event.actions.awaits is None:
+            by = event.actions.guarded[-1].guardrail if event.actions.guarded else "a guardrail"
+            job.told = Told(f"It was not called: the question whether it may was blocked by {by}.", failed=True)
+
+    def _decided(self, job: Job, result: ToolResultPart) -> None:
+        answer = confirming.answer_of(result)
+        if not answer.approved:
+            job.told = Told(confirming.refusal(answer), failed=True)
+
+    def _arrived(self, job: Job, result: ToolResultPart) -> None:
+        job.told, job.begun = Told(cut(result.result, self._characters), result.failed), False
+
+    async def _await(
+        self,
+        jobs: Sequence[Job],
+        take: Callable[[Job, ToolResultPart], None],
+        *,
+        id_of: Callable[[str], str] = str,
+    ) -> bool:
+        """Gives each job the result that it waits for; True when not all are there."""
+        try:
+            results = await self._context.results(*(id_of(job.part.call_id) for job in jobs)) if jobs else ()
+        except Suspend:
+            return True
+        for job, result in zip(jobs, results, strict=True):
+            take(job, result)
+        return False
+
+    async def _make(self, jobs: Iterable[Job]) -> bool:
+        """Makes these calls side by side; True when some of them wait."""
+        return any(await _side_by_side([self._make_one(job) for job in jobs]))
+
+    async def _make_last(self, jobs: Sequence[Job]) -> None:
+        """Makes these calls one after the other."""
+        for job in jobs:
+            if await self._make_one(job):
+                raise Suspend
+        if await self._await([job for job in jobs if job.begun], self._arrived):
+            raise Suspend
+
+    async def _make_one(self, job: Job) -> bool:
+        """Makes the call, unless that is on record; True when it waits, and has to be made again."""
+
+        async def work() -> dict[str, Any]:
+            return (await called(job.tool, self._call(job), characters=self._characters))._asdict()
+
+        try:
+            recorded = job.tool.rules.recorded
+            told = Told(**(await self._context.step(f"tool#{job.place}", work) if recorded else await work()))
+        except Suspend:
+            return True
+        job.begun = job.tool.rules.later and not told.failed
+        job.told = None if job.begun else told
+        return False
+
+
+async def _side_by_side(works: Sequence[Awaitable[bool]]) -> Sequence[bool]:
+    """What they give, in order. When one raises, or this is cancelled, the others are cancelled."""
+    if len(works) < 2:
+        return [await work for work in works]
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,71 @@
+"""One call of one tool: what the model is told of it, whatever happens."""
+
+import asyncio
+import json
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.facts.errors import LimitReached, SessionError, StoreError, ToolFailed
+from turnwise.ports.context import Suspend
+from turnwise.ports.tool import Tool, ToolCall
+
+ERROR_CHARACTERS = 500
+
+
+class Told(NamedTuple):
+    """What the model is told; `failed`: that is an error."""
+
+    result: JsonValue
+    failed: bool = False
+
+
+async def called(tool: Tool, call: ToolCall, *, characters: int) -> Told:
+    """What the tool gave, or how it failed: a result that the model can react to.
+
+    At most `characters` of it, with a mark where it was cut. Raises Suspend when the tool waits, and what means that nothing
+    can be recorded any more.
+    """
+    seconds = call.context.config.limits.tool_seconds if tool.rules.seconds is None else tool.rules.seconds
+    try:
+        async with asyncio.timeout(seconds) as clock:
+            given = await tool.run(call)
+        return Told(cut(given, characters))
+    except (StoreError, SessionError, GeneratorExit, KeyboardInterrupt, Suspend):
+        raise
+    except ToolFailed as problem:
+        return Told(cut(str(problem), characters), failed=True)
+    except BaseException as error:
+        # A cancellation that nobody asked for, SystemExit, a panic of an extension module: the tool's failure, not ours.
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise
+        if isinstance(error, LimitReached) and error.which == "events":
+            raise
+        if isinstance(error, TimeoutError) and clock.expired():
+            return Told(f"{tool.spec.name} took longer than {seconds:g} s.", failed=True)
+        return Told(f"{type(error).__name__}: {_words(error)[:ERROR_CHARACTERS]}", failed=True)
+
+
+def cut(value: JsonValue, characters: int) -> JsonValue:
+    """The value as it can be stored and is short enough; one that is too long is text, and says how long it was.
+
+    TypeError, ValueError, RecursionError for what is no JSON value.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode()
+    plain: JsonValue = json.loads(text)
+    shown = plain if isinstance(plain, str) else text
+    if len(shown) <= characters:
+        return plain
+    return f"{shown[:characters]}… [cut: this is the beginning of {len(shown):,} characters]"
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        return "it cannot say what went wrong"
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

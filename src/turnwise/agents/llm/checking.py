@@ -1,0 +1,43 @@
+"""Which calls are not made at all, and what the model is told instead. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import ToolCallPart
+from turnwise.facts.events import Event
+from turnwise.ports.tool import ToolSpec
+
+RAW_CHARACTERS = 200
+
+
+def refused(call: ToolCallPart, event: Event, place: int, most: int) -> str:
+    """Why that call of the event, the `place`-th from 0, is not made, whatever tool it is for; empty when it may be.
+
+    `most` is how many calls of one answer are made.
+    """
+    blocked = next((g for g in event.actions.guarded if g.call_id == call.call_id and g.action == "block"), None)
+    if blocked is not None:
+        because = f": {blocked.reason}" if blocked.reason else "."
+        return f"It was not called: {blocked.guardrail} blocked it{because}"
+    if place >= most:
+        return f"It was not called: {most} calls at once are allowed. Call it again."
+    if call.raw is not None:
+        return f"It was not called: its arguments have to be one JSON object, and are: {call.raw[:RAW_CHARACTERS]}"
+    return ""
+
+
+def misfit(spec: ToolSpec, arguments: Mapping[str, JsonValue]) -> str:
+    """What is plainly wrong with the arguments by the tool's schema: names that are missing, and names that it has not.
+
+    Empty when there is nothing; the tool itself checks the rest.
+    """
+    schema: Mapping[str, Any] = spec.parameters
+    known = schema.get("properties") or {}
+    missing = [str(name) for name in schema.get("required") or () if name not in arguments]
+    unknown = [name for name in arguments if name not in known] if schema.get("additionalProperties") is False else []
+    problems = [*(f"{name!r} is missing" for name in missing), *(f"{name!r} is not a parameter" for name in unknown)]
+    if not problems:
+        return ""
+    return f"The arguments do not fit: {'; '.join(problems)}. Parameters: {', '.join(known) or 'none'}."

@@ -1,0 +1,67 @@
+"""Answers of a type: the model gives them through a tool of its own, whose arguments are checked."""
+
+import json
+from typing import Any
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from turnwise.facts.errors import AgentDefinitionError, ToolFailed
+from turnwise.ports.tool import ToolCall, ToolRules, ToolSpec
+
+NAME = "final_answer"
+PROBLEMS_SHOWN = 10
+_WRAPPED = "result"
+
+
+class OutputTool:
+    """Takes the answer as any type that pydantic knows. What `run` returns is the answer as JSON.
+
+    A type whose schema is no object stands in the arguments as `result`. Raises AgentDefinitionError for a type without a
+    schema.
+    """
+
+    def __init__(self, output_type: Any, agent: str) -> None:
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(output_type)
+            schema = self._adapter.json_schema()
+        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+            problem = str(error).partition("\n")[0].rstrip(".")
+            raise AgentDefinitionError(
+                f"Agent {agent!r}: output_type {output_type!r} has no JSON schema: {problem}.",
+                fix="Use a pydantic model, a dataclass, a TypedDict, or a type made of plain ones.",
+            ) from None
+        self._is_wrapped = schema.get("type") != "object"
+        self.spec = ToolSpec(
+            name=NAME,
+            description="Gives your answer. Call it once, when you know the answer; it ends your turn.",
+            parameters=_wrapped(schema) if self._is_wrapped else schema,
+        )
+        self.rules = ToolRules(recorded=False, last=True, private=True)
+
+    async def run(self, call: ToolCall) -> JsonValue:
+        """ToolFailed says what does not fit the type."""
+        arguments: Any = dict(call.arguments)
+        if self._is_wrapped:
+            if arguments.keys() != {_WRAPPED}:
+                raise ToolFailed(f"The answer does not fit: it has to be {_WRAPPED!r}, and nothing besides.")
+            arguments = arguments[_WRAPPED]
+        try:
+            value = self._adapter.validate_json(json.dumps(arguments))
+        except ValidationError as error:
+            raise ToolFailed(f"The answer does not fit: {_told(error)}.", fix="Call it again with what fits.") from None
+        answer: JsonValue = self._adapter.dump_python(value, mode="json")
+        return answer
+
+
+def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+    definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
+    properties = {_WRAPPED: schema}
+    return {"type": "object", "properties": properties, "required": [_WRAPPED], "additionalProperties": False} | definitions
+
+
+def _told(error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_input=False)
+    lines = [f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}" for each in problems[:PROBLEMS_SHOWN]]
+    more = f" ({len(problems) - PROBLEMS_SHOWN} more)" if len(problems) > PROBLEMS_SHOWN else ""
+    return "; ".join(lines) + more

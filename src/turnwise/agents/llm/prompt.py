@@ -1,0 +1,91 @@
+"""What a model is told about its part, besides the conversation."""
+
+import inspect
+from collections.abc import Iterator, Sequence
+
+from turnwise.agents.llm.design import Design
+from turnwise.agents.llm.output import NAME as OUTPUT
+from turnwise.agents.llm.template import filled
+from turnwise.agents.llm.toolbox import Toolbox
+from turnwise.facts.content import Content, TextPart
+from turnwise.facts.errors import AgentFailed
+from turnwise.ports.context import AgentContext
+from turnwise.tools.threads import in_thread
+from turnwise.transcript.fences import PREAMBLE
+
+_MARK = "<said "
+
+
+async def instructions_of(
+    design: Design, context: AgentContext, toolbox: Toolbox, messages: Sequence[Content], more: str = ""
+) -> str:
+    """The agent's own instructions, then what it has to know of this conversation, of its tools, and of those around it.
+
+    AgentFailed for a state key that is missing, and for a function of instructions that gives no text.
+    """
+    parts = [await _own(design, context), *_situation(design, context, toolbox, messages), more]
+    return "\n\n".join(part.strip() for part in parts if part.strip())
+
+
+async def _own(design: Design, context: AgentContext) -> str:
+    given = design.instructions
+    if isinstance(given, str):
+        return filled(given, context.state, context.card.name)
+    text = given(context) if inspect.iscoroutinefunction(given) else await in_thread(given, context)
+    text = await text if inspect.isawaitable(text) else text
+    if not isinstance(text, str):
+        raise AgentFailed(
+            f"The instructions of agent {context.card.name!r} gave a {type(text).__name__}.", fix="Return a text."
+        )
+    return text
+
+
+def _situation(design: Design, context: AgentContext, toolbox: Toolbox, messages: Sequence[Content]) -> Iterator[str]:
+    if _holds_marks(messages):
+        yield f"You are {_quoted(context.card.name)}.\n{PREAMBLE}"
+    if toolbox.transfer is not None:
+        yield _transfers(context, toolbox.transfer.spec.name)
+    if design.names_next:
+        yield _team(context)
+    if design.output is not None:
+        yield f"Give your answer by calling {OUTPUT}, never as plain text."
+    for problem in toolbox.problems:
+        yield f"Some of your tools cannot be had now: {problem}"
+    yield context.notice
+
+
+def _holds_marks(messages: Sequence[Content]) -> bool:
+    heard = (part for message in messages if message.role == "user" for part in message.parts)
+    return any(isinstance(part, TextPart) and _MARK in part.text for part in heard)
+
+
+def _transfers(context: AgentContext, tool: str) -> str:
+    listed = "\n".join(_line(context, name) for name in context.transfer_targets)
+    return (
+        f"When one of these agents fits the request better than you do, hand the conversation to it with {tool}, "
+        f"instead of an answer of your own:\n{listed}"
+    )
+
+
+def _team(context: AgentContext) -> str:
+    """How the agent names who speaks next (behaviours B4 to B7); empty when it stands alone."""
+    tree, name = context.tree, context.card.name
+    parent = tree.card(name).parent
+    others = [other for other in tree.children(parent) if other != name and tree.card(other).enabled] if parent else []
+    if not others:
+        return ""
+    listed = "\n".join(_line(context, other) for other in others)
+    return (
+        f"You are {_quoted(name)}, and work in a team with:\n{listed}\n"
+        "When one of them has to go on, end your answer with their name in a tag, like this: <next>@Name</next>. "
+        "Without such a tag your answer goes to the user, and the work is done."
+    )
+
+
+def _line(context: AgentContext, name: str) -> str:
+    description = " ".join(context.tree.card(name).description.split())
+    return f"- {name}: {description}" if description else f"- {name}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'

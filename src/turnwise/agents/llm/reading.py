@@ -1,0 +1,44 @@
+"""The log as the agent's model is to read it, at every step anew."""
+
+from collections.abc import Sequence
+
+from turnwise.facts.events import Event
+from turnwise.ports.context import AgentContext
+from turnwise.transcript.compile import reaches_far_enough
+from turnwise.transcript.view import Budget, View
+
+NEWS = 10
+"""How many events are read at a time when only what is new is looked for."""
+
+
+class LogReader:
+    """Reads backwards: at first as far as matters, later as far as it has read before."""
+
+    def __init__(self, context: AgentContext, budget: Budget) -> None:
+        blank = context.event()
+        self.view = View(blank.author, blank.branch, blank.invocation_id)
+        self._history, self._budget = context.history, budget
+        self._events: list[Event] = []
+
+    async def events(self) -> Sequence[Event]:
+        """The events that may matter, oldest first, to the end of the log."""
+        if self._events:
+            await self._go_on()
+        else:
+            await self._begin()
+        return self._events
+
+    async def _begin(self) -> None:
+        async for page in self._history.backwards():
+            self._events = [*page, *self._events]
+            if self._events and reaches_far_enough(self._events, self.view, self._budget):
+                return
+
+    async def _go_on(self) -> None:
+        last = self._events[-1].sequence or 0
+        new: list[Event] = []
+        async for page in self._history.backwards(NEWS):
+            new = [*(event for event in page if (event.sequence or 0) > last), *new]
+            if page and (page[0].sequence or 0) <= last:
+                break
+        self._events += new

@@ -1,0 +1,67 @@
+"""The tools that one run of an agent has."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from turnwise.agents.llm.design import Design
+from turnwise.facts.errors import ToolFailed
+from turnwise.ports.context import AgentContext
+from turnwise.ports.tool import Tool, Toolset
+from turnwise.tools.transfer import transfer_tool
+
+log = logging.getLogger("turnwise.agents")
+
+
+class Toolbox:
+    """Its own tools first, those of toolsets when somebody asks for them. Of two with one name the first counts.
+
+    transfer: the tool by which the floor is handed over; None when there is nobody to hand it to.
+    """
+
+    def __init__(self, design: Design, context: AgentContext) -> None:
+        self._context, self._toolsets = context, design.toolsets
+        self.transfer, self.output = transfer_tool(context), design.output
+        self._own = _by_name([*design.tools, *filter(None, (self.transfer, self.output))])
+        self._known: dict[int, Sequence[Tool]] = {}
+        self._problems: dict[int, str] = {}
+
+    async def every(self) -> Mapping[str, Tool]:
+        """All tools by name. A toolset that cannot say its tools now has none: see `problems`."""
+        await self._look()
+        return _by_name([*self._own.values(), *(tool for _, tool in self._of_toolsets())])
+
+    async def find(self, name: str) -> Tool | None:
+        """The tool of that name; None when there is none."""
+        return self._own.get(name) or (await self.every()).get(name)
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Why some toolsets had no tools when they were asked last."""
+        return tuple(self._problems.values())
+
+    async def _look(self) -> None:
+        for place, toolset in enumerate(self._toolsets):
+            if place not in self._known:
+                await self._ask(place, toolset)
+
+    async def _ask(self, place: int, toolset: Toolset) -> None:
+        try:
+            tools = await toolset.tools(self._context)
+        except ToolFailed as problem:
+            self._problems[place] = str(problem)
+            return
+        self._problems.pop(place, None)
+        self._known[place] = tools
+        taken = {tool.spec.name for other, tool in self._of_toolsets() if other < place} | self._own.keys()
+        for name in sorted({tool.spec.name for tool in tools} & taken):
+            log.warning("Agent %r has two tools named %r; that of %r is not used.", self._context.card.name, name, toolset)
+
+    def _of_toolsets(self) -> Iterator[tuple[int, Tool]]:
+        return ((place, tool) for place in sorted(self._known) for tool in self._known[place])
+
+
+def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        found.setdefault(tool.spec.name, tool)
+    return found

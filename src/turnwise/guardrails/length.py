@@ -1,0 +1,52 @@
+"""How long messages and answers may be."""
+
+from turnwise.facts.content import Content, Part, TextPart
+from turnwise.facts.errors import ConfigError
+from turnwise.guardrails.replacing import Action, checked_action
+from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
+
+_MORE = "…"
+
+
+class Length:
+    """Blocks messages and answers with more than so many characters of text, or cuts them off there.
+
+    message, answer: the most characters; None = any number. With a limit for answers, a whole answer has to be seen.
+    ConfigError for a limit below 1.
+    """
+
+    def __init__(
+        self, *, message: int | None = None, answer: int | None = None, action: Action = "block", name: str = "length"
+    ) -> None:
+        for limit in (message, answer):
+            if limit is not None and limit < 1:
+                raise ConfigError(f"The guardrail {name!r} was given the limit {limit}.", fix="Give 1 or more characters.")
+        self.name, self._action = name, checked_action(name, action)
+        self._limits: dict[Place, int | None] = {"message": message, "answer": answer}
+        self.reach = 0 if answer is None else None
+
+    async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+        """Tells how long it was, and how long it may be."""
+        limit = self._limits.get(place)
+        if limit is None:
+            return ALLOW
+        length = sum(len(part.text) for part in content.parts if isinstance(part, TextPart))
+        if length <= limit:
+            return ALLOW
+        reason = f"It had {length:,} characters, {limit:,} are allowed."
+        if self._action == "block":
+            return GuardrailVerdict("block", reason=reason)
+        return GuardrailVerdict("rewrite", content.model_copy(update={"parts": _cut(content.parts, limit)}), reason)
+
+
+def _cut(parts: tuple[Part, ...], limit: int) -> tuple[Part, ...]:
+    """The parts with the first characters of their text, the last of which tells that there was more."""
+    left, kept = limit - len(_MORE), list[Part]()
+    for part in parts:
+        if not isinstance(part, TextPart):
+            kept.append(part)
+        elif left >= 0:
+            text = part.text if len(part.text) <= left else part.text[:left] + _MORE
+            left -= len(part.text) if len(part.text) <= left else limit
+            kept.append(part.model_copy(update={"text": text}))
+    return tuple(kept)

@@ -1,0 +1,63 @@
+"""All strings of a content, wherever they stand in it."""
+
+from collections.abc import Callable
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import (
+    ArtifactPart,
+    BlobPart,
+    Content,
+    DataPart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from turnwise.ports.guardrail import Place
+
+Change = Callable[[str], str]
+
+_LONG_NUMBER = 10**6
+
+
+def changed(content: Content, place: Place, change: Change) -> Content:
+    """The content with every string as `change` gives it: texts, thoughts, data, results, arguments, names of files.
+
+    Numbers of more than six digits are strings as well, if they would be changed. Calls are changed in their own place only.
+    """
+    return content.model_copy(update={"parts": tuple(_part(part, place, change) for part in content.parts)})
+
+
+def _part(part: Part, place: Place, change: Change) -> Part:
+    match part:
+        case TextPart() | ThinkingPart():
+            return part.model_copy(update={"text": change(part.text)})
+        case DataPart():
+            return part.model_copy(update={"data": _value(part.data, change)})
+        case ToolResultPart():
+            return part.model_copy(update={"result": _value(part.result, change)})
+        case ToolCallPart() if place == "tool_call":
+            raw = change(part.raw) if part.raw is not None else None
+            return part.model_copy(update={"arguments": _value(part.arguments, change), "raw": raw})
+        case BlobPart():
+            return part.model_copy(update={"name": change(part.name) if part.name else part.name})
+        case ArtifactPart():
+            return part.model_copy(update={"title": change(part.title) if part.title else part.title})
+        case _:
+            return part
+
+
+def _value(value: JsonValue, change: Change) -> JsonValue:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(key): _value(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_value(item, change) for item in value]
+    if isinstance(value, int) and abs(value) >= _LONG_NUMBER:
+        text = str(value)
+        left = change(text)
+        return value if left == text else left
+    return value

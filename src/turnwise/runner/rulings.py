@@ -1,0 +1,144 @@
+"""What becomes of a content, and of an event, by what guardrails say of it. Pure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from turnwise.facts.errors import MessageBlocked
+from turnwise.facts.events import Actions, Event, Guarded
+from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
+
+REASON_CHARACTERS = 500
+
+
+class Passed(NamedTuple):
+    """What the guardrails leave of a content, None when one blocked it, and what is put on record of that."""
+
+    content: Content | None
+    guarded: tuple[Guarded, ...] = ()
+
+
+def settled(verdict: object, place: Place, before: Content) -> GuardrailVerdict | None:
+    """The verdict as it takes effect on that content; None when it is none, or does what a guardrail may not do.
+
+    A rewrite changes what is said, or the arguments of the one call. It adds no call and no result, and gives no call
+    another id or tool. What it does not repeat of calls stays: they are judged each by itself. A result that it leaves out
+    is a failed one, because the call must have one.
+    """
+    if not isinstance(verdict, GuardrailVerdict) or not isinstance(verdict.reason, str):
+        return None
+    reason = verdict.reason.encode(errors="backslashreplace").decode()[:REASON_CHARACTERS]
+    if verdict.action == "allow":
+        return ALLOW
+    if verdict.action == "block":
+        return GuardrailVerdict("block", reason=reason)
+    if verdict.action != "rewrite" or not isinstance(verdict.content, Content):
+        return None
+    after = (_with_arguments if place == "tool_call" else _with_words)(before, verdict.content, reason)
+    if after is None or not _can_be_stored(after):
+        return None
+    return ALLOW if after == before else GuardrailVerdict("rewrite", after, reason)
+
+
+def blocked_message(guarded: Sequence[Guarded]) -> MessageBlocked | None:
+    """The error for whoever sent a message of which this is on record; None when it was not blocked."""
+    if not guarded or guarded[-1].action != "block":
+        return None
+    return MessageBlocked(f"The guardrail {guarded[-1].guardrail!r} blocked the message: {guarded[-1].reason}")
+
+
+def call_left(call: ToolCallPart, passed: Passed) -> ToolCallPart:
+    """The call as it is recorded: of a blocked one only that it was to be made."""
+    if passed.content is None:
+        return call.model_copy(update={"arguments": {}, "raw": None, "seal": None})
+    return passed.content.tool_calls[0]
+
+
+def with_calls(event: Event, calls: Sequence[ToolCallPart], guarded: tuple[Guarded, ...]) -> Event:
+    """The event with what is left of its calls, in their order. It does not wait for the result of a blocked one."""
+    if not guarded or event.content is None:
+        return event
+    left = iter(calls)
+    parts = tuple(next(left) if isinstance(part, ToolCallPart) else part for part in event.content.parts)
+    blocked = {each.call_id for each in guarded if each.action == "block"}
+    awaits = event.actions.awaits
+    changed = {
+        "guarded": (*event.actions.guarded, *guarded),
+        "awaits": None if awaits is not None and awaits.id in blocked else awaits,
+    }
+    content = unsealed(event.content.model_copy(update={"parts": parts}))
+    return event.model_copy(update={"content": content, "actions": event.actions.model_copy(update=changed)})
+
+
+def with_answer(event: Event, passed: Passed) -> Event:
+    """The event with what is left of what it says.
+
+    A blocked answer is the reason instead, and its author is stopped: what it would have done besides, such as waiting for
+    a reply, is not done either. Blocked results are failed ones, and nobody is stopped: the model reads why.
+    """
+    if not passed.guarded or event.content is None:
+        return event
+    guarded = (*event.actions.guarded, *passed.guarded)
+    if passed.content is not None:
+        actions = event.actions.model_copy(update={"guarded": guarded})
+        return event.model_copy(update={"content": unsealed(passed.content), "actions": actions})
+    by, results = passed.guarded[-1], event.content.tool_results
+    failed = tuple(_failed(result, by.reason) for result in results)
+    if results and all(isinstance(part, ToolResultPart | ThinkingPart) for part in event.content.parts):
+        actions = event.actions.model_copy(update={"guarded": guarded})
+        return event.model_copy(update={"content": Content(parts=failed), "actions": actions})
+    actions = Actions(
+        state_delta=event.actions.state_delta,
+        artifact_versions=event.actions.artifact_versions,
+        steps=event.actions.steps,
+        usage=event.actions.usage,
+        guarded=guarded,
+        blocked_by=by.guardrail,
+    )
+    return event.model_copy(update={"content": Content(parts=(TextPart(text=by.reason), *failed)), "actions": actions})
+
+
+def unsealed(content: Content) -> Content:
+    """The content without thoughts and seals: they may hold, unread, what was taken out."""
+    parts = tuple(
+        part.model_copy(update={"seal": None}) if isinstance(part, TextPart | ToolCallPart) and part.seal else part
+        for part in content.parts
+        if not isinstance(part, ThinkingPart)
+    )
+    return content.model_copy(update={"parts": parts})
+
+
+def _with_arguments(before: Content, after: Content, _: str) -> Content | None:
+    call = before.tool_calls[0]
+    if len(after.parts) != 1 or not after.tool_calls:
+        return None
+    new = after.tool_calls[0]
+    if (new.call_id, new.tool) != (call.call_id, call.tool):
+        return None
+    changed = {"arguments": new.arguments, "raw": new.raw, "seal": None if new != call else call.seal}
+    return Content(role=before.role, parts=(call.model_copy(update=changed),))
+
+
+def _with_words(before: Content, after: Content, reason: str) -> Content | None:
+    calls = {call.call_id: call for call in before.tool_calls}
+    results = {result.call_id: result for result in before.tool_results}
+    if any(calls.get(call.call_id) != call for call in after.tool_calls):
+        return None
+    kept = {call.call_id for call in after.tool_calls}, {result.call_id for result in after.tool_results}
+    if not kept[1] <= results.keys():
+        return None
+    lost = [_failed(result, reason) for id_, result in results.items() if id_ not in kept[1]]
+    parts = (*lost, *after.parts, *(call for id_, call in calls.items() if id_ not in kept[0]))
+    return Content(role=before.role, parts=parts) if parts else None
+
+
+def _failed(result: ToolResultPart, reason: str) -> ToolResultPart:
+    return ToolResultPart(call_id=result.call_id, tool=result.tool, result=reason or "Withheld.", failed=True)
+
+
+def _can_be_stored(content: Content) -> bool:
+    try:
+        content.model_dump_json()
+    except ValueError:
+        return False
+    return True

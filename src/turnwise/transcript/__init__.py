@@ -1,0 +1,1 @@
+"""The log as one agent should see it: pure functions over events."""

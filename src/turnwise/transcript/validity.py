@@ -1,0 +1,77 @@
+"""Whether a provider takes these messages, by the rules of the strictest for each."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from turnwise.facts.content import BlobPart, Content, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+
+_TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def problems(messages: Sequence[Content]) -> list[str]:
+    """What is wrong, one line each; empty when nothing is.
+
+    They begin and end with the user and alternate, none is empty or has a blank text; thinking is no message by itself, and
+    not its end. Each call has an id of its own and exactly one result, in the very next message, where results stand first.
+    """
+    found = [] if messages else ["There is no message."]
+    if messages and messages[0].role != "user":
+        found.append("The first message is the agent's.")
+    if messages and messages[-1].role != "user":
+        found.append("The last message is the agent's.")
+    seen: set[str] = set()
+    calls: dict[str, str] = {}
+    before: Content | None = None
+    for number, message in enumerate(messages, 1):
+        if before is not None and message.role == before.role:
+            found.append(f"Message {number}: two of {message.role!r} stand side by side.")
+        found += [f"Message {number}: {wrong}" for wrong in _in_message(message, calls)]
+        calls = {call.call_id: call.tool for call in message.tool_calls}
+        ids = [call.call_id for call in message.tool_calls]
+        found += [f"Message {number}: the call id {id_!r} is used twice." for id_ in _twice(ids, seen)]
+        seen.update(ids)
+        before = message
+    return found
+
+
+def _in_message(message: Content, asked: dict[str, str]) -> Iterator[str]:
+    """`asked`: the tools that the message before called, by the call's id."""
+    if not message.parts:
+        yield "it is empty."
+    for part in message.parts:
+        if not _may_stand(part, message.role):
+            yield f"a part of kind {part.kind!r} cannot be the {message.role}'s."
+        if isinstance(part, TextPart) and not part.text.strip():
+            yield "a text is blank."
+        if isinstance(part, ToolCallPart) and not _TOOL.fullmatch(part.tool):
+            yield f"{part.tool!r} cannot be a tool's name."
+    if message.parts and isinstance(message.parts[-1], ThinkingPart):
+        yield "it ends with thinking."
+    yield from _results(message, asked)
+
+
+def _may_stand(part: Part, role: str) -> bool:
+    if isinstance(part, TextPart):
+        return True
+    if role == "agent":
+        return isinstance(part, ThinkingPart | ToolCallPart)
+    return isinstance(part, BlobPart | ToolResultPart)
+
+
+def _results(message: Content, asked: dict[str, str]) -> Iterator[str]:
+    results = message.tool_results
+    if any(not isinstance(part, ToolResultPart) for part in message.parts[: len(results)]):
+        yield "its results do not stand first."
+    given = [result.call_id for result in results]
+    for id_ in asked:
+        if given.count(id_) != 1:
+            yield f"the call {id_!r} has {given.count(id_)} results."
+    for result in results:
+        if result.call_id not in asked:
+            yield f"the result {result.call_id!r} has no call in the message before."
+        elif result.tool != asked[result.call_id]:
+            yield f"the result {result.call_id!r} names another tool than its call."
+
+
+def _twice(ids: Sequence[str], seen: set[str]) -> list[str]:
+    return [id_ for place, id_ in enumerate(ids) if id_ in seen or id_ in ids[:place]]

@@ -1,0 +1,49 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from turnwise.agents.llm.checking import misfit, refused
+from turnwise.facts.content import ToolCallPart
+from turnwise.facts.events import Actions, Event, Guarded
+from turnwise.ports.tool import ToolSpec
+
+SCHEMA = {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"], "additionalProperties": False}
+
+
+def event(*guarded: Guarded) -> Event:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return Event(id="e", author="clerk", invocation_id="i", created_at=now, actions=Actions(guarded=guarded))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameters", "words"),
+    [
+        ({"a": 1}, SCHEMA, ""),
+        ({"a": 1, "b": None}, SCHEMA, ""),
+        ({}, SCHEMA, "The arguments do not fit: 'a' is missing. Parameters: a, b."),
+        ({"a": 1, "c": 2}, SCHEMA, "The arguments do not fit: 'c' is not a parameter. Parameters: a, b."),
+        ({"c": 2}, {"type": "object"}, ""),
+        ({"c": 2}, {"additionalProperties": False}, "The arguments do not fit: 'c' is not a parameter. Parameters: none."),
+    ],
+)
+def test_arguments_that_plainly_do_not_fit_are_found(arguments: Any, parameters: Any, words: str) -> None:
+    assert misfit(ToolSpec(name="t", parameters=parameters), arguments) == words
+
+
+def test_a_call_is_refused_that_a_guardrail_blocked() -> None:
+    """C13: by whom and why; what was only rewritten, or blocked of another call, is made."""
+    call = ToolCallPart(call_id="c", tool="t")
+    blocked = Guarded(guardrail="g", action="block", reason="secret", call_id="c")
+    assert refused(call, event(blocked), 0, 9) == "It was not called: g blocked it: secret"
+    assert refused(call, event(blocked.model_copy(update={"reason": ""})), 0, 9) == "It was not called: g blocked it."
+    assert refused(call, event(blocked.model_copy(update={"action": "rewrite"})), 0, 9) == ""
+    assert refused(call, event(blocked.model_copy(update={"call_id": "d"})), 0, 9) == ""
+
+
+def test_a_call_is_refused_that_is_one_too_many_or_no_object() -> None:
+    call = ToolCallPart(call_id="c", tool="t")
+    assert refused(call, event(), 8, 9) == ""
+    assert "9 calls at once" in refused(call, event(), 9, 9)
+    words = refused(call.model_copy(update={"raw": "[" * 500}), event(), 0, 9)
+    assert words.endswith("are: " + "[" * 200)

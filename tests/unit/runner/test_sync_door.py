@@ -1,0 +1,40 @@
+import asyncio
+import gc
+
+import pytest
+
+from turnwise.runner.sync_door import SyncDoor
+
+
+def test_what_is_run_gives_its_result_or_raises() -> None:
+    async def work(number: int) -> float:
+        return 6 / number
+
+    door = SyncDoor()
+    assert door.run(work(2)) == 3
+    with pytest.raises(ZeroDivisionError):
+        door.run(work(0))
+
+
+def test_what_still_runs_when_the_door_goes_is_cancelled_and_cleans_up() -> None:
+    seen: list[object] = []
+
+    async def hold() -> None:
+        task = asyncio.current_task()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            seen.append(asyncio.current_task() is task)
+
+    held: list[asyncio.Task[None]] = []
+
+    async def begin() -> None:
+        held.append(asyncio.create_task(hold()))
+        await asyncio.sleep(0)
+
+    door = SyncDoor()
+    door.run(begin())
+    del door
+    gc.collect()
+    assert seen == [True]
