@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from textwrap import indent
 from typing import Any, NamedTuple
 
 from llm_servers import Answer, FakeAnthropic, FakeOpenAI, FakeResponses
@@ -85,7 +86,7 @@ def results(lines: Iterable[Line]) -> list[str]:
 
 def dump(lines: Iterable[Line]) -> str:
     """The lines as a text: the role, then what was said, indented where it goes on."""
-    return "\n".join(f"[{line.role}] " + line.text.replace("\n", "\n    ") for line in lines)
+    return "\n".join(f"[{line.role}] {indent(line.text, '    ').strip()}" for line in lines) + "\n"
 
 
 def read(body: Body) -> list[Line]:

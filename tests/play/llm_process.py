@@ -12,8 +12,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from llm_play import answering
-
 from turnwise import Runner, SqlSessionStore
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.limits import ProcessConfig
@@ -71,10 +69,10 @@ def runner_of(setting: Setting) -> Runner:
 
 
 @asynccontextmanager
-async def started(setting: Setting, text: str = "", **answer: Any) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process that sends the text, or the result `answer` of a call. It is gone when the block is left."""
+async def started(setting: Setting, text: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process that sends the text. It is gone when the block is left."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-B", "-m", "llm_process", json.dumps([setting, text, answer])),
+        *(sys.executable, "-B", "-m", "llm_process", json.dumps([setting, text])),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])},
     )
@@ -86,17 +84,17 @@ async def started(setting: Setting, text: str = "", **answer: Any) -> AsyncItera
         await process.communicate()
 
 
-async def finished(setting: Setting, text: str = "", **answer: Any) -> dict[str, Any]:
+async def finished(setting: Setting, text: str) -> dict[str, Any]:
     """What such a process printed when it ended by itself."""
-    async with started(setting, text, **answer) as process:
+    async with started(setting, text) as process:
         printed, _ = await process.communicate()
         result: dict[str, Any] = json.loads(printed)
         return result
 
 
-async def _main(setting: Setting, text: str, answer: dict[str, Any]) -> None:
+async def _main(setting: Setting, text: str) -> None:
     runner = runner_of(setting)
-    invocation = await runner.start(answering(**answer) if answer else text, user="ada", session="s")
+    invocation = await runner.start(text, user="ada", session="s")
     result = await invocation.result()
     calls = [call.call_id for e in result.events if e.content for call in e.content.tool_calls]
     end = result.end.reason if result.end else "waiting"
@@ -105,5 +103,5 @@ async def _main(setting: Setting, text: str, answer: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _setting, _text, _answer = json.loads(sys.argv[1])
-    asyncio.run(_main(Setting(*_setting), _text, _answer))
+    _setting, _text = json.loads(sys.argv[1])
+    asyncio.run(_main(Setting(*_setting), _text))

@@ -3,11 +3,12 @@
 from typing import NamedTuple
 
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, TextPart
-from turnwise.facts.errors import SessionMissing, UnknownToolCall
+from turnwise.facts.errors import SessionMissing, StaleWriter, UnknownToolCall
 from turnwise.facts.events import USER, Actions, End, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, Session
+from turnwise.ports.stores import SessionStore
 from turnwise.runner.closing import after, closing_events
 from turnwise.runner.continuation import Continuation, continuation_of, interrupted, lapses
 from turnwise.runner.floor import Cast
@@ -143,7 +144,10 @@ class Planner:
         over = self._lapsed(session, job)
         # A tool result is looked up before the waits that are over are forgotten, so that the record can say why.
         head = after(session, over).head if over and not content.tool_results else session.head
-        selection = await self._cascade.decide(head=head, message=content, context=job.message.context)
+        door = _Door(self._cast.store, job, session)
+        selection = await self._cascade.decide(
+            head=head, message=content, context=job.message.context, before_asking=door.accept
+        )
         continues = None
         if selection.outcome == "chosen":
             roles = job.message.context.roles
@@ -166,7 +170,7 @@ class Planner:
             ),
         )
         events = (*(event for event in over if event.invocation_id != invocation_id), user)
-        return Plan(session, brief or content, events, selection, invocation_id, continues)
+        return Plan(door.session, brief or content, events, selection, invocation_id, continues)
 
     async def _still_asked(self, session: Session, content: Content, selection: Selection) -> Content | None:
         """What the agent is told in place of the answer to a clarifying question: the request that the question was about,
@@ -207,6 +211,28 @@ class Planner:
                 End(reason=lapse.reason, detail=lapse.detail),
             )
         ]
+
+
+class _Door:
+    """Accepts a message before somebody else is asked about it: that may take long, and accepted means stored."""
+
+    def __init__(self, store: SessionStore, job: Job, session: Session) -> None:
+        self._store, self._job, self.session = store, job, session
+
+    async def accept(self) -> None:
+        """Puts the message in the inbox, unless it is there. StaleWriter when the session has moved on: decide anew."""
+        job = self._job
+        if job.queued:
+            return
+        # One more than may wait: this one is about to be answered.
+        limit = job.config.limits.queue + 1
+        receipt = await self._store.inbox.accept(job.key, job.kept, create=job.config.create_session, limit=limit)
+        opened = await self._store.open(job.key)
+        if receipt.state != "queued" or opened is None or opened.head != self.session.head:
+            raise StaleWriter(f"Session {job.key.id!r} was written by somebody else since it was read.", fix="Decide anew.")
+        job.queued = True
+        job.accept()
+        self.session = opened
 
 
 def _asks(event: Event) -> bool:

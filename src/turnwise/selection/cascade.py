@@ -28,7 +28,7 @@ from turnwise.selection.held import Hold
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.owner import ToolResult
 from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, StageSpec, fingerprint, refuse_unknown_stages
-from turnwise.selection.stages import Factory, Site, Stage, build, meaning_of, refuse_unknown_agents, site_of
+from turnwise.selection.stages import BY_MEANING, Factory, Site, Stage, build, meaning_of, refuse_unknown_agents, site_of
 from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import abstained, checked
 
@@ -169,7 +169,7 @@ class Cascade:
         )
         stages = (self._owner, *course.stages) if occasion == "message" and message.tool_results else course.stages
         with self._held() as hold:
-            verdicts = await _ask_in_turn(stages, request, roster, before_asking)
+            verdicts = await _ask_in_turn(stages, request, roster, self._asks, before_asking)
         last = verdicts[-1]
         agent = last.agent or course.default.choice(request._replace(eligible=roster.continuing))
         if agent is None:
@@ -193,6 +193,11 @@ class Cascade:
             segment=course.spec.label if course.spec else None,
             ms=round((perf_counter() - began) * 1000, 3),
         )
+
+    def _asks(self, stage: Stage, request: SelectionRequest) -> bool:
+        """Whether somebody outside of this process will be asked: by the selector, or for the vectors that it goes by."""
+        remote = self.meaning is not None and not self.meaning.encoder.is_local
+        return stage.asks(request) or (remote and stage.kind in BY_MEANING)
 
     def _held(self) -> AbstractContextManager[Hold | None]:
         """All stages go by one state of what is fitted, and the decision records that one (E1)."""
@@ -266,13 +271,17 @@ def _with(names: tuple[str, ...], roster: Eligible, others: list[str], but: froz
 
 
 async def _ask_in_turn(
-    stages: tuple[Stage, ...], request: SelectionRequest, roster: Eligible, before_asking: BeforeAsking
+    stages: tuple[Stage, ...],
+    request: SelectionRequest,
+    roster: Eligible,
+    asks: Callable[[Stage, SelectionRequest], bool],
+    before_asking: BeforeAsking,
 ) -> list[Verdict]:
     """The verdicts up to the first that is no abstention."""
     verdicts: list[Verdict] = []
     for stage in stages:
         seen = _seen_by(stage, request._replace(verdicts=tuple(verdicts)), roster)
-        if stage.asks(seen):
+        if asks(stage, seen):
             await before_asking()
         verdict = await _ask(stage, seen)
         verdicts.append(verdict)

@@ -236,6 +236,8 @@ _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
     ),
 }
 BUILT_IN = tuple(_BUILT_IN)
+BY_MEANING = frozenset({"semantic", "smalltalk", "contextual"})
+"""Those that need the vector of every message they are asked about."""
 
 
 def site_of(

@@ -16,7 +16,10 @@ from turnwise.selection.named import NAMED, named
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
 TREE = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root")])
-OPTIONS: dict[str, dict[str, dict[str, JsonValue]]] = {"elemental-iterative": {"iterative": {"order": ["a", "root"]}}}
+OPTIONS: dict[str, dict[str, dict[str, JsonValue]]] = {
+    "elemental-iterative": {"iterative": {"order": ["a", "root"]}},
+    "default-with-model": {"model": {"model": {"model": "judge", "url": "http://127.0.0.1:9/v1"}}},
+}
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -27,14 +30,16 @@ def test_every_named_policy_can_be_used(name: str) -> None:
 
 def test_they_are_these() -> None:
     elemental = ["elemental-identity", "elemental-iterative", "elemental-conversational"]
-    assert list(NAMED) == ["default", "adk", *elemental, "staples"]
+    assert list(NAMED) == ["default", "default-with-model", "adk", *elemental, "staples"]
     asked_first = ("direct", "choice", "plainly-new", "patterns")
     assert named("default").stage_names() == (*asked_first, "contextual", "awaited", "clarify", "resume")
+    asked_then = ("contextual", "awaited", "model", "clarify", "resume")
+    assert named("default-with-model").stage_names() == (*asked_first, *asked_then)
     assert named("adk").stage_names() == ("resume",)
 
 
 def test_an_unknown_name_lists_the_known() -> None:
-    with pytest.raises(PolicyError, match=r"no policy named 'defualt'.*default, adk, elemental-identity"):
+    with pytest.raises(PolicyError, match=r"no policy named 'defualt'.*default, default-with-model, adk"):
         named("defualt")
 
 

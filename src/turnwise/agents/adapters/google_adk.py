@@ -1,0 +1,244 @@
+"""Agents of Google's Agent Development Kit."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from pydantic_core import from_json, to_jsonable_python
+
+from turnwise.agents.adapters.failures import failure, too_many_steps, words
+from turnwise.agents.adapters.hearing import HISTORY, heard, pieces
+from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
+from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
+from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
+from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
+from turnwise.facts.events import Event
+from turnwise.facts.usage import Usage
+from turnwise.ports.agent import Agent
+from turnwise.ports.context import AgentContext
+from turnwise.transcript.view import Budget
+
+APP = "turnwise"
+
+_REFUSALS = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE"})
+_MAY_PASS = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL", "429", "500", "503", "504"})
+
+
+class GoogleAdkAgent:
+    """An agent or a workflow of the ADK, with its sub-agents, tools, callbacks and plugins inside.
+
+    Each turn runs in an ADK session of its own that lives in memory and holds the conversation as far as `history` reaches;
+    the record is ours. Its answer is its last final response; with an output schema that is said as data, named `output`.
+    state: the session's state at the beginning, or a function of our context, sync or async, that gives it. run_config: the
+    ADK's RunConfig, whose streaming mode is ours to set. plugins, artifact_service, memory_service, credential_service: as
+    for the ADK's Runner. name, description: the agent's own by default. children: the agents below it here. card: any other
+    field of AgentCard.
+
+    Raises ConfigError when the ADK is not installed, AgentDefinitionError for what is no such agent.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        state: Any = None,
+        run_config: Any = None,
+        plugins: Sequence[Any] = (),
+        artifact_service: Any = None,
+        memory_service: Any = None,
+        credential_service: Any = None,
+        history: Budget = HISTORY,
+        children: Sequence[Agent] = (),
+        **card: Any,
+    ) -> None:
+        need("google.adk", "google-adk")
+        from google.adk.workflow import BaseNode
+
+        if not isinstance(agent, BaseNode):
+            raise not_an_agent(agent, "an agent or a workflow of the ADK")
+        self.card = card_of(agent, name, description, card)
+        self.children = tuple(children)
+        self._agent, self._state, self._run_config, self._history = agent, state, run_config, history
+        self._plugins = list(plugins)
+        self._services = {
+            "artifact_service": artifact_service,
+            "memory_service": memory_service,
+            "credential_service": credential_service,
+        }
+
+    def __repr__(self) -> str:
+        return f"GoogleAdkAgent({self.card.name!r})"
+
+    async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        async def work(voice: Voice, _: Resumed | None) -> Said:
+            return await self._answer(context, voice)
+
+        await take_turn(context, work, self._explain)
+        return
+        yield
+
+    async def close(self) -> None:
+        """Closes the toolsets and plugins of the agent."""
+        await self._runner().close()
+
+    def _runner(self) -> Any:
+        from google.adk.apps import App
+        from google.adk.runners import Runner
+        from google.adk.sessions import InMemorySessionService
+
+        app = App(name=APP, root_agent=self._agent, plugins=self._plugins)
+        return Runner(app=app, session_service=InMemorySessionService(), **self._services)
+
+    async def _answer(self, context: AgentContext, voice: Voice) -> Said:
+        runner = self._runner()
+        session = await runner.session_service.create_session(
+            app_name=APP, user_id=context.session.user, session_id=context.session.id, state=await given(self._state, context)
+        )
+        messages = (await heard(context, self._history)).messages
+        for message in messages[:-1]:
+            await runner.session_service.append_event(session, self._event(message))
+        answering = _Answering(self.card.name, voice)
+        events = runner.run_async(
+            user_id=session.user_id,
+            session_id=session.id,
+            new_message=_content(messages[-1]),
+            run_config=self._config(streaming=context.config.streaming),
+        )
+        async with aclosing(events):
+            async for event in events:
+                await answering.hear(event)
+        return answering.said(has_schema=_schema(answering.author, self._agent) is not None)
+
+    def _config(self, *, streaming: bool) -> Any:
+        from google.adk.agents.run_config import RunConfig, StreamingMode
+
+        mode = StreamingMode.SSE if streaming else StreamingMode.NONE
+        return (self._run_config or RunConfig()).model_copy(update={"streaming_mode": mode})
+
+    def _event(self, message: Content) -> Any:
+        from google.adk.events import Event as TheirEvent
+
+        return TheirEvent(author="user" if message.role == "user" else self._agent.name, content=_content(message))
+
+    def _explain(self, error: Exception) -> TurnwiseError:
+        from google.adk.agents.invocation_context import LlmCallsLimitExceededError
+
+        if isinstance(error, LlmCallsLimitExceededError):
+            return too_many_steps(self.card.name, error, f"max_llm_calls in the run_config of agent {self.card.name!r}")
+        return failure(self.card.name, error)
+
+
+class _Answering:
+    """What becomes of the events of one run."""
+
+    def __init__(self, agent: str, voice: Voice) -> None:
+        self.author = ""
+        self._agent, self._voice = agent, voice
+        self._answers: dict[str, int] = {}
+        self._final: Any = None
+        self._usage: Usage | None = None
+        self._waits: list[str] = []
+        self._problem: Any = None
+
+    async def hear(self, event: Any) -> None:
+        """Shows the pieces, and keeps what is final."""
+        place = self._answers.setdefault(event.author, 0)
+        if event.partial:
+            await self._voice.piece(_text(event), f"{event.author}#{place}")
+            return
+        self._answers[event.author] = place + 1
+        if event.usage_metadata is not None:
+            one = _usage(event)
+            self._usage = one if self._usage is None else self._usage + one
+        if event.error_code and not _text(event):
+            self._final, self._problem = None, event  # what was raised comes once the events are over, if anything was
+        if event.long_running_tool_ids:
+            self._waits += [call.name for call in event.get_function_calls() if call.id in event.long_running_tool_ids]
+        elif event.is_final_response() and event.content is not None and event.content.parts:
+            self._final, self.author = event, event.author
+
+    def said(self, *, has_schema: bool) -> Said:
+        """The answer. ModelError when a model had a problem; AgentFailed when tools wait for somebody."""
+        if self._final is None:
+            if self._problem is not None:
+                raise _model_error(self._agent, self._problem)
+            if self._waits:
+                raise AgentFailed(
+                    f"Agent {self._agent!r} waits for the results of {', '.join(self._waits)}, which nobody can give it here.",
+                    fix="Let its tools return their results, or use a Turnwise LlmAgent with tools that wait.",
+                )
+            return Said(usage=self._usage)
+        if has_schema:
+            try:
+                return Said((DataPart(name="output", data=from_json(_text(self._final))),), self._usage)
+            except ValueError:
+                raise ModelAnswerInvalid(f"Agent {self._agent!r} gave no JSON, though it has an output schema.") from None
+        return Said(_parts(self._final), self._usage)
+
+
+def _schema(author: str, root: Any) -> Any:
+    """The output schema of the agent that answered."""
+    find = getattr(root, "find_agent", None)
+    found = find(author) if find is not None and author else None
+    return getattr(found, "output_schema", None)
+
+
+def _model_error(agent: str, event: Any) -> TurnwiseError:
+    code = str(event.error_code).removeprefix("FinishReason.").upper()
+    if code in _REFUSALS:
+        return ModelRefused(f"Agent {agent!r}: its model refused to answer: {code}.", fix="Ask in other words.")
+    if code in _MAY_PASS:
+        return ModelUnavailable(f"Agent {agent!r}: a model is not available: {code}.", fix="Try again later.")
+    if code == "MAX_TOKENS":
+        return ModelAnswerInvalid(f"Agent {agent!r}: its model ran into its limit of tokens.", fix="Raise max_output_tokens.")
+    return AgentFailed(f"Agent {agent!r} got the error {code} of its model: {words(Exception(event.error_message or ''))}")
+
+
+def _text(event: Any) -> str:
+    """The text of an event, without thoughts."""
+    parts = (event.content.parts if event.content else None) or ()
+    return "".join(part.text for part in parts if part.text and not part.thought)
+
+
+def _parts(event: Any) -> Sequence[Part]:
+    parts: list[Part] = [*text_parts(_text(event))]
+    for part in event.content.parts:
+        if part.inline_data is not None and part.inline_data.data is not None:
+            held = part.inline_data
+            parts.append(
+                BlobPart(data=held.data, mime_type=held.mime_type or BlobPart(data=b"").mime_type, name=held.display_name)
+            )
+    if not parts and event.output is not None:
+        parts.append(
+            TextPart(text=event.output)
+            if isinstance(event.output, str)
+            else DataPart(name="output", data=to_jsonable_python(event.output))
+        )
+    return parts
+
+
+def _content(message: Content) -> Any:
+    from google.genai import types
+
+    return types.Content(
+        role="user" if message.role == "user" else "model",
+        parts=[
+            types.Part(text=piece)
+            if isinstance(piece, str)
+            else types.Part(inline_data=types.Blob(data=piece.data, mime_type=piece.mime_type))
+            for piece in pieces(message)
+        ],
+    )
+
+
+def _usage(event: Any) -> Usage:
+    counted = event.usage_metadata
+    model = event.model_version or ""
+    return Usage(
+        model=f"google:{model}" if model.startswith("gemini") else model,
+        input_tokens=counted.prompt_token_count or 0,
+        cached_tokens=counted.cached_content_token_count or 0,
+        output_tokens=(counted.candidates_token_count or 0) + (counted.thoughts_token_count or 0),
+    )

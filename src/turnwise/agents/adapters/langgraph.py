@@ -1,0 +1,246 @@
+"""Graphs of LangGraph."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+
+from turnwise.agents.adapters.failures import failure, too_many_steps
+from turnwise.agents.adapters.hearing import HISTORY, heard, joined, news, pieces
+from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
+from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
+from turnwise.facts.content import BlobPart, Content, DataPart, Part
+from turnwise.facts.errors import AgentDefinitionError, AgentFailed, TurnwiseError
+from turnwise.facts.events import Event
+from turnwise.facts.usage import Usage
+from turnwise.ports.agent import Agent
+from turnwise.ports.context import AgentContext
+from turnwise.transcript.sizes import as_text
+from turnwise.transcript.view import Budget
+
+_DEFAULT_NAME = "LangGraph"
+
+
+class Ended(NamedTuple):
+    """How a run of a graph ended: its last state, and the interrupts that it stands at."""
+
+    state: Any
+    interrupts: Sequence[Any]
+
+
+class LangGraphAgent:
+    """A compiled graph of LangGraph. Its subgraphs and agents stay inside.
+
+    Its state has a list of messages under `messages_key`, where it is handed the conversation as far as `history` reaches;
+    its answer is the last message by a model there, or `structured_response`, which is said as data, named `output`.
+    input, output: functions for graphs of another shape: what the graph is given, from the messages and our context; and
+    what it answered, from its last state (a str, or something that is JSON).
+    keeps_history: the graph has a checkpointer that remembers the conversation. Then it is handed only the new message, with
+    what others said since; each session has a thread of its own; and what the graph asks by `interrupt` is asked of the user.
+    config: the run's config, or a function of our context, sync or async, that gives it. runtime: what its nodes get as
+    `runtime.context`, likewise. name, description: the graph's own name by default. children: the agents below it here. card:
+    any other field of AgentCard.
+
+    Raises ConfigError when LangGraph is not installed, AgentDefinitionError for what is no compiled graph, or has no name.
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        *,
+        name: str | None = None,
+        description: str = "",
+        messages_key: str = "messages",
+        input: Callable[[list[Any], AgentContext], Any] | None = None,
+        output: Callable[[Any], Any] | None = None,
+        keeps_history: bool = False,
+        config: Any = None,
+        runtime: Any = None,
+        history: Budget = HISTORY,
+        children: Sequence[Agent] = (),
+        **card: Any,
+    ) -> None:
+        need("langgraph.pregel", "langgraph")
+        from langgraph.pregel import Pregel
+
+        if not isinstance(graph, Pregel):
+            raise not_an_agent(graph, "a compiled graph of LangGraph")
+        if name is None and graph.name == _DEFAULT_NAME:
+            raise AgentDefinitionError("The graph has no name.", fix="Give the adapter a name, or compile the graph with one.")
+        self.card = card_of(graph, name, description, card)
+        self.children = tuple(children)
+        self._graph, self._key, self._input, self._output = graph, messages_key, input, output
+        self._keeps, self._config, self._runtime, self._history = keeps_history, config, runtime, history
+
+    def __repr__(self) -> str:
+        return f"LangGraphAgent({self.card.name!r})"
+
+    async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        async def work(voice: Voice, resumed: Resumed | None) -> Said:
+            return await self._answer(context, voice, resumed)
+
+        await take_turn(context, work, self._explain)
+        return
+        yield
+
+    async def _answer(self, context: AgentContext, voice: Voice, resumed: Resumed | None) -> Said:
+        counter = _counter()
+        config = dict(await given(self._config, context) or {})
+        callbacks = config.get("callbacks") or []
+        config["callbacks"] = [*callbacks, counter] if isinstance(callbacks, list) else callbacks
+        if self._keeps:
+            config["configurable"] = {"thread_id": _thread(context), **config.get("configurable", {})}
+        asked = await self._asked(context, resumed)
+        ended = await self._ended(asked, config, context, voice)
+        if ended.interrupts:
+            return self._question(ended.interrupts[0], counter.usage)
+        return Said(self._parts(ended.state), counter.usage)
+
+    async def _asked(self, context: AgentContext, resumed: Resumed | None) -> Any:
+        if resumed is not None:
+            from langgraph.types import Command
+
+            return Command(resume={resumed.kept: resumed.reply.text})
+        if self._keeps:
+            known = f"langgraph:{self.card.name}"
+            said = await news(context, self._history, 0 if _is_private(context) else context.state.get(known, 0))
+            if not _is_private(context):
+                context.state[known] = said.until
+        else:
+            said = await heard(context, self._history)
+        messages = _messages(said.messages, _run_id(context))
+        return {self._key: messages} if self._input is None else self._input(messages, context)
+
+    async def _ended(self, asked: Any, config: Any, context: AgentContext, voice: Voice) -> Ended:
+        from langchain_core.messages import AIMessageChunk
+
+        modes = ["values", "messages"] if context.config.streaming else ["values"]
+        state: Any = None
+        interrupts: Sequence[Any] = ()
+        runtime = await given(self._runtime, context)
+        async with aclosing(self._graph.astream(asked, config, context=runtime, stream_mode=modes)) as chunks:
+            async for mode, chunk in chunks:
+                if mode == "values":
+                    interrupts = chunk.get("__interrupt__", ()) if isinstance(chunk, dict) else ()
+                    state = state if interrupts else chunk
+                elif isinstance(chunk[0], AIMessageChunk):
+                    await voice.piece(str(chunk[0].text), str(chunk[0].id))
+        return Ended(state, interrupts)
+
+    def _question(self, interrupt: Any, usage: Usage | None) -> Said:
+        if not self._keeps:
+            raise AgentFailed(
+                f"The graph of agent {self.card.name!r} was interrupted, and nothing kept where it stood.",
+                fix="Give the graph a checkpointer, and the adapter keeps_history=True.",
+            )
+        return Said(usage=usage, question=as_text(_json(interrupt.value)), kept=interrupt.id)
+
+    def _parts(self, state: Any) -> Sequence[Part]:
+        from langchain_core.messages import AIMessage
+
+        if self._output is not None:
+            return _said(self._output(state))
+        held = state if isinstance(state, dict) else {}
+        if held.get("structured_response") is not None:
+            return _said(held["structured_response"])
+        messages = held.get(self._key)
+        if not isinstance(messages, list):
+            raise AgentFailed(
+                f"The state of agent {self.card.name!r} has no list of messages under {self._key!r}.",
+                fix="Name the key with messages_key, or give the adapter a function as `output`.",
+            )
+        last = messages[-1] if messages else None
+        return text_parts(str(last.text)) if isinstance(last, AIMessage) else ()
+
+    def _explain(self, error: Exception) -> TurnwiseError:
+        from langgraph.errors import GraphRecursionError
+
+        if isinstance(error, GraphRecursionError):
+            return too_many_steps(self.card.name, error, f"recursion_limit in the config of agent {self.card.name!r}")
+        return failure(self.card.name, error)
+
+
+def _run_id(context: AgentContext) -> str:
+    """The same in every attempt, so that a graph which was told of the message before does not take it for another."""
+    return f"{context.invocation_id}:{context.event().branch}"
+
+
+def _is_private(context: AgentContext) -> bool:
+    return context.event().is_private
+
+
+def _thread(context: AgentContext) -> str:
+    """One for each session and agent; a private call has its own, as the conversation is not for it."""
+    parts = [*context.session, context.card.name]
+    if _is_private(context):
+        parts += [context.invocation_id, context.event().branch]
+    return "/".join(quote(part, safe="") for part in parts)
+
+
+def _messages(messages: Sequence[Content], run_id: str) -> list[Any]:
+    from langchain_core.messages import AIMessage, HumanMessage
+
+    last = len(messages) - 1
+    return [
+        HumanMessage(_asked(message), id=run_id if place == last else None)
+        if message.role == "user"
+        else AIMessage(joined(pieces(message)))
+        for place, message in enumerate(messages)
+    ]
+
+
+def _asked(content: Content) -> Any:
+    found = pieces(content)
+    if all(isinstance(piece, str) for piece in found):
+        return joined(found)
+    return [{"type": "text", "text": piece} if isinstance(piece, str) else _file(piece) for piece in found]
+
+
+def _file(blob: BlobPart) -> dict[str, str]:
+    from base64 import b64encode
+
+    kind = "image" if blob.mime_type.startswith("image/") else "file"
+    return {"type": kind, "base64": b64encode(blob.data).decode(), "mime_type": blob.mime_type}
+
+
+def _said(output: Any) -> Sequence[Part]:
+    if output is None or isinstance(output, str):
+        return text_parts(output or "")
+    return (DataPart(name="output", data=_json(output)),)
+
+
+def _json(value: Any) -> JsonValue:
+    made: JsonValue = to_jsonable_python(value)
+    return made
+
+
+def _counter() -> Any:
+    """Counts what the models take that the graph asks, however deep inside."""
+    from langchain_core.callbacks import AsyncCallbackHandler
+
+    class Counter(AsyncCallbackHandler):  # type: ignore[misc, unused-ignore]
+        usage: Usage | None = None
+
+        async def on_llm_end(self, response: Any, **_: Any) -> None:
+            for generation in (each for several in response.generations for each in several):
+                message = getattr(generation, "message", None)
+                if message is not None:
+                    one = _usage(message)
+                    self.usage = one if self.usage is None else self.usage + one
+
+    return Counter()
+
+
+def _usage(message: Any) -> Usage:
+    counted = getattr(message, "usage_metadata", None) or {}
+    about = getattr(message, "response_metadata", None) or {}
+    provider, model = about.get("model_provider"), about.get("model_name") or ""
+    return Usage(
+        model=f"{provider}:{model}" if provider and model else model,
+        input_tokens=counted.get("input_tokens", 0),
+        cached_tokens=(counted.get("input_token_details") or {}).get("cache_read", 0),
+        output_tokens=counted.get("output_tokens", 0),
+    )

@@ -1,0 +1,208 @@
+"""Agents of the OpenAI Agents SDK."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_jsonable_python
+
+from turnwise.agents.adapters.failures import failure, too_many_steps, words
+from turnwise.agents.adapters.hearing import HISTORY, heard, joined, pieces
+from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
+from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
+from turnwise.agents.llm.confirming import answer_of, worded
+from turnwise.facts.content import BlobPart, Content, DataPart, Part, ToolResultPart
+from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
+from turnwise.facts.events import Event
+from turnwise.facts.usage import Usage
+from turnwise.ports.agent import Agent
+from turnwise.ports.context import AgentContext
+from turnwise.transcript.view import Budget
+
+MAX_TURNS = 10
+
+
+class OpenAiAgent:
+    """An agent of the OpenAI Agents SDK, with its own model, tools, handoffs and guardrails, which stay inside.
+
+    It is handed the conversation as far as `history` reaches; what its tools did in earlier turns it does not see again. An
+    output that is no text is said as data, named `output`. Tools that need approval are asked about: a plain yes approves
+    all that wait, anything else rejects them, and is told to the model.
+    run_context: what its tools get as `context.context`, or a function of our context, sync or async, that gives it.
+    max_turns: how often its models are asked in one run. run_config: the SDK's RunConfig. tracing: whether the SDK sends
+    traces to OpenAI. name, description: the agent's own by default, the latter from `handoff_description`. children: the
+    agents below it here. card: any other field of AgentCard.
+
+    Raises ConfigError when the SDK is not installed, AgentDefinitionError for what is no such agent.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        run_context: Any = None,
+        max_turns: int = MAX_TURNS,
+        run_config: Any = None,
+        tracing: bool = False,
+        history: Budget = HISTORY,
+        children: Sequence[Agent] = (),
+        **card: Any,
+    ) -> None:
+        need("agents", "openai-agents")
+        import agents as sdk
+
+        if not isinstance(agent, sdk.Agent):
+            raise not_an_agent(agent, "an Agent of the OpenAI Agents SDK")
+        about = agent.handoff_description or "" if description is None else description
+        self.card = card_of(agent, name, about, card)
+        self.children = tuple(children)
+        self._agent, self._run_context, self._max_turns, self._history = agent, run_context, max_turns, history
+        self._run_config, self._tracing = run_config, tracing
+
+    def __repr__(self) -> str:
+        return f"OpenAiAgent({self.card.name!r})"
+
+    async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        async def work(voice: Voice, resumed: Resumed | None) -> Said:
+            return await self._answer(context, voice, resumed)
+
+        await take_turn(context, work, self._explain)
+        return
+        yield
+
+    async def _answer(self, context: AgentContext, voice: Voice, resumed: Resumed | None) -> Said:
+        from agents import Runner
+
+        mine = await given(self._run_context, context)
+        asked: Any
+        if resumed is None:
+            asked = _input((await heard(context, self._history)).messages)
+        else:
+            asked = await self._resumed(resumed, mine)
+        options: dict[str, Any] = {"context": mine, "max_turns": self._max_turns, "run_config": self._config()}
+        if context.config.streaming:
+            result = Runner.run_streamed(self._agent, asked, **options)
+            await _show(result, voice)
+        else:
+            result = await Runner.run(self._agent, asked, **options)
+        usage = _usage(result)
+        if result.interruptions:
+            return Said(usage=usage, question=_question(result.interruptions), kept=_kept(result))
+        return Said(_parts(result.final_output), usage)
+
+    def _config(self) -> Any:
+        from dataclasses import replace
+
+        from agents import RunConfig
+
+        config = self._run_config or RunConfig()
+        return config if self._tracing else replace(config, tracing_disabled=True)
+
+    async def _resumed(self, resumed: Resumed, mine: Any) -> Any:
+        """The state of the run that waited, with the person's decision in it."""
+        from agents import RunState
+
+        state = await RunState.from_json(self._agent, resumed.kept, context_override=mine)
+        said = answer_of(ToolResultPart(call_id="", result=resumed.reply.text))
+        for item in state.get_interruptions():
+            if said.approved:
+                state.approve(item)
+            else:
+                state.reject(item, rejection_message=f"The person who was asked did not agree. {said.reason}".strip())
+        return state
+
+    def _explain(self, error: Exception) -> TurnwiseError:
+        import agents as sdk
+
+        name = self.card.name
+        if isinstance(error, sdk.MaxTurnsExceeded):
+            return too_many_steps(name, error, f"max_turns of agent {name!r}")
+        if isinstance(error, sdk.ModelRefusalError):
+            return ModelRefused(f"Agent {name!r}: its model refused to answer.", fix="Ask in other words.")
+        if isinstance(error, sdk.ModelTimeoutError):
+            return ModelUnavailable(f"Agent {name!r}: its model took too long.", fix="Try again later.")
+        if isinstance(error, sdk.ModelBehaviorError):
+            return ModelAnswerInvalid(f"Agent {name!r}: {words(error)}")
+        if isinstance(error, sdk.InputGuardrailTripwireTriggered | sdk.OutputGuardrailTripwireTriggered):
+            guardrail = error.guardrail_result.guardrail.get_name()
+            return AgentFailed(f"Agent {name!r} was stopped by its guardrail {guardrail!r}.")
+        return failure(name, error)
+
+
+async def _show(result: Any, voice: Voice) -> None:
+    """Shows the run's texts to its end; when this is left, nothing of it runs any more."""
+    answers = 0
+    try:
+        async for event in result.stream_events():
+            if event.type != "raw_response_event":
+                continue
+            if event.data.type == "response.created":
+                answers += 1
+            elif event.data.type == "response.output_text.delta" and result.current_agent.output_type in (None, str):
+                await voice.piece(event.data.delta, str(answers))
+    finally:
+        if not result.is_complete:
+            result.cancel()
+        if result.run_loop_task is not None:
+            await asyncio.gather(result.run_loop_task, return_exceptions=True)
+
+
+def _input(messages: Sequence[Content]) -> list[dict[str, Any]]:
+    return [
+        {"role": "user", "content": [_asked(piece) for piece in pieces(message)]}
+        if message.role == "user"
+        else {"role": "assistant", "content": joined(pieces(message))}
+        for message in messages
+    ]
+
+
+def _asked(piece: str | BlobPart) -> dict[str, str]:
+    if isinstance(piece, str):
+        return {"type": "input_text", "text": piece}
+    from base64 import b64encode
+
+    url = f"data:{piece.mime_type};base64,{b64encode(piece.data).decode()}"
+    if piece.mime_type.startswith("image/"):
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return {"type": "input_file", "filename": piece.name or "file", "file_data": url}
+
+
+def _parts(output: Any) -> Sequence[Part]:
+    if output is None or isinstance(output, str):
+        return text_parts(output or "")
+    return (DataPart(name="output", data=to_jsonable_python(output)),)
+
+
+def _question(interruptions: Sequence[Any]) -> str:
+    return "\n".join(worded(item.tool_name or "a tool", _arguments(item)) for item in interruptions)
+
+
+def _arguments(item: Any) -> Mapping[str, JsonValue]:
+    try:
+        arguments = from_json(item.arguments or "{}")
+    except ValueError:
+        arguments = item.arguments
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
+
+
+def _kept(result: Any) -> JsonValue:
+    # What the tools get is made anew when the run goes on.
+    kept: JsonValue = to_jsonable_python(result.to_state().to_json(context_serializer=lambda _: {}))
+    return kept
+
+
+def _usage(result: Any) -> Usage:
+    whole = result.context_wrapper.usage
+    model = result.last_agent.model
+    name = model if isinstance(model, str) else getattr(model, "model", None)
+    name = name if isinstance(name, str) else ""
+    return Usage(
+        model=name if ":" in name or not name else f"openai:{name}",
+        input_tokens=whole.input_tokens,
+        cached_tokens=whole.input_tokens_details.cached_tokens or 0,
+        output_tokens=whole.output_tokens,
+        calls=whole.requests,
+    )

@@ -1,0 +1,194 @@
+"""Agents of Pydantic AI."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from turnwise.agents.adapters.failures import failure, too_many_steps, words
+from turnwise.agents.adapters.hearing import HISTORY, heard, joined, pieces
+from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
+from turnwise.agents.adapters.wrapping import card_of, not_an_agent
+from turnwise.facts.content import BlobPart, Content, DataPart, Part
+from turnwise.facts.errors import AgentFailed, MissingExtra, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
+from turnwise.facts.events import Event
+from turnwise.facts.usage import Usage
+from turnwise.ports.agent import Agent
+from turnwise.ports.context import AgentContext
+from turnwise.transcript.view import Budget
+
+if TYPE_CHECKING:
+    from pydantic_ai import messages as theirs
+    from pydantic_ai.agent import AbstractAgent
+    from pydantic_ai.run import AgentRunResult
+    from pydantic_ai.usage import UsageLimits
+
+
+class PydanticAiAgent:
+    """An agent of Pydantic AI, with its own model, tools and instructions.
+
+    It is handed the conversation as far as `history` reaches; what its tools did in earlier turns it does not see again. An
+    output that is no text is said as data, named `output`.
+    deps: what its tools get as `ctx.deps`, or a function of our context, sync or async, that gives it. usage_limits: its own
+    limits for one run. name, description: the agent's own by default. children: the agents below it here. card: any other
+    field of AgentCard.
+
+    Raises MissingExtra, and AgentDefinitionError for what is no such agent, or has no name.
+    """
+
+    def __init__(
+        self,
+        agent: "AbstractAgent[Any, Any]",
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        deps: Any = None,
+        usage_limits: "UsageLimits | None" = None,
+        history: Budget = HISTORY,
+        children: Sequence[Agent] = (),
+        **card: Any,
+    ) -> None:
+        try:
+            from pydantic_ai.agent import AbstractAgent
+        except ImportError as error:
+            raise MissingExtra("An agent of Pydantic AI", "llm") from error
+        if not isinstance(agent, AbstractAgent):
+            raise not_an_agent(agent, "an Agent of Pydantic AI")
+        self.card = card_of(agent, name, description, card)
+        self.children = tuple(children)
+        self._agent, self._deps, self._limits, self._history = agent, deps, usage_limits, history
+
+    def __repr__(self) -> str:
+        return f"PydanticAiAgent({self.card.name!r})"
+
+    async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        async def work(voice: Voice, _: Resumed | None) -> Said:
+            return await self._answer(context, voice)
+
+        await take_turn(context, work, self._explain)
+        return
+        yield
+
+    async def _answer(self, context: AgentContext, voice: Voice) -> Said:
+        messages = (await heard(context, self._history)).messages
+        options: dict[str, Any] = {
+            "message_history": _history(messages[:-1]),
+            "deps": await given(self._deps, context),
+            "usage_limits": self._limits,
+            "infer_name": False,
+        }
+        if context.config.streaming:
+            result = await self._streamed(_asked(messages[-1]), voice, options)
+        else:
+            result = await self._agent.run(_asked(messages[-1]), **options)
+        return Said(self._parts(result.output), _usage(result))
+
+    async def _streamed(
+        self, prompt: "str | list[theirs.UserContent]", voice: Voice, options: dict[str, Any]
+    ) -> "AgentRunResult[Any]":
+        from pydantic_ai import messages as theirs
+        from pydantic_ai.run import AgentRunResultEvent
+
+        is_text = _may_be_text(self._agent.output_type)
+        result: AgentRunResult[Any] | None = None
+        answers = 0
+        async with self._agent.run_stream_events(prompt, **options) as events:
+            async for event in events:
+                if isinstance(event, theirs.PartStartEvent) and event.index == 0:
+                    answers += 1
+                match event:
+                    case theirs.PartStartEvent(part=theirs.TextPart(content=text)) if is_text:
+                        await voice.piece(text, str(answers))
+                    case theirs.PartDeltaEvent(delta=theirs.TextPartDelta(content_delta=text)) if is_text:
+                        await voice.piece(text, str(answers))
+                    case AgentRunResultEvent():
+                        result = event.result
+        if result is None:
+            raise AgentFailed(f"Agent {self.card.name!r} ended without a result.")
+        return result
+
+    def _parts(self, output: Any) -> Sequence[Part]:
+        from pydantic_ai import DeferredToolRequests
+        from pydantic_ai.messages import BinaryContent
+
+        if isinstance(output, DeferredToolRequests):
+            tools = ", ".join(call.tool_name for call in (*output.approvals, *output.calls))
+            raise AgentFailed(
+                f"Agent {self.card.name!r} left calls to be made by others: {tools}.",
+                fix="Let its tools ask by themselves, or use a Turnwise LlmAgent with tools that need to be confirmed.",
+            )
+        if output is None or isinstance(output, str):
+            return text_parts(output or "")
+        if isinstance(output, BinaryContent):
+            return (BlobPart(data=output.data, mime_type=output.media_type),)
+        return (DataPart(name="output", data=to_jsonable_python(output)),)
+
+    def _explain(self, error: Exception) -> TurnwiseError:
+        from pydantic_ai import exceptions as theirs
+
+        name = self.card.name
+        if isinstance(error, theirs.UsageLimitExceeded):
+            told = words(error).partition(" Consider ")[0]
+            if "request_limit" in told:
+                return too_many_steps(name, theirs.AgentRunError(told), f"the usage_limits of agent {name!r}")
+            return AgentFailed(f"Agent {name!r} reached a limit of its own: {told}", fix="Raise its usage_limits.")
+        if isinstance(error, theirs.ContentFilterError):
+            return ModelRefused(f"Agent {name!r}: a filter of the provider stopped its model.", fix="Ask in other words.")
+        if isinstance(error, theirs.UnexpectedModelBehavior):
+            return ModelAnswerInvalid(f"Agent {name!r}: {words(theirs.AgentRunError(error.message))}")
+        if isinstance(error, theirs.ModelAPIError) and getattr(error, "status_code", None) is None:
+            return ModelUnavailable(
+                f"Agent {name!r}: a model is not available: {type(error).__name__}.",
+                fix="Try again later.",
+                retry_after=error.retry_after,
+            )
+        return failure(name, error)
+
+
+def _asked(content: Content) -> "str | list[theirs.UserContent]":
+    from pydantic_ai.messages import BinaryContent
+
+    found = pieces(content)
+    if all(isinstance(each, str) for each in found):
+        return joined(found)
+    return [each if isinstance(each, str) else BinaryContent(each.data, media_type=each.mime_type) for each in found]
+
+
+def _history(messages: Sequence[Content]) -> "list[theirs.ModelMessage]":
+    from pydantic_ai import messages as theirs
+
+    return [
+        theirs.ModelRequest([theirs.UserPromptPart(_asked(message))])
+        if message.role == "user"
+        else theirs.ModelResponse([theirs.TextPart(joined(pieces(message)))])
+        for message in messages
+    ]
+
+
+def _may_be_text(output: Any) -> bool:
+    """Whether an output of that type may be the text that the model writes."""
+    return output is str or (isinstance(output, Sequence) and any(each is str for each in output))
+
+
+def _usage(result: "AgentRunResult[Any]") -> Usage:
+    from pydantic_ai.messages import ModelResponse
+
+    responses = [message for message in result.new_messages() if isinstance(message, ModelResponse)]
+    names = {":".join(name for name in (each.provider_name, each.model_name) if name) for each in responses}
+    whole = result.usage
+    costs = [_cost(each) for each in responses] if len(responses) == whole.requests else [None]
+    return Usage(
+        model=names.pop() if len(names) == 1 else "",
+        input_tokens=whole.input_tokens,
+        cached_tokens=whole.cache_read_tokens,
+        output_tokens=whole.output_tokens,
+        cost=None if any(cost is None for cost in costs) else sum(cost or 0.0 for cost in costs),
+        calls=whole.requests,
+    )
+
+
+def _cost(response: "theirs.ModelResponse") -> float | None:
+    try:
+        return float(response.cost().total_price)
+    except (LookupError, ValueError, AssertionError):  # nobody knows this model's price, or it did not count
+        return None

@@ -1,0 +1,15 @@
+"""What ./dev test adapters installs: every adapter's test has its pins, by version and without addresses."""
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def test_every_adapter_has_a_test_and_pins() -> None:
+    adapters = {path.stem for path in HERE.glob("test_*.py")} - {Path(__file__).stem}
+    assert {f"test_{path.stem}" for path in HERE.glob("*.txt")} == adapters
+    for path in HERE.glob("*.txt"):
+        pins = path.read_text("utf-8").splitlines()
+        assert pins == sorted(pins), path.name
+        assert [pin for pin in pins if not re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", pin)] == [], path.name
