@@ -145,7 +145,7 @@ class Event(Fact):
     invocation_id: str
     created_at: datetime
     content: Content | None = None
-    actions: Actions = NO_ACTIONS
+    actions: Actions = Field(default_factory=lambda: NO_ACTIONS)  # a default would be copied, deeply, for each event
     error: ErrorInfo | None = None
     branch: str = ""
     scope: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from turnwise.agents.llm.reading import LogReader
+from turnwise.agents.reading import LogReader
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.events import USER, Event
 from turnwise.ports.context import AgentContext

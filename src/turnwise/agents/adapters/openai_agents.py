@@ -11,7 +11,7 @@ from turnwise.agents.adapters.failures import failure, too_many_steps, words
 from turnwise.agents.adapters.hearing import HISTORY, heard, joined, pieces
 from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
 from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
-from turnwise.agents.llm.confirming import answer_of, worded
+from turnwise.agents.confirming import answer_of, worded
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, ToolResultPart
 from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event

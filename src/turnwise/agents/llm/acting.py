@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from turnwise.agents.llm import confirming
+from turnwise.agents import confirming
 from turnwise.agents.llm.calling import Told, called, cut
 from turnwise.agents.llm.checking import misfit, refused
 from turnwise.agents.llm.toolbox import Toolbox
-from turnwise.facts.content import ToolCallPart, ToolResultPart
+from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
 from turnwise.facts.events import Event
 from turnwise.ports.context import AgentContext, Show, Suspend
 from turnwise.ports.tool import Tool, ToolCall
@@ -45,6 +45,14 @@ class Job:
         return ToolResultPart(call_id=self.part.call_id, tool=self.part.tool, result=told.result, failed=told.failed)
 
 
+class _NoStep(Exception):
+    """What the tool gave is on record by what it did. That it failed is not, and has to become a step like any other's."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__()
+        self.told = told
+
+
 class Acting:
     """Makes the calls of one step after the other. It keeps nothing between them: the log does."""
 
@@ -55,6 +63,23 @@ class Acting:
         """The results of the event's calls, in their order. Suspend when some of them wait, and all others are recorded."""
         calls = event.content.tool_calls if event.content else ()
         jobs = [await self._job(f"{step}.{place}", call, event, place) for place, call in enumerate(calls)]
+        try:
+            await self._work_off(jobs)
+        except asyncio.CancelledError:
+            await self._leave(step, [job.result for job in jobs if job.told is not None])
+            raise
+        return [job.result for job in jobs]
+
+    async def _leave(self, step: int, results: Sequence[ToolResultPart]) -> None:
+        """Says what was done before the run was stopped: of all other calls the log will say that they were not."""
+
+        async def make(_: Show) -> Event:
+            return self._context.event(Content(parts=tuple(results)))
+
+        if results:
+            await self._context.once(f"left#{step}", make)
+
+    async def _work_off(self, jobs: Sequence[Job]) -> None:
         asked = [job for job in jobs if job.is_open and await self._asks(job)]
         plain = [job for job in jobs if job.is_open and job not in asked]
         waits = await self._make(job for job in plain if not job.tool.rules.last)
@@ -70,7 +95,6 @@ class Acting:
         if waits or undecided:
             raise Suspend
         await self._make_last([job for job in jobs if job.is_open])
-        return [job.result for job in jobs]
 
     async def _job(self, place: str, call: ToolCallPart, event: Event, number: int) -> Job:
         problem = refused(call, event, number, self._context.config.limits.parts)
@@ -147,11 +171,15 @@ class Acting:
         """Makes the call, unless that is on record; True when it waits, and has to be made again."""
 
         async def work() -> dict[str, Any]:
-            return (await called(job.tool, self._call(job), characters=self._characters))._asdict()
+            told = await called(job.tool, self._call(job), characters=self._characters)
+            if not (job.tool.rules.recorded or told.failed):
+                raise _NoStep(told)
+            return told._asdict()
 
         try:
-            recorded = job.tool.rules.recorded
-            told = Told(**(await self._context.step(f"tool#{job.place}", work) if recorded else await work()))
+            told = Told(**await self._context.step(f"tool#{job.place}", work))
+        except _NoStep as done:
+            told = done.told
         except Suspend:
             return True
         job.begun = job.tool.rules.later and not told.failed

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from turnwise.agents.confirming import CONFIRM
 from turnwise.agents.function import make_card
-from turnwise.agents.llm.confirming import CONFIRM
 from turnwise.agents.llm.design import Design, Instructions
 from turnwise.agents.llm.loop import Run
 from turnwise.agents.llm.output import NAME as OUTPUT

@@ -7,9 +7,9 @@ from turnwise.agents.llm.design import Design
 from turnwise.agents.llm.output import NAME as OUTPUT
 from turnwise.agents.llm.pieces import partial, whole
 from turnwise.agents.llm.prompt import instructions_of
-from turnwise.agents.llm.reading import LogReader
 from turnwise.agents.llm.summary import Summarizing
 from turnwise.agents.llm.toolbox import Toolbox
+from turnwise.agents.reading import LogReader
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import ModelAnswerInvalid, ModelUnavailable
 from turnwise.facts.events import End, Event

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.llm.confirming import question_id
+from turnwise.agents.confirming import question_id
 from turnwise.agents.llm.pieces import call_id, partial, whole
 from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart
 from turnwise.facts.events import Event

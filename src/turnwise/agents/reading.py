@@ -7,8 +7,10 @@ from turnwise.ports.context import AgentContext
 from turnwise.transcript.compile import reaches_far_enough
 from turnwise.transcript.view import Budget, View
 
-NEWS = 10
-"""How many events are read at a time when only what is new is looked for."""
+NEWS, PAGE = 10, 40
+"""How many events are read at a time: when only what is new is looked for, and at most."""
+_SHORT_EVENT = 20
+"""Tokens. A budget of so many times that is filled by as many events, mostly by fewer: more need not be read at first."""
 
 
 class LogReader:
@@ -29,7 +31,8 @@ class LogReader:
         return self._events
 
     async def _begin(self) -> None:
-        async for page in self._history.backwards():
+        page_events = min(PAGE, max(NEWS, self._budget.tokens // _SHORT_EVENT))
+        async for page in self._history.backwards(page_events):
             self._events = [*page, *self._events]
             if self._events and reaches_far_enough(self._events, self.view, self._budget):
                 return

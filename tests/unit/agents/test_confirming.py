@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.llm.confirming import Answer, answer_of, refusal, worded
+from turnwise.agents.confirming import Answer, answer_of, refusal, worded
 from turnwise.facts.content import ToolResultPart
 
 
