@@ -186,6 +186,7 @@ def main() -> int:
         for name, file in (("DB", "shop.db"), ("SESSIONS", "sessions.db"), ("ARTIFACTS", "artifacts")):
             os.environ[f"HELPDESK_{name}"] = str(Path(folder) / file)
         os.environ["HELPDESK_NOW"] = NOW
+        os.environ.pop("HELPDESK_MODEL", None)  # it plays what the desks say without one
         console.print(
             f"This plays {len(SCRIPT)} messages of a customer through a help desk of twelve agents. Before each answer a line\n"
             "says who takes it, by which method, how sure that is, and why. All data is in a temporary folder.\n"

@@ -10,14 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from turnwise.config.guardrail_entries import BuiltIn, make
 from turnwise.config.importing import resolve
 from turnwise.config.places import Where, shown
 from turnwise.config.policies import culprit, read_policy
-from turnwise.config.roster import Roster
-from turnwise.config.settings import Endpoint, Reference, Settings, find_file, read_settings
+from turnwise.config.references import Reference
+from turnwise.config.roster import Roster, models
+from turnwise.config.settings import Endpoint, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
+from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
 from turnwise.runner import Runner
 from turnwise.selection.cascade import Cascade
@@ -54,8 +57,8 @@ class App(NamedTuple):
 class Report(NamedTuple):
     """What a configuration amounts to. `errors` is empty if all is well; `tree` is None when there is none.
 
-    timings: milliseconds by stage. phrases, encoder: what is compared, and by what, if the policy goes by meaning. Store and
-    artifacts are shown without passwords.
+    timings: milliseconds by stage. models: the names of the models of LLM agents, by agent. phrases, encoder: what is compared,
+    and by what, if the policy goes by meaning. Store and artifacts are shown without passwords.
     """
 
     path: Path
@@ -68,6 +71,7 @@ class Report(NamedTuple):
     timings: tuple[tuple[str, float], ...] = ()
     phrases: int = 0
     encoder: str = ""
+    models: Mapping[str, str] = {}
 
     @property
     def shown(self) -> str:
@@ -118,6 +122,7 @@ def check_app(path: Path | None = None) -> Report:
         timings=tuple(assembly.timings),
         phrases=len(meaning.phrases) if meaning else 0,
         encoder=meaning.encoder.fingerprint if meaning else "",
+        models=assembly.models,
     )
 
 
@@ -133,6 +138,7 @@ class _Assembly:
         self.path, self._hooks = path, hooks
         self.timings: list[tuple[str, float]] = []
         self.tree: AgentTree | None = None
+        self.models: Mapping[str, str] = {}
         with self._timed("read"):
             self.settings: Settings = read_settings(path)
         self._document = self.settings.document
@@ -156,7 +162,7 @@ class _Assembly:
         with self._timed("agents"):
             root = agents.root()
             if root is not None:
-                self.tree = agents.tree(root)
+                self.tree, self.models = agents.tree(root), models(root)
         policy = read_policy(self.settings)
         if root is None or self.tree is None or policy is None:
             agents.report_patterns()
@@ -212,16 +218,21 @@ class _Assembly:
         return made
 
     def _parts(self) -> dict[str, Any]:
-        settings = self.settings
+        settings, encoder = self.settings, self._encoder(self.settings.encoder)
         return {
             "config": settings.run,
             "process": settings.process,
             "store": self._store(settings.store),
             "artifacts": self._artifacts(settings.artifacts),
-            "encoder": self._encoder(settings.encoder),
-            "guardrails": [self._made(reference) for reference in settings.guardrails],
+            "encoder": encoder,
+            "guardrails": [self._guardrail(entry, encoder) for entry in settings.guardrails],
             "hooks": [*(self._made(reference) for reference in settings.hooks), *self._hooks],
         }
+
+    def _guardrail(self, entry: BuiltIn | Reference, encoder: Encoder | None) -> Any:
+        if isinstance(entry, Reference):
+            return self._made(entry)
+        return self._tried(entry.where, lambda: make(entry, encoder))
 
     def _store(self, place: str | Reference) -> Any:
         if isinstance(place, Reference):

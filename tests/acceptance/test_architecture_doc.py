@@ -53,7 +53,7 @@ def test_every_file_that_is_named_exists() -> None:
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
 def test_every_module_that_is_named_exists(page: Path) -> None:
-    named = set(re.findall(r"\bturnwise((?:\.[a-z_]+)+)", page.read_text("utf-8")))
+    named = set(re.findall(r"\bturnwise((?:\.[a-z_][a-z0-9_]*)+)", page.read_text("utf-8")))
     paths = {name: SOURCE.joinpath(*name.strip(".").split(".")) for name in named if name != ".yaml"}
     there = {name for name, path in paths.items() if path.is_dir() or path.with_suffix(".py").is_file()}
     assert sorted(named - there - {".yaml", ".db"}) == []

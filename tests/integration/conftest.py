@@ -17,6 +17,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenDesk:
     monkeypatch.setenv("HELPDESK_SESSIONS", str(tmp_path / "sessions.db"))
     monkeypatch.setenv("HELPDESK_ARTIFACTS", str(tmp_path / "artifacts"))
     monkeypatch.setenv("HELPDESK_NOW", "2026-11-19T10:00")
+    monkeypatch.delenv("HELPDESK_MODEL", raising=False)
 
     @asynccontextmanager
     async def open_desk() -> AsyncIterator[Desk]:

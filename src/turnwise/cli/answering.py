@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from turnwise.cli import terminal
-from turnwise.cli.clean import safe_json
+from turnwise.cli.clean import one_line, safe_json
 from turnwise.cli.exits import GOOD_ENDS
+from turnwise.cli.leave import answering_line, question_in
 from turnwise.cli.lines import InputError, Lines
 from turnwise.cli.progress import Progress
 from turnwise.config.validation import mistakes
@@ -120,7 +121,7 @@ class Answering:
             await asyncio.wait([before])
         async with self._jobs:
             try:
-                problem = await self._answered(line)
+                problem = await self._answered(number, line)
             except (StoreError, ConfigError):
                 raise
             except TurnwiseError as error:
@@ -131,7 +132,7 @@ class Answering:
         else:
             self._complain(number, problem)
 
-    async def _answered(self, line: Line) -> TurnwiseError | None:
+    async def _answered(self, number: int, line: Line) -> TurnwiseError | None:
         """Answers one line and prints its events; what went wrong, if its invocation did not end well."""
         runner = self._app.runner
         invocation = await runner.start(
@@ -147,6 +148,7 @@ class Answering:
             async for event in invocation.events():
                 if not event.partial:
                     await self._print(line, event)
+                    self._tell_how_to_answer(number, line, event)
             result = await invocation.result()
         finally:
             self._running.discard(invocation)
@@ -161,6 +163,15 @@ class Answering:
     def _write(self, text: str) -> None:
         self._output.write(text)
         self._output.flush()
+
+    def _tell_how_to_answer(self, number: int, line: Line, event: Event) -> None:
+        """Nobody is here to be asked whether a tool may be called: a later line has to say it."""
+        if question := question_in(event):
+            says_yes = answering_line(question, self._app.runner.key(line.user, line.session))
+            terminal.note(
+                f"line {number}: {one_line(f'{question.agent} asks: {question.text}')}", console=self._progress.console
+            )
+            terminal.note(f"  A line that says yes: {safe_json(says_yes)}", console=self._progress.console)
 
     def _complain(self, number: int, error: TurnwiseError) -> None:
         self.failed += 1

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,10 @@ from turnwise.cli.options import DEFAULT_USER, ConfigOption, ContextOption, Sess
 
 if TYPE_CHECKING:
     from turnwise.cli.conversation import Conversation
+    from turnwise.cli.leave import Question
     from turnwise.facts.messages import MessageContext
 
+QUESTION = "y or n (what stands behind n is the reason); anything else is a message, and the question stays open"
 HELP = """/why      why the last message went to whom it went
 /session  which session this is, and how to come back to it
 /help     these lines
@@ -29,15 +32,20 @@ def register(app: typer.Typer) -> None:
 def chat(
     config: ConfigOption = None, session: SessionOption = None, user: UserOption = DEFAULT_USER, context: ContextOption = None
 ) -> None:
-    """Talk to the agents. Before each answer a line says who answers, and why."""
+    """Talk to the agents. Before each answer a line says who answers, and why.
+
+    When an agent asks whether it may call a tool, the next line answers: y, or n and perhaps a reason.
+    """
     key = session or f"chat-{secrets.token_hex(3)}"
     given = message_context(context)
     with asyncio.Runner() as loop:
-        code = _chat(loop, config, user, key, given)
+        code = _chat(loop, config, user, key, given, is_new=session is None)
     raise typer.Exit(code)
 
 
-def _chat(loop: asyncio.Runner, config: Path | None, user: str, session: str, context: "MessageContext") -> int:
+def _chat(
+    loop: asyncio.Runner, config: Path | None, user: str, session: str, context: "MessageContext", *, is_new: bool
+) -> int:
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
     from turnwise.cli.conversation import Conversation
@@ -50,7 +58,9 @@ def _chat(loop: asyncio.Runner, config: Path | None, user: str, session: str, co
         terminal.say(f"{app.runner.app}: {len(app.runner.tree)} agents · session {session} · /help, Ctrl-D leaves", "dim")
     try:
         loop.run(ready(app.runner))
-        while (line := _read(interactive)) is not None:
+        if not is_new:
+            loop.run(conversation.look_back())
+        while (line := _read(interactive, conversation.questions)) is not None:
             if line.startswith("/") and not line.startswith("//"):
                 if not _obey(line, conversation):
                     break
@@ -61,15 +71,17 @@ def _chat(loop: asyncio.Runner, config: Path | None, user: str, session: str, co
     return 0 if interactive or not conversation.failures else 1
 
 
-def _read(interactive: bool) -> str | None:
-    """The next line; None at the end. Ctrl-C empties the line."""
+def _read(interactive: bool, questions: "Sequence[Question]") -> str | None:
+    """The next line; None at the end. Ctrl-C empties the line. While questions are open, the prompt says so."""
     from turnwise.cli import terminal
     from turnwise.cli.clean import whole
 
     if not interactive:
         line = sys.stdin.readline() if sys.stdin else ""
         return whole(line.rstrip("\n")) if line else None
-    prompt = "you> "
+    prompt = "y/n> " if questions else "you> "
+    if questions:
+        terminal.say(f"{questions[0].text} {QUESTION}" if len(questions) > 1 else QUESTION, "dim")
     try:
         import readline  # noqa: F401  editing and recall of lines, by being imported
 

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
-from turnwise.cli.clean import Cleaner, one_line
+from turnwise.cli.clean import Cleaner, clean, one_line
 from turnwise.cli.exits import GOOD_ENDS
 from turnwise.cli.interrupts import Interrupts
-from turnwise.facts.errors import StoreError, TurnwiseError
+from turnwise.cli.leave import Question, answer_to, question_in
+from turnwise.cli.model_work import CallLines
+from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
+from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
@@ -21,10 +24,13 @@ if TYPE_CHECKING:
 
 
 class Conversation:
-    """The turns of one session. `failures` counts those that did not end well."""
+    """The turns of one session. `failures` counts those that did not end well; `questions` are open ones whether a tool may
+    be called, oldest first: the next line that says y or n answers the first.
+    """
 
     def __init__(self, app: "App", user: str, session: str, context: MessageContext) -> None:
         self.failures = 0
+        self.questions: list[Question] = []
         self._app = app
         self._user = user
         self._session = session
@@ -32,8 +38,33 @@ class Conversation:
         self._selection: Selection | None = None
         self._turns = 0
 
-    async def turn(self, message: str) -> None:
-        """Sends a message and shows the answer. Errors are shown, too; only a store that has failed is raised."""
+    async def look_back(self) -> None:
+        """Finds the questions that are open since the session was left, and shows them."""
+        runner = self._app.runner
+        key = runner.key(self._user, self._session)
+        try:
+            waiting = (await runner.sessions.get(key)).head.waiting()
+        except SessionMissing:
+            return
+        for invocation, _, wait in reversed(waiting):
+            if wait.kind == "tool_result":
+                events = await runner.store.events(key, invocation_id=invocation)
+                found = (question_in(event) for event in events)
+                self.questions += [question for question in found if question and question.id == wait.id]
+        for question in self.questions:
+            terminal.say(rendering.styled(f"{one_line(question.agent)}: ", "bold").append(clean(question.text)))
+
+    async def turn(self, line: str) -> None:
+        """Sends a message, or the answer to an open question, and shows what comes of it.
+
+        Errors are shown, too; only a store that has failed is raised.
+        """
+        answer = answer_to(self.questions[0], line) if self.questions else None
+        if answer is not None:
+            self.questions.pop(0)
+        await self._send(line if answer is None else answer)
+
+    async def _send(self, message: str | Content) -> None:
         asked = asyncio.Event()
         try:
             with Interrupts(asked.set):
@@ -58,6 +89,8 @@ class Conversation:
             if event.actions.selection is not None:
                 self._selection = event.actions.selection
             answer.show(event)
+            if not event.partial and (question := question_in(event)):
+                self.questions.append(question)
         answer.close()
         end = (await invocation.result()).end
         if end is not None and end.reason not in GOOD_ENDS:
@@ -85,26 +118,32 @@ async def _cancel_when(asked: asyncio.Event, invocation: "Invocation") -> None:
 
 
 class Answer:
-    """Shows the events of one message as they come: who answers, the text in pieces, hand-overs, and a bad end."""
+    """Shows the events of one message as they come: who answers, the text in pieces, calls of tools, hand-overs, and a bad
+    end.
+    """
 
     def __init__(self) -> None:
         self._streaming: str | None = None
         self._streamed = ""
         self._cleaner = Cleaner()
         self._told = ""
+        self._calls = CallLines()
 
     def show(self, event: Event) -> None:
         """Shows one event; what was streamed is not shown again."""
         if event.is_private:
             return
         if event.partial:
-            self._piece(event)
+            if event.text:  # what it thinks, and the arguments of its calls, come in pieces too
+                self._piece(event)
             return
         already = self._finish_stream(event)
         if event.actions.selection is not None:
             terminal.say(rendering.decision_line(event.actions.selection))
-        if event.author != USER and event.content is not None and not already:
-            self._say(event)
+        if event.author != USER and event.content is not None:
+            if not already:
+                self._say(event)
+            terminal.say_all(self._calls.of(event))
         self._acts(event)
 
     def close(self) -> None:
@@ -131,7 +170,8 @@ class Answer:
 
     def _say(self, event: Event) -> None:
         assert event.content is not None
-        for number, line in enumerate(rendering.content_lines(event.content)):
+        said = [part for part in event.content.parts if not isinstance(part, ToolCallPart | ToolResultPart)]
+        for number, line in enumerate(rendering.content_lines(Content(parts=tuple(said)))):
             shown = _speaker(event).append_text(line) if number == 0 else line
             terminal.say(shown)
 

@@ -1,6 +1,6 @@
 """`turnwise init` and `turnwise check`: a project is made, a project is judged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,7 +59,7 @@ def check(config: ConfigOption = None) -> None:
 
     report = check_app(config)
     if report.tree is not None:
-        terminal.say_all(_agents(report.tree))
+        terminal.say_all(_agents(report.tree, report.models))
         terminal.say()
     if report.errors:
         for error in report.errors:
@@ -70,7 +70,7 @@ def check(config: ConfigOption = None) -> None:
     _say_ok(report)
 
 
-def _agents(tree: "AgentTree") -> "Iterator[Text]":
+def _agents(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
     from turnwise.cli import rendering
     from turnwise.cli.clean import one_line
 
@@ -80,8 +80,10 @@ def _agents(tree: "AgentTree") -> "Iterator[Text]":
         line = rendering.styled(branch, "dim").append(one_line(name), style="bold" if card.enabled else "dim strike")
         examples = len(card.examples) + sum(len(skill.examples) for skill in card.skills)
         about = rendering.styled(one_line(card.description, DESCRIPTION_CHARACTERS), "dim")
-        rows.append((line, card.kind, str(len(card.patterns) or ""), str(examples or ""), about))
-    return rendering.table(("agent", "kind", "patterns", "examples", "description"), rows, right=("patterns", "examples"))
+        model = [one_line(models.get(name, ""))] if models else []
+        rows.append((line, card.kind, *model, str(len(card.patterns) or ""), str(examples or ""), about))
+    columns = ("agent", "kind", *(["model"] if models else []), "patterns", "examples", "description")
+    return rendering.table(columns, rows, right=("patterns", "examples"))
 
 
 def _drawn(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[str, str]]:

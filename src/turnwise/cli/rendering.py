@@ -8,7 +8,17 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from turnwise.cli.clean import clean, one_line
-from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart, ToolCallPart, ToolResultPart
+from turnwise.cli.spending import usage_text
+from turnwise.facts.content import (
+    ArtifactPart,
+    BlobPart,
+    Content,
+    DataPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from turnwise.facts.events import Event
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 
@@ -144,6 +154,8 @@ def _verdict_details(verdict: Verdict) -> Iterator[Text]:
         told.append(f"ahead of the next by {lead:.2f}")
     if verdict.novelty is not None:
         told.append(f"nobody should take it: {verdict.novelty:.2f}")
+    if verdict.usage:
+        told.append(usage_text(verdict.usage))
     if verdict.also:
         told.append(f"also asks for {', '.join(one_line(name) for name in verdict.also)}")
     if told:
@@ -170,8 +182,8 @@ def _exclusions(exclusions: Iterable[Exclusion], before: str = "") -> Iterator[T
         yield indented(line)
 
 
-def content_lines(content: Content) -> Iterator[Text]:
-    """What was said, part by part, made safe; text keeps its lines."""
+def content_lines(content: Content, *, thinking: bool = False) -> Iterator[Text]:
+    """What was said, part by part, made safe; text keeps its lines. thinking: also what a model thought before."""
     for part in content.parts:
         if isinstance(part, TextPart):
             yield Text(clean(part.text))
@@ -185,7 +197,10 @@ def content_lines(content: Content) -> Iterator[Text]:
         elif isinstance(part, ToolCallPart):
             yield styled(one_line(f"[calls {part.tool} {json.dumps(part.arguments, ensure_ascii=False)}]", 500), "dim")
         elif isinstance(part, ToolResultPart):
-            yield styled(one_line(f"[result of {part.tool or part.call_id}]"), "dim")
+            failed = f", failed: {json.dumps(part.result, ensure_ascii=False)}" if part.failed else ""
+            yield styled(one_line(f"[result of {part.tool or part.call_id}{failed}]", 500), "dim")
+        elif isinstance(part, ThinkingPart) and thinking and part.text:
+            yield styled(f"[thinks] {clean(part.text)}", "dim italic")
 
 
 def begins_attempt(event: Event) -> bool:

@@ -63,36 +63,44 @@ def show(
     user: UserOption = DEFAULT_USER,
     last: Annotated[int | None, typer.Option("--last", min=1, help="Only the newest events, that many.")] = None,
     hidden: HiddenOption = False,
+    thinking: Annotated[bool, typer.Option("--thinking", help="Also what models thought before they answered.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what was said, with the numbers of the events. With --json, one event per line."""
-    asyncio.run(_show(config, user, session, last, hidden, as_json))
+    """Show what was said, with the numbers of the events, and what models took. With --json, one event per line."""
+    asyncio.run(_show(config, user, session, last, hidden=hidden, thinking=thinking, as_json=as_json))
 
 
-async def _show(config: "Path | None", user: str, session: str, last: int | None, hidden: bool, as_json: bool) -> None:
+async def _show(
+    config: "Path | None", user: str, session: str, last: int | None, *, hidden: bool, thinking: bool, as_json: bool
+) -> None:
     from turnwise.cli import records, terminal
     from turnwise.cli.answering import event_json
     from turnwise.cli.clean import safe_json
     from turnwise.cli.running import running
+    from turnwise.cli.spending import Spending
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
             terminal.say(records.session_line(head), "dim")
+        spending = Spending()
         async for entry in records.log(runner.store, key, last=last, hidden=hidden):
             if as_json:
                 about = records.standing(entry) if hidden else {}
                 terminal.write(safe_json(event_json(user, session, entry.event, **about)) + "\n")
             else:
-                terminal.say_all(records.transcript(entry))
+                terminal.say_all(records.transcript(entry, thinking=thinking))
+                spending.add(entry.event)
+        terminal.say_all(spending.lines())
 
 
 @app.command(short_help="Show every decision, and why.")
 def explain(
     session: SessionArgument, config: ConfigOption = None, user: UserOption = DEFAULT_USER, as_json: JsonOption = False
 ) -> None:
-    """Show every decision with every verdict, what was passed over, hand-overs, waits and ends. What was rewound is marked.
+    """Show every decision with every verdict, what was passed over, hand-overs, waits, ends, what guardrails changed, and
+    what models took. What was rewound is marked.
 
     Of an answer whose process stopped before the end, every attempt is shown: what it said, the steps that were kept, and
     the final answer.
@@ -103,12 +111,14 @@ def explain(
 async def _explain(config: "Path | None", user: str, session: str, as_json: bool) -> None:
     from turnwise.cli import records, terminal
     from turnwise.cli.running import running
+    from turnwise.cli.spending import Spending
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
             terminal.say(records.session_line(head), "dim")
+        spending = Spending()
         async for entry in records.log(runner.store, key, hidden=True):
             if as_json:
                 data = records.course_data(entry)
@@ -116,6 +126,8 @@ async def _explain(config: "Path | None", user: str, session: str, as_json: bool
                     terminal.print_json(data)
             else:
                 terminal.say_all(records.course(entry))
+                spending.add(entry.event)
+        terminal.say_all(spending.lines())
 
 
 @app.command()

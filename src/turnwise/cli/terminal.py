@@ -60,9 +60,9 @@ def say_all(lines: Iterable[Text]) -> None:
         say(line)
 
 
-def note(text: str, style: str = "dim") -> None:
-    """A line to standard error that is no error."""
-    err().print(clean(text), style=style, soft_wrap=True)
+def note(text: str, style: str = "dim", *, console: Console | None = None) -> None:
+    """A line to standard error, or to that console, that is no error."""
+    (console or err()).print(clean(text), style=style, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -10,19 +10,24 @@ from turnwise.facts.errors import AgentDefinitionError
 
 OWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "function": ("run",),
+    "llm": (
+        "model", "instructions", "tools", "output", "output_key", "output_retries", "settings", "max_steps", "history",
+        "result_characters", "summary_model", "names_next",
+    ),
     "sequential": (),
     "parallel": (),
     "loop": ("max_iterations",),
     "team": ("selector", "lead", "ends"),
-}
+}  # fmt: skip
 """What an entry of a kind may say beside the fields of a card and its children."""
 
 
 class AgentEntry(NamedTuple):
     """One agent as written.
 
-    run: the import path of its function or of an agent, None for a composite. card: the card's fields that are given, not
-    yet checked. children: names, and positions of entries that are nested in this one. own: what only its kind has.
+    run: the import path of its function or of an agent; None for a composite, and for an LLM agent that is written here.
+    card: the card's fields that are given, not yet checked. children: names, and positions of entries that are nested in
+    this one. own: what only its kind has.
     """
 
     where: Where
@@ -69,15 +74,15 @@ def _add(document: Document, where: Where, value: Any, entries: list[AgentEntry 
 
 
 def _inline(document: Document, where: Where, value: dict[str, Any], entries: list[AgentEntry | None]) -> AgentEntry | None:
-    kind = value.get("kind", "function")
-    own_keys = OWN_KEYS.get(kind, OWN_KEYS["function"]) if isinstance(kind, str) else OWN_KEYS["function"]
+    kind = _form(value)
+    own_keys = OWN_KEYS[kind]
     known = [*AgentCard.model_fields, *own_keys, "children"]
     for key in value:
         if key not in known:
             elsewhere = [other for other, keys in OWN_KEYS.items() if key in keys]
             fix = f"It belongs to agents of kind {elsewhere[0]}." if elsewhere else did_you_mean(key, known)
             document.report((*where, key), f"An agent of kind {kind!r} has no key {key!r}.", fix, AgentDefinitionError)
-    if not _has_what_it_needs(document, where, value, kind in COMPOSITES):
+    if not _has_what_it_needs(document, where, value, kind):
         return None
     card = {key: given for key, given in value.items() if key in AgentCard.model_fields}
     if isinstance(card.get("patterns"), list):
@@ -86,13 +91,22 @@ def _inline(document: Document, where: Where, value: dict[str, Any], entries: li
     return AgentEntry(where, value.get("run"), card, children, {key: value[key] for key in own_keys if key in value})
 
 
-def _has_what_it_needs(document: Document, where: Where, value: dict[str, Any], composite: bool) -> bool:
+def _form(value: Mapping[str, Any]) -> str:
+    """The kind by whose keys an agent is written. One of code is written as a function is, whatever its card calls it."""
+    kind = value.get("kind")
+    if not isinstance(kind, str) or kind not in OWN_KEYS or (kind == "llm" and "run" in value and "model" not in value):
+        return "function"
+    return kind
+
+
+def _has_what_it_needs(document: Document, where: Where, value: dict[str, Any], kind: str) -> bool:
     name = value.get("name")
-    if composite and not (isinstance(name, str) and value.get("children")):
-        missing = "'children'" if isinstance(name, str) else "'name'"
-        document.report(where, f"An agent of kind {value['kind']!r} needs {missing}.", "Add it.", AgentDefinitionError)
+    needed = "children" if kind in COMPOSITES else "model" if kind == "llm" else None
+    if needed and not (isinstance(name, str) and value.get(needed)):
+        missing = repr(needed) if isinstance(name, str) else "'name'"
+        document.report(where, f"An agent of kind {kind!r} needs {missing}.", "Add it.", AgentDefinitionError)
         return False
-    if not composite and not isinstance(value.get("run"), str):
+    if not needed and not isinstance(value.get("run"), str):
         which = f"The agent {name!r}" if isinstance(name, str) else "This agent"
         fix = "Write `run: module:attribute`, the function that answers."
         document.report((*where, "run"), f"{which} has no import path in 'run'.", fix, AgentDefinitionError)

@@ -1,5 +1,6 @@
 """An agent of somebody's code at the place, and with the card, that a configuration file gives it."""
 
+import inspect
 from collections.abc import AsyncIterator, Sequence
 
 from turnwise.facts.cards import AgentCard
@@ -9,15 +10,21 @@ from turnwise.ports.context import AgentContext
 
 
 class PlacedAgent:
-    """Runs as the agent it wraps, whose own children stay below it, before those that are added."""
+    """Runs as `agent`, which it wraps, whose own children stay below it, before those that are added."""
 
     def __init__(self, agent: Agent, card: AgentCard, children: Sequence[Agent]) -> None:
         self.card = card
         self.children: Sequence[Agent] = (*agent.children, *children)
-        self._agent = agent
+        self.agent = agent
 
     def __repr__(self) -> str:
-        return f"PlacedAgent({self._agent!r})"
+        return f"PlacedAgent({self.agent!r})"
 
     def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        return self._agent.run(context)
+        return self.agent.run(context)
+
+    async def close(self) -> None:
+        """Gives up what the agent holds, if it holds anything."""
+        close = getattr(self.agent, "close", None)
+        if inspect.iscoroutinefunction(close):
+            await close()

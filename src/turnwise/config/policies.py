@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.config.document import read_document
+from turnwise.config.model_entries import read_model
 from turnwise.config.places import Document, Where
 from turnwise.config.settings import Settings
 from turnwise.config.validation import validated
@@ -67,13 +68,48 @@ def policy_in(document: Document, given: str | Mapping[str, Any]) -> PolicySpec 
     except PolicyError as error:
         document.report_error(culprit(document, error), error)
         return None
+    if not _names_models(document, given):
+        return None
     stages = given.get("stages", [])
     if isinstance(stages, list):
         stages = [{"selector": stage} if isinstance(stage, str) else stage for stage in stages]
     return validated(document, ("policy",), PolicySpec, {**given, "stages": stages}, PolicyError)
 
 
+def _names_models(document: Document, given: Mapping[str, Any]) -> bool:
+    """Whether the models that selectors are to ask are sound; False after what is wrong was reported."""
+    before = len(document.problems)
+    for where, value in _models(given):
+        read_model(document, where, value, own=False)
+    return len(document.problems) == before
+
+
+def _models(given: Mapping[str, Any]) -> Iterator[tuple[Where, Any]]:
+    """The option `model` of every stage that is, or is named as, the selector `model`."""
+    stages = given.get("stages")
+    for index, stage in enumerate(stages if isinstance(stages, list) else []):
+        if isinstance(stage, dict) and stage.get("selector") == "model":
+            yield from _option(stage, ("policy", "stages", index, "options"))
+    segments = given.get("segments")
+    changes: list[tuple[Where, Any]] = [(("policy",), given)]
+    changes += (
+        [(("policy", "segments", index), each) for index, each in enumerate(segments)] if isinstance(segments, list) else []
+    )
+    for where, change in changes:
+        options = change.get("options") if isinstance(change, dict) else None
+        if isinstance(options, dict) and isinstance(options.get("model"), dict):
+            yield from _option({"options": options["model"]}, (*where, "options", "model"))
+
+
+def _option(holder: Mapping[str, Any], where: Where) -> Iterator[tuple[Where, Any]]:
+    options = holder.get("options")
+    if isinstance(options, dict) and "model" in options:
+        yield (*where, "model"), options["model"]
+
+
 def _changed(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
+    if not _names_models(document, given):
+        return None
     changed = validated(document, ("policy",), _Changed, given, PolicyError)
     if changed is None:
         return None

@@ -1,4 +1,4 @@
-"""The agents of a configuration file, built: functions and agents of code at their places, composites around them."""
+"""The agents of a configuration file, built: functions, LLM agents and agents of code at their places, composites around."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,12 +9,14 @@ from pydantic import Field
 from turnwise.agents.collect import collect
 from turnwise.agents.composite import Loop, Parallel, Sequential
 from turnwise.agents.function import FunctionAgent
+from turnwise.agents.llm import LlmAgent
 from turnwise.agents.team import Team
 from turnwise.config.arrangement import Arrangement, arrange
 from turnwise.config.entries import AgentEntry, is_void
 from turnwise.config.importing import resolve
+from turnwise.config.llm_entries import LlmRecipe, read_recipe
 from turnwise.config.placed import PlacedAgent
-from turnwise.config.places import Where
+from turnwise.config.places import Where, did_you_mean
 from turnwise.config.settings import Settings
 from turnwise.config.validation import validated
 from turnwise.facts.cards import AgentCard
@@ -52,11 +54,14 @@ class Roster:
         self._selectors, self._encoder = selectors, encoder
         self._entries = settings.entries
         self._objects = [self._imported(entry) for entry in self._entries]
-        self._cards = [self._card(entry, made) for entry, made in zip(self._entries, self._objects, strict=True)]
+        self._recipes = [self._recipe(entry) for entry in self._entries]
+        self._cards = [self._card(*each) for each in zip(self._entries, self._objects, self._recipes, strict=True)]
         self._names = [
             card.name if card else _likely_name(entry, made)
             for entry, made, card in zip(self._entries, self._objects, self._cards, strict=True)
         ]
+        self._about = self._described()
+        self._refuse_unknown_tools()
 
     def root(self) -> Agent | None:
         """The root, with all others below it; None after what is wrong was reported."""
@@ -100,7 +105,10 @@ class Roster:
             return None
         return made
 
-    def _card(self, entry: AgentEntry, made: Any) -> AgentCard | None:
+    def _recipe(self, entry: AgentEntry) -> LlmRecipe | None:
+        return read_recipe(self._document, entry) if _is_llm(entry) else None
+
+    def _card(self, entry: AgentEntry, made: Any, recipe: LlmRecipe | None) -> AgentCard | None:
         if is_void(entry) or (entry.run is not None and made is None):
             return None
         own: dict[str, Any] = {}
@@ -110,13 +118,27 @@ class Roster:
             own = {"name": getattr(made, "__name__", None), "description": (inspect.getdoc(made) or "").partition("\n")[0]}
         card = validated(self._document, entry.where, AgentCard, {**own, **entry.card}, AgentDefinitionError)
         if card is None or made is None or _is_agent(made):
-            return card
+            return card if card is None or recipe is None or recipe.try_out(self._document, card) else None
         try:
             FunctionAgent(made, card)
         except TurnwiseError as error:
             self._document.report_error(_run_place(entry), error)
             return None
         return card
+
+    def _described(self) -> Mapping[str, str]:
+        """What the agents are for, by name, those below agents of code included."""
+        cards = [card for card in self._cards if card]
+        cards += [below for made in self._objects if _is_agent(made) for below in _cards_below(made)]
+        return {card.name: card.description for card in cards}
+
+    def _refuse_unknown_tools(self) -> None:
+        """Reports agents that are named as tools and do not exist, unless an entry that could not be read may be it."""
+        for recipe in self._recipes if None not in self._names else ():
+            for asked in recipe.asked if recipe else ():
+                if asked.name not in self._about and asked.name not in self._names:
+                    problem = f"There is no agent {asked.name!r} to be a tool."
+                    self._document.report(asked.where, problem, did_you_mean(asked.name, self._about), AgentDefinitionError)
 
     def _built(self, position: int, arrangement: Arrangement) -> Agent | None:
         entry, card, made = self._entries[position], self._cards[position], self._objects[position]
@@ -127,6 +149,9 @@ class Roster:
         try:
             if _is_agent(made):
                 return self._placed(entry, card, made, below)
+            if _is_llm(entry):
+                recipe = self._recipes[position]
+                return recipe.agent(card, below, self._about) if recipe else None
             return FunctionAgent(made, card, below) if made is not None else self._composite(entry, card, below)
         except TurnwiseError as error:
             self._document.report_error(_run_place(entry), error)
@@ -157,6 +182,18 @@ class Roster:
         site = site_of(PolicySpec(name=card.name), members, self._selectors, lambda: meaning_of(members, self._encoder))
         selector = build(site, team.selector.name or team.selector.selector, team.selector).selector
         return Team(card.name, children, selector=selector, lead=team.lead, ends=team.ends, **fields)
+
+
+def models(root: Agent) -> dict[str, str]:
+    """The names of the models of all LLM agents, by the agents' names."""
+    behind = root.agent if isinstance(root, PlacedAgent) else root
+    own = {root.card.name: behind.model} if isinstance(behind, LlmAgent) else {}
+    return own | {name: model for child in root.children for name, model in models(child).items()}
+
+
+def _is_llm(entry: AgentEntry) -> bool:
+    """Whether this file makes it an LLM agent; one of code is not."""
+    return entry.run is None and entry.card.get("kind") == "llm"
 
 
 def _is_agent(made: Any) -> bool:

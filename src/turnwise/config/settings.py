@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 from turnwise.config.document import kind_of, read_document
 from turnwise.config.entries import AgentEntry, read_entries
+from turnwise.config.guardrail_entries import BuiltIn, read_guardrails
 from turnwise.config.places import Document, Where, did_you_mean, shown
+from turnwise.config.references import Reference, read_reference, read_references
 from turnwise.config.validation import validated
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
@@ -20,14 +22,6 @@ KEYS = (
 )  # fmt: skip
 NOTES = "x-"
 """Keys that begin so are the users' own: a place for anchors."""
-
-
-class Reference(NamedTuple):
-    """Something of the users' own: an import path, the options it is called with, and where it is written."""
-
-    path: str
-    options: Mapping[str, Any]
-    where: Where
 
 
 class Endpoint(NamedTuple):
@@ -58,7 +52,7 @@ class Settings(NamedTuple):
     artifacts: str | Reference | None
     run: RunConfig
     process: ProcessConfig
-    guardrails: tuple[Reference, ...]
+    guardrails: tuple[BuiltIn | Reference, ...]
     hooks: tuple[Reference, ...]
 
 
@@ -103,8 +97,8 @@ def read_settings(path: Path, variables: Mapping[str, str] | None = None) -> Set
         artifacts=_place(document, ("artifacts",)),
         run=_run(document),
         process=validated(document, ("process",), ProcessConfig, _mapping(document, "process")) or ProcessConfig(),
-        guardrails=_references(document, "guardrails"),
-        hooks=_references(document, "hooks"),
+        guardrails=read_guardrails(document),
+        hooks=read_references(document, "hooks"),
     )
 
 
@@ -180,7 +174,7 @@ def _mapping(document: Document, key: str) -> dict[str, Any]:
 def _selectors(document: Document) -> dict[str, Reference]:
     references = {}
     for name, value in _mapping(document, "selectors").items():
-        reference = _reference(document, ("selectors", name), value)
+        reference = read_reference(document, ("selectors", name), value)
         if reference is not None:
             references[name] = reference
     return references
@@ -189,33 +183,5 @@ def _selectors(document: Document) -> dict[str, Reference]:
 def _place(document: Document, where: Where) -> str | Reference | None:
     value = document.data.get(str(where[0]))
     if isinstance(value, dict):
-        return _reference(document, where, value)
+        return read_reference(document, where, value)
     return _text(document, where, None)
-
-
-def _references(document: Document, key: str) -> tuple[Reference, ...]:
-    value = document.data.get(key, [])
-    if not isinstance(value, list):
-        document.report((key,), f"{key!r} should be a list of import paths, but is {kind_of(value)}.", "Write `- module:name`.")
-        return ()
-    found = (_reference(document, (key, index), item) for index, item in enumerate(value))
-    return tuple(reference for reference in found if reference is not None)
-
-
-def _reference(document: Document, where: Where, value: Any) -> Reference | None:
-    """`module:attribute`, or `{import: module:attribute, options: {…}}`."""
-    if isinstance(value, str):
-        return Reference(value, {}, where)
-    if isinstance(value, dict) and isinstance(value.get("import"), str):
-        for key in value.keys() - {"import", "options"}:
-            fix = "What it is called with stands below `options:`."
-            document.report((*where, key), f"Beside 'import' there is no key {key!r}.", fix)
-        options = value.get("options", {})
-        if isinstance(options, dict):
-            return Reference(value["import"], options, where)
-        document.report(
-            (*where, "options"), f"'options' should be keys and values, but is {kind_of(options)}.", "Write them below."
-        )
-        return None
-    document.report(where, "Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
-    return None

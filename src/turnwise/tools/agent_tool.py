@@ -42,7 +42,7 @@ class AgentTool:
 
     async def _ask(
         self,
-        message: Annotated[str, Field(min_length=1, description="All that it needs to know: it sees nothing else.")],
+        message: Annotated[str, Field(min_length=1, description="What it is asked, with all that it needs to know.")],
         call: ToolCall,
     ) -> str:
         context = call.context

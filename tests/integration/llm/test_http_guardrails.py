@@ -7,7 +7,7 @@ from llm_http import Wire, calls, results
 from llm_play import told
 from runner_play import ask, reason
 
-from turnwise import Runner
+from turnwise import Event, Runner
 from turnwise.agents.llm import LlmAgent
 from turnwise.guardrails.personal_data import PersonalData
 from turnwise.guardrails.secrets import Secrets
@@ -22,13 +22,14 @@ async def test_what_a_guardrail_takes_out_of_a_stream_is_in_no_piece(process: Pr
     long = "There is something to be told of him. " * 6
     wire.say(f"{long}Write to {MAIL} or pay with {CARD}. {long}", "Gladly.")
     runner = process(LlmAgent("clerk", model=wire.model()), guardrails=[PersonalData()])
-    pieces, stored = [], []
+    pieces: list[Event] = []
+    stored: list[Event] = []
     async for event in runner.run("Who is Bob?", user="ada", session="s"):
         (pieces if event.partial else stored).append(event)
     answer = stored[-1]
     assert answer.text == f"{long}Write to [e-mail] or pay with [card]. {long}"
     shown = "".join(event.text for event in pieces)
-    assert len(pieces) > 10
+    assert len(pieces) > 5
     assert answer.text.startswith(shown)
     assert len(shown) > len(long)
     assert {guarded.guardrail for guarded in answer.actions.guarded} == {"personal-data"}

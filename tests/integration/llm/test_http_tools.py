@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from llm_http import Line, Wire, calls, results
 from llm_play import answering, calls_of, results_of, told
-from llm_servers import Answer
+from llm_servers import Answer, Fault
 from pydantic import BaseModel
 from runner_play import ask, reason, texts
 
@@ -16,6 +16,7 @@ from turnwise import DataPart, Limits, RunConfig, Runner
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import ToolCallPart
 from turnwise.tools.agent_tool import AgentTool
+from turnwise.tools.ask import ask_user
 from turnwise.tools.function import tool
 
 Process = Callable[..., Runner]
@@ -176,6 +177,20 @@ async def test_an_agent_as_a_tool(process: Process, wire: Wire) -> None:
     await ask(runner, "thanks")
     assert "look_up" not in str(wire.sent("front"))
     assert await texts(runner) == ["The Eiffel tower?", "330 m.", "It is 330 m high.", "thanks", "Gladly."]
+
+
+async def test_an_agent_that_failed_as_a_tool_is_not_asked_again(process: Process, wire: Wire) -> None:
+    """Decision 6: when the turn is taken up again after a wait, in another process."""
+    wire.cast(
+        front=[calls(("ask_expert", {"message": "How high?"})), calls(("ask_user", {"question": "Why?"})), "Never mind."],
+        expert=[Fault(400)],
+    )
+    expert = LlmAgent("expert", model=wire.model("expert"))
+    front = LlmAgent("front", model=wire.model("front"), tools=[AgentTool(expert), ask_user], children=[expert])
+    assert (await ask(process(front, policy="adk"), "The Eiffel tower?")).text == "Why?"
+    done = await ask(process(front, policy="adk"), "for fun")
+    assert (done.text, len(wire.bodies("expert"))) == ("Never mind.", 1)
+    assert "refused the request" in results(wire.sent("front")[-1])[0]
 
 
 class Report(BaseModel):

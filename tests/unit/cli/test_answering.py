@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from turnwise.agents.function import agent
+from turnwise.agents.llm import LlmAgent
 from turnwise.assemble import App
 from turnwise.cli.answering import Answering
 from turnwise.cli.lines import Lines
@@ -20,6 +21,8 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Lease
 from turnwise.runner import Runner
 from turnwise.stores.sql import SqlSessionStore
+from turnwise.testing.models import ScriptedModel, calls
+from turnwise.tools.function import tool
 
 
 class Listed(Lines):
@@ -194,3 +197,27 @@ async def test_what_is_interrupted_has_its_end_on_record(tmp_path: Path) -> None
     events = await store.events(SessionKey("app", "ann", "s"))
     await store.close()
     assert [event.actions.end.reason for event in events if event.actions.end] == ["cancelled"]
+
+
+async def test_a_question_whether_a_tool_may_be_called_says_how_to_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A42: nobody is there to be asked; the line that it tells is the answer."""
+    paid: list[int] = []
+
+    @tool(confirm=True)
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        return "paid"
+
+    def app(*replies: Any) -> App:
+        desk = LlmAgent("desk", model=ScriptedModel(*replies), tools=[pay])
+        return App(Runner(desk, store=SqlSessionStore(f"sqlite:///{tmp_path}/s.db")), Path("t.yaml"))
+
+    asked, _ = await answered(app(calls("pay", {"amount": 3})), Listed(line("s")))
+    said = capsys.readouterr().err.splitlines()
+    assert (asked.failed, said[0]) == (0, "line 1: desk asks: May I call pay with amount = 3?")
+    answer = json.loads(said[1].removeprefix("  A line that says yes: "))
+    _, events = await answered(app("Done."), Listed(answer))
+    assert paid == [3]
+    assert events[-1]["content"]["parts"][0]["text"] == "Done."

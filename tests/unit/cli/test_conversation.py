@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from turnwise.agents.function import agent
+from turnwise.agents.llm import LlmAgent
 from turnwise.assemble import App
 from turnwise.cli.conversation import Answer, Conversation
-from turnwise.facts.content import text_content
+from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import Actions, End, ErrorInfo, Event, Rewind
 from turnwise.facts.messages import MessageContext
 from turnwise.runner import Runner
 from turnwise.stores.sql import SqlSessionStore
+from turnwise.testing.models import ScriptedModel, calls
+from turnwise.tools.function import tool
 
 
 def event(text: str = "", *, author: str = "desk", id_: str = "e1", partial: bool = False, **more: Any) -> Event:
@@ -130,3 +133,68 @@ async def test_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_has_been_decided_yet(capsys: pytest.CaptureFixture[str]) -> None:
     make().explain()
     assert capsys.readouterr().out == "Nothing has been decided in this conversation yet.\n"
+
+
+def test_thoughts_and_arguments_that_come_in_pieces_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    call = ToolCallPart(call_id="c1", tool="status", arguments={"order": "A-1"})
+    piece = event(partial=True)
+    parts = (ThinkingPart(text="hm"), TextPart(text="Let me look."), call)
+    said = shown(
+        capsys,
+        piece.model_copy(update={"content": Content(parts=(ThinkingPart(text="hm"),))}),
+        event("Let me ", partial=True),
+        event("look.", partial=True),
+        piece.model_copy(update={"content": Content(parts=(call.model_copy(update={"raw": "{"}),))}),
+        event().model_copy(update={"content": Content(parts=parts)}),
+        event(id_="e2").model_copy(update={"content": Content(parts=(ToolResultPart(call_id="c1", tool="status", result=1),))}),
+    )
+    assert said == 'desk: Let me look.\n  · status(order="A-1")\n'
+
+
+def bank(*replies: Any, store: SqlSessionStore, paid: list[int]) -> App:
+    @tool(confirm=True)
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        return "paid"
+
+    desk = LlmAgent("desk", model=ScriptedModel(*replies), tools=[pay])
+    return App(Runner(desk, store=store, app="shop"), Path("t.yaml"))
+
+
+async def test_a_person_answers_whether_a_tool_may_be_called(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A42: now, or in a later conversation; what is neither yes nor no is a message, and the question stays open."""
+    paid: list[int] = []
+    store = SqlSessionStore(f"sqlite:///{tmp_path}/s.db")
+    app = bank(calls("pay", {"amount": 3}), "It is sunny.", store=store, paid=paid)
+    conversation = Conversation(app, "ann", "s", MessageContext())
+    await conversation.turn("pay 3")
+    assert [question.text for question in conversation.questions] == ["May I call pay with amount = 3?"]
+    await conversation.turn("how is the weather?")
+    assert (len(conversation.questions), paid) == (1, [])
+    await app.runner.close()
+    said = capsys.readouterr().out
+    assert "  · pay(amount=3)\ndesk: May I call pay with amount = 3?\n" in said
+
+    store = SqlSessionStore(f"sqlite:///{tmp_path}/s.db")
+    app = bank("Paid.", store=store, paid=paid)
+    later = Conversation(app, "ann", "s", MessageContext())
+    await later.look_back()
+    await later.turn("y")
+    await app.runner.close()
+    assert (paid, later.questions, later.failures) == ([3], [], 0)
+    assert capsys.readouterr().out.splitlines()[0] == "desk: May I call pay with amount = 3?"
+
+
+async def test_two_questions_are_answered_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    paid: list[int] = []
+    both = [calls("pay", {"amount": 1}), calls("pay", {"amount": 2})]
+    app = bank(both, "Done.", store=SqlSessionStore("sqlite://"), paid=paid)
+    conversation = Conversation(app, "ann", "s", MessageContext())
+    await conversation.look_back()
+    for line in ("pay", "n, too much", "yes"):
+        await conversation.turn(line)
+    await app.runner.close()
+    assert (paid, conversation.questions) == ([2], [])
+    said = capsys.readouterr().out
+    assert "  · pay failed: It was not called, because the person who was asked did not agree: too much\n" in said
+    assert said.endswith("desk: Done.\n")

@@ -6,7 +6,10 @@ import pytest
 
 from turnwise.config.policies import culprit, read_policy, read_policy_file
 from turnwise.config.settings import Settings, read_settings
+from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import ConfigError, PolicyError
+from turnwise.facts.tree import AgentTree
+from turnwise.selection.cascade import Cascade
 
 
 def settings(folder: Path, policy: str) -> Settings:
@@ -44,6 +47,37 @@ def test_a_policy_written_out(tmp_path: Path) -> None:
     assert policy is not None
     assert [stage.selector for stage in policy.stages] == ["direct", "patterns"]
     assert policy.stages[1].options == {"threshold": 0.5}
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["openai:gpt-5-mini", "{model: m, url: 'http://h/v1', key: k}", "[openai:a, {model: m, url: 'http://h/v1'}]"],
+)
+def test_a_model_that_decides_is_named_in_three_forms(tmp_path: Path, model: str) -> None:
+    for text in (
+        f"policy:\n  use: default-with-model\n  options: {{model: {{model: {model}}}}}\n",
+        f"policy:\n  stages:\n    - {{selector: model, name: ask, options: {{model: {model}}}}}\n",
+    ):
+        policy = read_policy(settings(tmp_path, text))
+        assert policy is not None
+        Cascade(policy, AgentTree([AgentCard(name="a")]), {})
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ("  use: default-with-model\n  options:\n    model:\n      model: gpt\n", "config 7: There is no model 'gpt'."),
+        ("  stages:\n    - selector: model\n      options:\n        model: 3\n", "config 7: Here a model was expected"),
+        ("  use: default-with-model\n  options: {model: {model: {import: 'a:b'}}}\n", "config 5: A model has no key 'import'."),
+        (
+            "  use: default-with-model\n  segments:\n    - when: {channel: web}\n      options:\n"
+            "        model: {model: {url: x}}\n",
+            "config 8: The model has no 'model'.",
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_names_its_line(tmp_path: Path, policy: str, problem: str) -> None:
+    assert told(tmp_path, f"policy:\n{policy}")[0].startswith(problem)
 
 
 @pytest.mark.parametrize(

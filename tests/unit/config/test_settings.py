@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.config.settings import DEFAULT_STORE, Endpoint, Reference, Settings, find_file, read_settings
+from turnwise.config.references import Reference
+from turnwise.config.settings import DEFAULT_STORE, Endpoint, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.limits import ProcessConfig
 
@@ -46,7 +47,8 @@ def test_everything_that_can_be_said() -> None:
     assert read.artifacts == "files"
     assert (read.run.when_busy, read.run.limits.turns, read.run.limits.attempts) == ("reject", 3, 5)
     assert read.process == ProcessConfig(lease_seconds=2.0, concurrency=7, recovery_seconds=0.5)
-    assert [reference.path for reference in (*read.guardrails, *read.hooks)] == ["g:one", "h:two"]
+    assert read.guardrails == (Reference("g:one", {}, ("guardrails", 0)),)
+    assert read.hooks == (Reference("h:two", {}, ("hooks", 0)),)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,11 @@
 
 import re
 
-from helpdesk import reading
+from helpdesk import invoice, reading
 from helpdesk.agents.gift_cards import gift_cards
 from helpdesk.asking import attend
 from helpdesk.meant import known, order_meant
 from helpdesk.patterns import ORDER, plain
-from helpdesk.shop import accounts
 from helpdesk.shop import billing as shop
 from helpdesk.shop import orders as order_desk
 from helpdesk.shop.billing import Refund
@@ -112,14 +111,5 @@ def _charge(order: Order) -> str:
 async def _invoice(order: Order, context: AgentContext) -> str:
     if order.status in {"processing", "cancelled"}:
         return f"Order {order.id} is {order.status}. There is an invoice once it has shipped."
-    name = f"invoice-{order.id}.txt"
-    await context.artifacts.save(name, _invoice_text(order).encode(), mime_type="text/plain")
+    name = await invoice.save(order, context)
     return f"Here is the invoice for order {order.id} over {money(order.total)}: I saved it to your files as {name}."
-
-
-def _invoice_text(order: Order) -> str:
-    buyer = accounts.account(order.email)
-    address = [buyer.name, buyer.street, f"{buyer.town}, {buyer.state} {buyer.zip}"] if buyer else []
-    rows = [f"{item.quantity:>3} × {item.name:<36} {money(item.quantity * item.cents):>12}" for item in order.items]
-    head = [f"Invoice for order {order.id}", f"Date: {order.shipped_on or order.placed_on}", "", *address, order.email, ""]
-    return "\n".join([*head, *rows, f"{'Total':<42} {money(order.total):>12}", "", f"Paid by {order.payment}", ""])

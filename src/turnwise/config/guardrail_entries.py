@@ -1,0 +1,104 @@
+"""The guardrails of a configuration file: those that are shipped, by name, and one's own, by import path."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from turnwise.config.document import kind_of
+from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.references import Reference, read_reference
+from turnwise.config.validation import validated
+from turnwise.facts.fact import Fact
+from turnwise.guardrails.injection import InjectionMarks
+from turnwise.guardrails.length import Length
+from turnwise.guardrails.personal_data import PersonalData
+from turnwise.guardrails.personal_rules import Kind
+from turnwise.guardrails.replacing import PLACES, Action
+from turnwise.guardrails.secrets import Secrets
+from turnwise.guardrails.topics import BannedTopics
+from turnwise.ports.encoder import Encoder
+from turnwise.ports.guardrail import Guardrail, Place
+
+
+class BuiltIn(NamedTuple):
+    """One that is shipped, and the options that were given."""
+
+    use: str
+    options: Mapping[str, Any]
+    where: Where
+
+
+def read_guardrails(document: Document) -> tuple[BuiltIn | Reference, ...]:
+    """What stands below `guardrails`, in order; what is wrong is reported and left out."""
+    value, where = document.data.get("guardrails", []), ("guardrails",)
+    if not isinstance(value, list):
+        fix = "Write a list of their names, or of import paths."
+        document.report(where, f"'guardrails' should be a list, but is {kind_of(value)}.", fix)
+        return ()
+    found = (_read(document, (*where, index), each) for index, each in enumerate(value))
+    return tuple(guardrail for guardrail in found if guardrail is not None)
+
+
+def _read(document: Document, where: Where, value: Any) -> BuiltIn | Reference | None:
+    given = {"use": value} if isinstance(value, str) and ":" not in value else value
+    if not isinstance(given, dict) or "import" in given:
+        return read_reference(document, where, given)
+    use = given.get("use")
+    if not isinstance(use, str) or use not in _BUILT_IN:
+        problem = f"There is no guardrail {use!r}." if use is not None else "Here a guardrail was expected, with the key 'use'."
+        fix = f"{did_you_mean(str(use), _BUILT_IN)} Or write an import path, module:attribute."
+        document.report((*where, "use"), problem, fix)
+        return None
+    kind, _ = _BUILT_IN[use]
+    read = validated(document, where, kind, {key: option for key, option in given.items() if key != "use"})
+    return None if read is None else BuiltIn(use, read.model_dump(exclude_unset=True), where)
+
+
+def make(entry: BuiltIn, encoder: Encoder | None) -> Guardrail:
+    """The guardrail. encoder: for those that go by meaning; None = the one that is shipped. ConfigError."""
+    _, made = _BUILT_IN[entry.use]
+    needs = {"encoder": encoder} if made is BannedTopics else {}
+    return made(**entry.options, **needs)
+
+
+class _Options(Fact):
+    name: str = ""
+
+
+class _Length(_Options):
+    message: int | None = Field(default=None, ge=1)
+    answer: int | None = Field(default=None, ge=1)
+    action: Action = "block"
+
+
+class _Secrets(_Options):
+    action: Action = "rewrite"
+    places: tuple[Place, ...] = PLACES
+
+
+class _PersonalData(_Secrets):
+    kinds: tuple[Kind, ...] = ()
+
+
+class _InjectionMarks(_Options):
+    phrases: bool = True
+    places: tuple[Place, ...] = PLACES
+
+
+class _BannedTopics(_Options):
+    banned: tuple[str, ...] = Field(min_length=1)
+    allowed: tuple[str, ...] = ()
+    threshold: float = Field(default=0.0, ge=-1.0, le=1.0, allow_inf_nan=False)
+    places: tuple[Place, ...] = PLACES
+    reason: str = ""
+
+
+# The guardrails themselves know their defaults: only what was given is passed on.
+_BUILT_IN: Mapping[str, tuple[type[_Options], Callable[..., Guardrail]]] = {
+    "length": (_Length, Length),
+    "personal_data": (_PersonalData, PersonalData),
+    "secrets": (_Secrets, Secrets),
+    "injection_marks": (_InjectionMarks, InjectionMarks),
+    "banned_topics": (_BannedTopics, BannedTopics),
+}

@@ -1,0 +1,130 @@
+"""LLM agents of a configuration file: what an entry of kind `llm` says beside its card, made into an agent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field, JsonValue
+
+from turnwise.agents.llm import LlmAgent
+from turnwise.agents.llm.agent import HISTORY, OUTPUT_RETRIES, RESULT_CHARACTERS
+from turnwise.agents.llm.output import OutputTool
+from turnwise.config.document import kind_of
+from turnwise.config.entries import AgentEntry
+from turnwise.config.importing import resolve
+from turnwise.config.model_entries import read_model
+from turnwise.config.places import Document, Where
+from turnwise.config.tool_entries import AskedAgent, read_tools
+from turnwise.config.validation import validated
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.errors import AgentDefinitionError, ImportPathError, TurnwiseError
+from turnwise.facts.fact import Fact
+from turnwise.ports.agent import Agent
+from turnwise.ports.tool import Tool, Toolset
+from turnwise.tools.agent_tool import AgentTool
+from turnwise.transcript.view import Budget
+
+
+class _History(Fact):
+    tokens: int = Field(default=HISTORY.tokens, ge=1)
+    events: int = Field(default=HISTORY.events, ge=1)
+
+
+class _Options(Fact):
+    output_key: str | None = None
+    output_retries: int = Field(default=OUTPUT_RETRIES, ge=0)
+    settings: dict[str, JsonValue] = {}
+    max_steps: int | None = Field(default=None, ge=1)
+    history: _History = _History()
+    result_characters: int = Field(default=RESULT_CHARACTERS, ge=1)
+    names_next: bool = False
+
+
+class LlmRecipe:
+    """What makes an agent of an entry, once its card and its children are known."""
+
+    def __init__(self, where: Where, options: Mapping[str, Any], tools: Sequence[Tool | Toolset | AskedAgent]) -> None:
+        self._where, self._options, self._tools = where, options, tools
+
+    @property
+    def asked(self) -> Sequence[AskedAgent]:
+        """The other agents that are its tools."""
+        return [tool for tool in self._tools if isinstance(tool, AskedAgent)]
+
+    def agent(self, card: AgentCard, children: Sequence[Agent], about: Mapping[str, str]) -> LlmAgent:
+        """The agent. about: what other agents are for, by name. AgentDefinitionError for two tools of one name."""
+        fields = card.model_dump(exclude={"name", "description", "kind"})
+        tools = [_as_tool(tool, about) for tool in self._tools]
+        return LlmAgent(card.name, description=card.description, children=children, tools=tools, **self._options, **fields)
+
+    def try_out(self, document: Document, card: AgentCard) -> bool:
+        """Whether an agent can be made; False after why not was reported."""
+        try:
+            self.agent(card, (), {})
+        except TurnwiseError as error:
+            document.report_error((*self._where, "tools"), error)
+            return False
+        return True
+
+
+def read_recipe(document: Document, entry: AgentEntry) -> LlmRecipe | None:
+    """The recipe of an entry of kind `llm`; None after what is wrong with it was reported.
+
+    Modules that it names are imported; nothing is connected, and no model is asked.
+    """
+    before = len(document.problems)
+    own, where = entry.own, entry.where
+    plain = {key: value for key, value in own.items() if key in _Options.model_fields}
+    options = validated(document, where, _Options, plain, AgentDefinitionError)
+    made: dict[str, Any] = {"model": read_model(document, (*where, "model"), own.get("model"))}
+    if "summary_model" in own:
+        made["summary_model"] = read_model(document, (*where, "summary_model"), own["summary_model"])
+    if "instructions" in own:
+        made["instructions"] = _instructions(document, (*where, "instructions"), own["instructions"])
+    if "output" in own:
+        made["output_type"] = _output(document, (*where, "output"), own["output"], str(entry.card.get("name")))
+    tools = read_tools(document, (*where, "tools"), own.get("tools", []))
+    if options is None or tools is None or len(document.problems) > before:
+        return None
+    history = Budget(options.history.tokens, options.history.events)
+    return LlmRecipe(where, {**options.model_dump(exclude={"history"}), "history": history, **made}, tools)
+
+
+def _instructions(document: Document, where: Where, value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and value.keys() == {"import"}:
+        made = _imported(document, (*where, "import"), value["import"])
+        if made is not None and not callable(made):
+            document.report(where, f"{value['import']} is no function of the context.", "Name one that gives the text.")
+        return made
+    fix = "Write text, below `instructions: |` if it has several lines, or `{import: module:function}`."
+    document.report(where, f"'instructions' should be text, but is {kind_of(value)}.", fix, AgentDefinitionError)
+    return None
+
+
+def _output(document: Document, where: Where, value: Any, agent: str) -> Any:
+    """The type of the answers."""
+    made = _imported(document, where, value)
+    if made is None:
+        return None
+    try:
+        OutputTool(made, agent)
+    except AgentDefinitionError as error:
+        document.report_error(where, error)
+    return made
+
+
+def _imported(document: Document, where: Where, path: Any) -> Any:
+    try:
+        if not isinstance(path, str):
+            raise ImportPathError(f"Here an import path was expected, but this is {kind_of(path)}.", fix="Write module:name.")
+        return resolve(path, document.folder)
+    except TurnwiseError as error:
+        document.report_error(where, error)
+        return None
+
+
+def _as_tool(tool: Tool | Toolset | AskedAgent, about: Mapping[str, str]) -> Tool | Toolset:
+    if not isinstance(tool, AskedAgent):
+        return tool
+    return AgentTool(tool.name, description=about.get(tool.name) if tool.description is None else tool.description)

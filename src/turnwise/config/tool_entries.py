@@ -1,0 +1,133 @@
+"""The tools of an LLM agent as a configuration file names them, made from that."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, Field
+
+from turnwise.config.document import kind_of
+from turnwise.config.importing import resolve
+from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.validation import validated
+from turnwise.facts.errors import AgentDefinitionError, TurnwiseError
+from turnwise.facts.fact import Fact
+from turnwise.ports.tool import Tool, Toolset
+from turnwise.tools.artifacts import ArtifactTools
+from turnwise.tools.ask import ask_user
+from turnwise.tools.function import FunctionTool
+from turnwise.tools.mcp import McpServer
+
+BUILT_IN: Mapping[str, Callable[[], Tool | Toolset]] = {"artifacts": ArtifactTools, "ask_user": lambda: ask_user}
+_FORMS = f"Write module:attribute, {', '.join(BUILT_IN)}, `{{mcp: …}}`, or `{{agent: name}}`."
+
+
+class AskedAgent(NamedTuple):
+    """Another agent as a tool. description: None = that agent's own."""
+
+    name: str
+    description: str | None
+    where: Where
+
+
+def read_tools(document: Document, where: Where, value: Any) -> list[Tool | Toolset | AskedAgent] | None:
+    """The tools in their order; None after what is wrong was reported. Modules are imported, nothing is connected."""
+    if not isinstance(value, list):
+        document.report(where, f"'tools' should be a list, but is {kind_of(value)}.", "Write `- ` before each tool.")
+        return None
+    found = [_read(document, (*where, index), each) for index, each in enumerate(value)]
+    tools = [tool for tool in found if tool is not None]
+    return tools if len(tools) == len(found) else None
+
+
+def _read(document: Document, where: Where, value: Any) -> Tool | Toolset | AskedAgent | None:
+    if isinstance(value, str):
+        return _named(document, where, value)
+    if isinstance(value, dict) and "mcp" in value:
+        return _server(document, where, value)
+    if isinstance(value, dict) and "agent" in value:
+        asked = validated(document, where, _Asked, value, AgentDefinitionError)
+        return AskedAgent(asked.agent, asked.description, (*where, "agent")) if asked else None
+    close = did_you_mean(next(iter(value)), ("mcp", "agent")) if isinstance(value, dict) and value else _FORMS
+    what = f"has the key {next(iter(value))!r}" if isinstance(value, dict) and value else f"is {kind_of(value)}"
+    document.report(where, f"This is no tool: it {what}.", close, AgentDefinitionError)
+    return None
+
+
+def _named(document: Document, where: Where, name: str) -> Tool | Toolset | None:
+    if name in BUILT_IN:
+        return BUILT_IN[name]()
+    if ":" not in name:
+        fix = f"{did_you_mean(name, BUILT_IN)} Or write an import path, module:attribute."
+        document.report(where, f"There is no tool {name!r}.", fix, AgentDefinitionError)
+        return None
+    try:
+        return _tool_from(resolve(name, document.folder), name)
+    except TurnwiseError as error:
+        document.report_error(where, error)
+        return None
+
+
+def _tool_from(made: Any, path: str) -> Tool | Toolset:
+    """What stands behind an import path, as a tool or a toolset."""
+    if inspect.isclass(made):
+        raise AgentDefinitionError(f"{path} is a class, no tool.", fix="Name a function, or an object made of that class.")
+    if hasattr(made, "spec") and hasattr(made, "rules"):
+        tool: Tool = made
+        return tool
+    if callable(getattr(made, "tools", None)):
+        toolset: Toolset = made
+        return toolset
+    if hasattr(made, "card"):
+        raise AgentDefinitionError(f"{path} is an agent.", fix="As a tool it is written `{agent: name}`, with its name.")
+    if not callable(made):
+        raise AgentDefinitionError(
+            f"{path} is of the type {type(made).__name__}, no tool.", fix="Name a function, a tool, or a toolset."
+        )
+    return FunctionTool(made)
+
+
+class _Asked(Fact):
+    agent: str
+    description: str | None = None
+
+
+def _leave(value: Any) -> Any:
+    if isinstance(value, bool) or (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+        return value
+    raise ValueError("write true, false, or a list of tools that have to be confirmed")
+
+
+class _Reached(Fact):
+    command: tuple[str, ...] | None = Field(default=None, min_length=1)
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+
+
+class _Server(Fact):
+    mcp: _Reached
+    name: str | None = None
+    prefix: str = ""
+    only: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    confirm: Annotated[Any, AfterValidator(_leave)] = False
+    seconds: float | None = Field(default=None, gt=0)
+    connect_seconds: float | None = Field(default=None, gt=0)
+
+
+def _server(document: Document, where: Where, value: dict[str, Any]) -> McpServer | None:
+    read = validated(document, where, _Server, value, AgentDefinitionError)
+    if read is None:
+        return None
+    reached = read.mcp.model_dump(exclude_unset=True, exclude={"command"})
+    if read.mcp.command is not None:
+        program, *arguments = read.mcp.command
+        folder = document.folder.resolve() / (read.mcp.cwd or ".")
+        reached |= {"command": program, "args": arguments, "cwd": folder}
+    try:
+        return McpServer(**reached, **read.model_dump(exclude_unset=True, exclude={"mcp"}))
+    except TurnwiseError as error:
+        document.report_error((*where, "mcp"), error)
+        return None
