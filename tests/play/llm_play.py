@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from turnwise import Content, Event
+from runner_play import key
+
+from turnwise import Content, Event, Runner
 from turnwise.facts.content import ToolCallPart, ToolResultPart
 from turnwise.ports.model import ModelRequest
 from turnwise.runner import Result
@@ -42,3 +44,10 @@ def answering(call_id: str, result: Any, *, failed: bool = False) -> Content:
 def waiting_call(result: Result, tool: str = "confirm") -> str:
     """The id of the last call of that tool."""
     return next(call.call_id for call in reversed(calls_of(result.events)) if call.tool == tool)
+
+
+async def on_record(runner: Runner, step: str) -> None:
+    """Returns when that step of the last run is on record, whichever process does it."""
+    with runner.store.signals.watch(key()) as watch:
+        while not any(r.key.endswith(f":{step}") for e in await runner.store.events(key()) for r in e.actions.steps):
+            await watch.next(0.05)

@@ -333,3 +333,31 @@ def test_what_an_encoder_raises_is_in_the_report(project: Project, tmp_path: Pat
     )
     report = check_app(project(WORDED + "encoder: {import: 'tw_away:Away'}\npolicy: staples\n"))
     assert [str(error) for error in report.errors] == ["turnwise.yaml:6: The encoder is away."]
+
+
+def test_models_are_told_by_name_and_their_keys_by_nobody(project: Project) -> None:
+    """Agents of the file, and those of code behind it; keys stand in the file only."""
+    report = check_app(
+        project(
+            "app: a\nagents:\n  - name: a\n    kind: llm\n"
+            "    model: [openai:gpt-5, {model: m, url: 'http://h/v1', key: sk-very}]\n"
+            "    children: ['M:orders']\nguardrails: [secrets, {use: length, message: 9}]\n"
+            "policy: {use: default-with-model, options: {model: {model: {model: m, url: 'http://h/v1', key: sk-very}}}}\n"
+        )
+    )
+    assert report.errors == ()
+    assert report.models == {"a": "openai:gpt-5, h:m"}
+    assert "sk-very" not in repr(report)
+
+
+async def test_guardrails_that_are_shipped_stand_before_the_agents(project: Project) -> None:
+    """C13."""
+    app = load_app(project("app: a\nroot: M:desk\nstore: 'sqlite://'\nguardrails: [personal_data]\n"))
+    result = await (await app.runner.start("I am ada@example.com", user="u", session="s")).result()
+    await app.runner.close()
+    assert result.text == "desk: I am [e-mail]"
+
+
+def test_mistakes_of_guardrails_are_told_with_the_others(project: Project) -> None:
+    report = check_app(project("app: a\nroot: M:nobody\nguardrails:\n  - lenght\n  - use: length\n    message: no\n"))
+    assert [str(error).split(":")[1] for error in report.errors] == ["2", "4", "6"]

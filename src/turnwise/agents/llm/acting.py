@@ -80,6 +80,7 @@ class Acting:
             await self._context.once(f"left#{step}", make)
 
     async def _work_off(self, jobs: Sequence[Job]) -> None:
+        """Sees to it that something is told of every call. Suspend when some of them wait."""
         asked = [job for job in jobs if job.is_open and await self._asks(job)]
         plain = [job for job in jobs if job.is_open and job not in asked]
         waits = await self._make(job for job in plain if not job.tool.rules.last)
