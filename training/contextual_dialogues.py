@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import contextual_phrases as say
@@ -25,11 +24,10 @@ class Step(NamedTuple):
 
 
 class Dialogue(NamedTuple):
-    """Steps in time; what is known of the caller and the tree besides."""
+    """Steps in time; what is known of the caller besides."""
 
     steps: tuple[Step, ...]
     previous: tuple[str, ...] = ()
-    permitted: Mapping[str, frozenset[str]] | None = None
 
 
 class Company(NamedTuple):
@@ -67,8 +65,7 @@ class Writer:
             previous = tuple(
                 dict.fromkeys((chance.choice(self._agents), *((first,) if first and chance.random() < 0.7 else ())))
             )
-        permitted = talk.permitted() if chance.random() < 0.15 else None
-        return Dialogue(tuple(talk.steps), previous, permitted)
+        return Dialogue(tuple(talk.steps), previous)
 
 
 class _Talk:
@@ -86,17 +83,6 @@ class _Talk:
             frozenset(agent for agent in agents if chance.random() < 0.5) if chance.random() < 0.35 else frozenset()
         )
         self.topical = chance.random()
-
-    def permitted(self) -> dict[str, frozenset[str]]:
-        """Whom each agent may hand over to: mostly those to whom the talk goes."""
-        allowed: dict[str, set[str]] = {
-            agent: {other for other in self.agents if self.chance.random() < 0.5} for agent in self.agents
-        }
-        labels = [step.label for step in self.steps if step.label in allowed]
-        for before, after in pairwise(labels):
-            if self.chance.random() < 0.85:
-                allowed[str(before)].add(str(after))
-        return {agent: frozenset(others) for agent, others in allowed.items()}
 
     def go_on(self) -> None:
         """The next message."""

@@ -129,8 +129,6 @@ def _turn(
     general: str | None,
 ) -> Turn:
     words = wording(step.user)
-    allowed = dialogue.permitted.get(active) if dialogue.permitted and active else None
-    allowed = allowed | {active} if allowed is not None and active else None
     return Turn(
         message=ears.hear(step.user),
         wording=words,
@@ -143,7 +141,6 @@ def _turn(
         awaiting=active if step.awaits else None,
         hits=step.hits,
         named=ears.names.named(words.tokens),
-        permitted=allowed,
         general=general,
     )
 

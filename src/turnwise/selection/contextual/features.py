@@ -80,7 +80,7 @@ def circumstances(situation: Situation) -> dict[str, float]:
         "numbers": float(seen.numbers > 0),
         "value": float(value),
         "code": float(seen.code_like),
-        "strange": float(words.strange),
+        "strange": float(words.strange) * turn.message.match.novelty,
         "entropy": situation.entropy,
         "novelty": _logit(turn.message.match.novelty),
         "smalltalk": _logit(turn.message.smalltalk),
@@ -232,7 +232,6 @@ def _claims(situation: Situation) -> dict[str, Floats]:
         "hit": hits,
         "hit_sole": hits * float(len(turn.hits) == 1),
         "hit_asks": hits * asks,
-        "forbidden": 1.0 - situation.marks(turn.permitted) if turn.permitted is not None and going else none,
         "general": situation.marks((turn.general,) if turn.general else ()),
     }
 

@@ -68,7 +68,6 @@ def turn_of(
     message, *rest = readings
     reply = rest.pop(0) if request.head.last_reply.strip() else None
     earlier = _earlier(request)
-    tree, active = request.tree, stands.active
     return Turn(
         message=message,
         wording=wording(request.text),
@@ -78,14 +77,13 @@ def turn_of(
             Past(reading, wording(exchange.message), _stands_for(exchange.agent, request))
             for reading, exchange in zip(rest, earlier, strict=True)
         ),
-        active=active,
+        active=stands.active,
         visited=stands.visited,
         previous=tuple(name for name in request.context.previous_agents if name in request.eligible),
         awaiting=stands.awaiting,
         offered=tuple(name for name in request.head.offered if name in request.eligible),
         hits=hits,
         named=named,
-        permitted=frozenset((active, *tree.transfer_targets(active))) if active is not None and active in tree else None,
         general=general,
     )
 

@@ -36,7 +36,6 @@ def outdone(situation: Situation) -> tuple[Outdone, ...]:
         situation.amounts(turn.hits),
         situation.marks(turn.offered),
         situation.marks((turn.awaiting,) if turn.awaiting else ()),
-        situation.marks(turn.permitted) if turn.permitted is not None else named * 0.0,
     ])  # fmt: skip
     found = []
     for better in np.flatnonzero(situation.message >= _LIKELY).tolist():

@@ -89,7 +89,6 @@ def _evidence(situation: Situation, place: int) -> str:
         ("offered", agent in turn.offered),
         ("pattern", agent in turn.hits),
         ("named", turn.named.get(agent, 0.0) >= 0.5),
-        ("no transfer to it", turn.permitted is not None and agent != turn.active and agent not in turn.permitted),
     )
     return "; ".join(said + [words for words, holds in flags if holds])
 

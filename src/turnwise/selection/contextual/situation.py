@@ -35,8 +35,7 @@ class Turn(NamedTuple):
     past: newest first. active: who has the conversation, None = nobody. visited: who else spoke, most recent first. stayed:
     how many of the past messages the active agent answered without a break. previous: agents that the caller says helped
     before. awaiting: who waits for a reply. offered: whom the user was just asked to choose from. hits: the confidence of
-    agents' patterns that match. named: how much of agents' names the message holds. permitted: whom the active agent may
-    hand the floor to; None = anybody. general: who takes small talk.
+    agents' patterns that match. named: how much of agents' names the message holds. general: who takes small talk.
     """
 
     message: Reading
@@ -51,7 +50,6 @@ class Turn(NamedTuple):
     offered: tuple[str, ...] = ()
     hits: Mapping[str, float] = {}
     named: Mapping[str, float] = {}
-    permitted: Collection[str] | None = None
     general: str | None = None
 
 

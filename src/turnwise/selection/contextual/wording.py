@@ -27,8 +27,14 @@ _RESUMES = re.compile(
 _CALLS = re.compile(
     r"\b(?:talk|speak|chat|connect|transfer|switch|hand|put|pass|route|redirect|forward|move|direct|bring|send|take|return"
     r"|go|back)(?: (?:me|us|this|it|my call|back|over|through|on|along))* (?:to|with)\b|\bget me\b|\bput me through\b"
-    r"|\bput \w+ on\b|\b(?:department|team|agent|desk|representative|assistant|specialist|operator|bot)\b"
+    r"|\bput \w+ on\b"
 )
+_CALLING = re.compile(
+    r"\b(?:(?:talk|speak|chat) (?:to|with)"
+    r"|(?:connect|transfer|switch|hand|put|pass|route|redirect|forward|direct|bring|send|take)"
+    r" (?:me|us|my call)(?: (?:back|over|through|on|along))*(?: (?:to|with))?)\b"
+)
+_SOMEBODY = re.compile(r"\b(?:department|team|agent|desk|representative|assistant|specialist|operator|bot)\b")
 _OFFERS = re.compile(
     r"\b(?:(?:any|some)thing else|any(?:thing)? (?:more|other|further)|what else|else (?:i|we) can"
     r"|(?:further|more|other) (?:help|assistance|requests?|questions?)"
@@ -53,11 +59,12 @@ _ENGLISH = _words(
 
 
 class Wording(NamedTuple):
-    """A message's words. `tokens` are folded, in order, at most 400.
+    """A message's words. `tokens` are folded, in order, at most 400, without the verbs of asking for somebody ("transfer me
+    to"), which speak of nobody.
 
     resumes: words of taking something up again. calls: words of asking for somebody. strange: four words or more, and none
-    of English's commonest. unreadable: nothing of Latin letters or digits that could be a word, or mostly letters
-    of other scripts.
+    of English's commonest. unreadable: nothing of Latin letters or digits that could be a word, or mostly letters of other
+    scripts.
     """
 
     clues: Clues
@@ -82,15 +89,16 @@ class Said(NamedTuple):
 def wording(text: str) -> Wording:
     """What the message's words say; of long ones the first 2,000 characters."""
     folded = normalize(text[:READ_CHARACTERS], fold=True).replace("’", "'")
-    tokens = tuple(_TOKEN.findall(folded)[:_TOKENS])
+    every = _TOKEN.findall(folded)[:_TOKENS]
+    tokens = tuple(_TOKEN.findall(_CALLING.sub(" ", folded))[:_TOKENS])
     found = clues(text)
     return Wording(
         clues=found,
         tokens=tokens,
         resumes=bool(_RESUMES.search(folded)),
-        calls=found.somebody or bool(_CALLS.search(folded)),
-        strange=len(tokens) >= 4 and _ENGLISH.isdisjoint(tokens),
-        unreadable=found.other_script > 0.5 or not any(_is_readable(token) for token in tokens),
+        calls=found.somebody or bool(_CALLS.search(folded) or _SOMEBODY.search(folded)),
+        strange=len(every) >= 4 and _ENGLISH.isdisjoint(every),
+        unreadable=found.other_script > 0.5 or not any(_is_readable(token) for token in every),
     )
 
 

@@ -63,11 +63,15 @@ def test_a_question_and_its_answer() -> None:
     assert (known["asked"], known["awaits"], known["asked_value"]) == (1.0, 1.0, 1.0)
 
 
-def test_permission_is_a_claim_and_no_rule() -> None:
-    """C17"""
-    found = situate(turn(active="a", permitted=frozenset({"a", "b"})), Roster(LABELS, LABELS))
-    column = features(found).claims[:, CLAIMS.index("forbidden")]
-    assert dict(zip(found.candidates, column, strict=True)) == {"a": 0.0, "b": 0.0, "c": 1.0}
+def test_a_request_without_common_words_is_strange_only_as_far_as_it_is_new() -> None:
+    """C9: "running shoes size 44" is no foreign language where shoes are sold."""
+    known, new = (
+        features(
+            situate(Turn(reading(0.2, 0.7, 0.1, novelty=novelty), wording("running shoes size 44")), Roster(LABELS, LABELS))
+        )
+        for novelty in (0.1, 0.9)
+    )
+    assert [found.around[AROUND.index("strange")] for found in (known, new)] == [0.1, 0.9]
 
 
 def test_a_pattern_or_a_name_speaks_against_novelty() -> None:

@@ -66,7 +66,6 @@ def test_a_plain_request_to_another_outdoes_also_the_active_agent(text: str, ali
         {"hits": {"prescriptions": 0.8}},
         {"awaiting": "prescriptions"},
         {"offered": ("prescriptions", "lab")},
-        {"permitted": ("prescriptions", "lab")},
     ],
 )
 def test_one_thing_that_speaks_for_it_is_enough(ahead: dict[str, Any]) -> None:

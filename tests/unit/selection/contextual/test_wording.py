@@ -29,6 +29,12 @@ def test_asking_for_somebody() -> None:
     assert not wording("where is my parcel").calls
 
 
+def test_the_verb_of_asking_for_somebody_is_nobodys_name() -> None:
+    """C9: "transfer me to fraud" does not name `transfers`."""
+    assert wording("please transfer me to fraud").tokens == ("please", "fraud")
+    assert wording("a transfer to my daughter").tokens[:2] == ("a", "transfer")
+
+
 def test_a_message_of_another_language_is_strange() -> None:
     assert wording("ich möchte meine Bestellung stornieren").strange
     assert not wording("I want to cancel my order").strange
