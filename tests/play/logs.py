@@ -62,6 +62,17 @@ def event(author: str, *said: str | Part, invocation: str = "i1", branch: str | 
     )
 
 
+def question(call_id: str, about: str, **arguments: Any) -> ToolCallPart:
+    """A question for a person's leave, as an agent's loop asks it; its event awaits its result."""
+    asked = {"tool": "look", "call": about} | arguments
+    return ToolCallPart(call_id=call_id, tool="confirm", arguments=asked, private=True)
+
+
+def is_question(part: ToolCallPart) -> bool:
+    """Whether `question` made it: no other call of a made-up log is about a call."""
+    return "call" in part.arguments
+
+
 def asks(*said: str | Part, invocation: str = "i1", **fields: Any) -> Event:
     """A user's message that begins an invocation."""
     return event(USER, *said, invocation=invocation, selection=CHOSEN, **fields)
@@ -117,6 +128,11 @@ def _event(chance: Random, number: int, invocation: str, *, begins: bool) -> Eve
         words = [TextPart(text=text())] if not parts or chance.random() < 0.5 else []
         return event(USER, *parts, *words, answers=None if parts else "wait", selection=CHOSEN, invocation=invocation)
     author = chance.choice(AGENTS)
+    if chance.randint(0, 9) == 0:
+        id_ = chance.choice(CALL_IDS)
+        leave = question(id_, chance.choice(CALL_IDS), q=text("q"))
+        awaits = Await(id=id_, kind="tool_result")
+        return event(author, text(), leave, invocation=invocation, branch=chance.choice(BRANCHES), awaits=awaits)
     fields: dict[str, Any] = {"invocation": invocation}
     fields |= {"branch": chance.choice(BRANCHES), "scope": chance.choice([(), (), ("s1",), ("s2",)])}
     actions = _actions(chance, text, number)

@@ -199,6 +199,8 @@ class AgentContext(Protocol):
         """Does the work once: its result is recorded under `key`, and returned from the record if this turn is run again.
 
         The result is a JSON value, given back as JSON reads it: a tuple comes back as a list. AgentFailed for others.
+        Guardrails do not look at it, unless it is a ToolResultPart: of that, `{"result": …, "failed": …}` is recorded and
+        returned, with what they left, and a failed one says why it was blocked.
         """
         ...
 

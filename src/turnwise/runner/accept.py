@@ -1,6 +1,8 @@
 """What may come in: the checks on a message before anything is stored (behaviour A25)."""
 
-from turnwise.facts.content import BlobPart, Content, Part, TextPart, text_content
+import json
+
+from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResultPart, text_content
 from turnwise.facts.errors import EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import MessageContext
@@ -12,7 +14,7 @@ def incoming(message: str | Content, limits: Limits) -> Content:
     """The message as content in the user's role, a copy; the caller's object is untouched.
 
     Raises EmptyMessage, ForbiddenPart (a tool call), MessageTooLarge (text and data, one blob, or too many parts), and
-    MessageError for what is no message, or holds what cannot be written as UTF-8.
+    MessageError for what is no message, or holds what cannot be written as UTF-8, or a result that is no JSON value.
     """
     content = text_content(message) if isinstance(message, str) else message
     if not isinstance(content, Content):
@@ -42,6 +44,8 @@ def incoming(message: str | Content, limits: Limits) -> Content:
     except ValueError as error:
         raise _unwritable("message", error) from None
     _check_size("message", "text and data", size, limits)
+    for result in content.tool_results:
+        _check_result(result)
     return content.model_copy(update={"role": "user"})
 
 
@@ -75,6 +79,17 @@ def _check_size(what: str, of: str, size: int, limits: Limits) -> None:
             f"The {what} has {size:,} bytes of {of}, {limits.message_bytes:,} are allowed.",
             fix="Raise limits.message_bytes, or send it as a file.",
         )
+
+
+def _check_result(part: ToolResultPart) -> None:
+    """A log can hold NaN and infinities, but no model can be told of them, so nobody could go on with such a result."""
+    try:
+        json.dumps(part.result, allow_nan=False)
+    except ValueError as error:
+        raise MessageError(
+            f"The result of the call {part.call_id[:ID_CHARACTERS]!r} is no JSON value: {error}.",
+            fix="Send numbers that JSON can write; null where there is none.",
+        ) from None
 
 
 def _unwritable(what: str, error: ValueError) -> MessageError:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.facts.content import Content, TextPart
-from turnwise.facts.errors import AgentFailed, LimitReached, TurnwiseError
+from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import End, Event, StepRecord
 from turnwise.facts.fact import Fact
 from turnwise.facts.ids import Issuer
@@ -24,6 +24,7 @@ from turnwise.runner.holding_back import HoldingBack
 from turnwise.runner.journal import Journal
 from turnwise.runner.recorder import Recorder
 from turnwise.runner.replay import Replay
+from turnwise.selection.conversational import may_name
 from turnwise.selection.next_tag import take_next
 
 
@@ -81,8 +82,8 @@ class Floor:
         self._before: dict[str, JsonValue] = dict(journal.state_before)
         self._pending: dict[str, Any] = {}
         self._emitted = 0
-        self._guarding = Guarding(cast.guardrails, config.limits.guardrail_seconds)
-        self._held_back = HoldingBack(self._guarding.stages)
+        self.guarding = Guarding(cast.guardrails, config.limits.guardrail_seconds)
+        self._held_back = HoldingBack(self.guarding.stages)
         if journal.stopped is not None:
             self.stop(journal.stopped)
 
@@ -125,10 +126,36 @@ class Floor:
         if self._emitted > self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
         self._held_back.forget(event.id)
-        event = self.hold(await self._guarding.event(_without_tag(event)))
+        event = _without_tag(event)
+        if self.cast.guardrails:
+            event = _naming_known(event, self.cast.tree)
+        event = self.hold(await self.guarding.event(event))
         if not hold:
             await self.flush()
         return event
+
+    async def hand_over(self, handover: Handover, note: Event) -> None:
+        """Gives the floor away, with what guardrails leave of the brief; what they did is put on record with the bare `note`.
+
+        TransferRefused when it was given away already, or the brief is blocked.
+        """
+        self._refuse_second(handover)
+        if handover.brief is not None:
+            passed = await self.guarding.brief(handover.brief, handover.by)
+            self._refuse_second(handover)
+            if passed.guarded:
+                actions = note.actions.model_copy(update={"guarded": passed.guarded})
+                self.hold(note.model_copy(update={"actions": actions}))
+            if passed.content is None:
+                by = passed.guarded[-1]
+                problem = f"the guardrail {by.guardrail!r} blocked the message: {by.reason}"
+                raise _not_handed_over(handover, problem, allowed=(handover.target,))
+            handover = handover._replace(brief=passed.content)
+        self.handover = handover
+
+    def _refuse_second(self, handover: Handover) -> None:
+        if self.handover is not None:
+            raise _not_handed_over(handover, f"the floor goes to {self.handover.target!r} already.")
 
     async def flush(self) -> None:
         """Stores what is held."""
@@ -192,6 +219,18 @@ def check_storable(fact: Fact, author: str) -> None:
         fact.model_dump_json()
     except ValueError as error:
         raise AgentFailed(f"{author!r} said something that cannot be stored: {error}") from None
+
+
+def _not_handed_over(handover: Handover, problem: str, *, allowed: tuple[str, ...] = ()) -> TransferRefused:
+    return TransferRefused(f"{handover.by!r} cannot hand over to {handover.target!r}: {problem}", allowed=allowed)
+
+
+def _naming_known(event: Event, tree: AgentTree) -> Event:
+    """The event with an empty name in place of one that no agent has: a tag hides its name from guardrails."""
+    named = event.actions.next
+    if not named or may_name(named, (card.name for card in tree)):
+        return event
+    return event.model_copy(update={"actions": event.actions.model_copy(update={"next": ""})})
 
 
 def _without_tag(event: Event) -> Event:

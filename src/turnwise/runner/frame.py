@@ -124,11 +124,6 @@ class Frame:
         return tuple(next(r for r in replies[call].tool_results if r.call_id == call) for call in calls)
 
     async def transfer(self, agent: str, *, message: str | Content | None = None) -> None:
-        given = self._floor.handover
-        if given is not None:
-            raise TransferRefused(
-                f"{self.card.name!r} cannot hand over to {agent!r}: the floor goes to {given.target!r} already."
-            )
         targets = self.transfer_targets
         if agent not in targets:
             known = agent in self._floor.cast.tree
@@ -137,7 +132,7 @@ class Frame:
         brief = text_content(message, "user") if isinstance(message, str) else message
         if brief is not None:
             check_storable(brief, self.card.name)
-        self._floor.handover = Handover(agent, self.card.name, brief)
+        await self._floor.hand_over(Handover(agent, self.card.name, brief), self.event())
 
     async def call(self, agent: str, message: str | Content, *, segment: str | None = None) -> Content:
         if self.branch.count("/>") >= self.config.limits.call_depth:

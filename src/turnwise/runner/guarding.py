@@ -9,7 +9,7 @@ from turnwise.facts.content import Content, ToolCallPart, text_content
 from turnwise.facts.events import Event, Guarded
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
 from turnwise.runner.holding_back import Stage
-from turnwise.runner.rulings import Passed, call_left, settled, with_answer, with_calls
+from turnwise.runner.rulings import Passed, call_left, settled, unsealed, with_answer, with_calls
 
 log = logging.getLogger("turnwise.runner")
 
@@ -29,6 +29,11 @@ class Guarding:
     async def message(self, content: Content) -> Passed:
         """What is left of a user's message."""
         return await self._passed("message", content, None)
+
+    async def brief(self, content: Content, author: str) -> Passed:
+        """What is left of what an agent tells whom it hands over to: it is judged as an answer."""
+        passed = await self._passed("answer", content, author)
+        return passed._replace(content=unsealed(passed.content)) if passed.guarded and passed.content else passed
 
     async def event(self, event: Event) -> Event:
         """An agent's event as it is recorded: each of its tool calls is judged by itself, then what it says.

@@ -52,7 +52,8 @@ DECISION = "?"
 """How the keys of recorded decisions begin. Those of agents' steps begin with a branch, which is never so."""
 
 
-_SAID_WITH = frozenset({"next", "usage", "guarded", "blocked_by", "summary"})
+# No usage: what a model took stands on the event that was said first, and is not taken again.
+_SAID_WITH = frozenset({"next", "guarded", "blocked_by", "summary"})
 
 
 def said(event: Event) -> JsonValue:

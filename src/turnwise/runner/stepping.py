@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
-from turnwise.facts.content import Content
+from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import Event, StepRecord
 from turnwise.ports.context import Show
 from turnwise.runner.floor import Floor
@@ -45,10 +45,14 @@ class Steps:
         await self._floor.recorder.confirm()
         with noted() as wrote:
             made = work()
-            value = as_json(f"The result of step {key!r}", await made if isawaitable(made) else made)
+            given = await made if isawaitable(made) else made
+        event = self._voice.blank()
+        if isinstance(given, ToolResultPart):
+            event, given = await self._judged(event, given)
+        value = as_json(f"The result of step {key!r}", given)
         record = StepRecord(key=place, value=value, state_delta=wrote.state, artifact_versions=wrote.saved)
         self._floor.steps[place] = record
-        await self._floor.emit(_with(self._voice.blank(), record))
+        await self._floor.emit(_with(event, record))
         return value
 
     async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
@@ -75,6 +79,12 @@ class Steps:
         said = await self._voice.say(_with(made.model_copy(update={"content": made.content or Content()}), record))
         self._floor.steps[place] = record
         return said
+
+    async def _judged(self, event: Event, part: ToolResultPart) -> tuple[Event, dict[str, Any]]:
+        """What guardrails leave of a result, and the event that records it and what they did."""
+        said = await self._floor.guarding.event(event.model_copy(update={"content": Content(parts=(part,))}))
+        left = (said.content or Content()).tool_results[0]
+        return said.model_copy(update={"content": None}), {"result": left.result, "failed": left.failed}
 
     def _known(self, place: str) -> StepRecord | None:
         known = self._floor.steps.get(place)

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from turnwise.facts.events import USER
 from turnwise.facts.selections import Verdict
@@ -49,6 +50,11 @@ class Conversational:
             return abstained(self.name, f"{reason}, and the lead may not be chosen.", ignored=ignored)
         reason += f", so {lead} takes it as the lead."
         return chosen(self.name, lead, method="lead_fallback", confidence=FALLBACK_CONFIDENCE, reason=reason, ignored=ignored)
+
+
+def may_name(named: str, names: Iterable[str]) -> bool:
+    """Whether the name in a tag is `Self`, or fits one of the names."""
+    return _tolerant(named) in {_SELF, *(_tolerant(name) for name in names)}
 
 
 def _find(named: str, speaker: str | None, request: SelectionRequest) -> str | None:

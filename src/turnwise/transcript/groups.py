@@ -23,6 +23,8 @@ from turnwise.transcript.view import View
 
 CALL_CHARACTERS, RESULT_CHARACTERS = 200, 500
 """How much is shown of another agent's call, and of what it got."""
+FILE_CHARACTERS = 50_000
+"""How much is shown of a file of text."""
 STILL_TO_COME = "The result is still to come."
 NO_RESULT = "There is no result."
 
@@ -150,7 +152,7 @@ def _heard_from_user(content: Content) -> list[Part]:
     heard: list[Part] = []
     for part in content.parts:
         if isinstance(part, BlobPart):
-            heard.append(part)
+            heard.append(TextPart(text=defused(_written(part))) if _is_text(part) else part)
         elif isinstance(part, TextPart):
             text = defused(part.text)
             if text.strip():
@@ -171,11 +173,13 @@ def _from_other(event: Event, calls: Sequence[Call], view: View) -> list[Part]:
 
 
 def _heard_from_agent(agent: str, content: Content, *, to_reader: bool) -> list[Part]:
-    """Its words in one mark; files it hands to the reader stay files."""
+    """Its words in one mark; files it hands to the reader stay files, but for those of text, which are words."""
     texts: list[str] = []
     files: list[Part] = []
     for part in content.parts:
-        if to_reader and isinstance(part, BlobPart):
+        if to_reader and isinstance(part, BlobPart) and _is_text(part):
+            texts.append(_written(part))
+        elif to_reader and isinstance(part, BlobPart):
             files.append(part)
         elif text := part.text if isinstance(part, TextPart) else _named(part):
             texts += [text] if text.strip() else []
@@ -195,6 +199,18 @@ def _called(call: Call) -> str:
 
 def _clipped(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def _is_text(file: BlobPart) -> bool:
+    return file.mime_type.strip().casefold().startswith("text/")
+
+
+def _written(file: BlobPart) -> str:
+    """A file of text as words: a provider would show it as such anyway, with whatever marks are in it."""
+    text = file.data.decode("utf-8", "replace")
+    missing = len(text) - FILE_CHARACTERS
+    left_out = f"[… {missing:,} characters are left out here …]" if missing > 0 else ""
+    return f"{_named(file)}\n{text[:FILE_CHARACTERS]}{left_out}"
 
 
 def _named(part: Part) -> str:

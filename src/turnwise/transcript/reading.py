@@ -6,7 +6,10 @@ from typing import NamedTuple
 from turnwise.facts.content import ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Event, sees
 from turnwise.facts.sessions import visible
-from turnwise.transcript.view import CONTROL, View
+from turnwise.transcript.view import View
+
+ASKS_LEAVE = "confirm"
+"""The tool by which an agent's loop asks a person for leave."""
 
 
 class Call:
@@ -128,9 +131,10 @@ class _CallBook:
         if event.author == USER:
             return
         call, invocation = Call(part, place), event.invocation_id
-        if part.tool in CONTROL and isinstance(about := part.arguments.get("call"), str):
-            self._waits.add((invocation, about, event.author))  # for a person's leave
-        hidden = not seen or part.tool in CONTROL or (part.private and event.author != self._reader)
+        about = _asks_leave_for(part, event)
+        if about is not None:
+            self._waits.add((invocation, about, event.author))
+        hidden = not seen or about is not None or (part.private and event.author != self._reader)
         for whose in (event.author, USER):
             self._calls[invocation, part.call_id, whose] = call, hidden
         if not hidden:
@@ -155,6 +159,18 @@ class _CallBook:
     def torn(self) -> int | None:
         """The last place of a result whose call may stand before all that was entered."""
         return max((place for invocation, place in self._lost if invocation not in self.begun), default=None)
+
+
+def _asks_leave_for(part: ToolCallPart, event: Event) -> str | None:
+    """The id of the call that a person is asked about; None when this is no such question, but a tool of that name.
+
+    No model sees a question or its answer: the agent's loop, which alone can await it with the call itself, reacts to them.
+    """
+    about, awaits = part.arguments.get("call"), event.actions.awaits
+    if part.tool != ASKS_LEAVE or not part.private or not isinstance(about, str):
+        return None
+    is_question = isinstance(part.arguments.get("tool"), str) and awaits is not None and awaits.id == part.call_id
+    return about if is_question else None
 
 
 def _begins(event: Event) -> bool:

@@ -37,8 +37,7 @@ def tokens_of_part(part: Part) -> int:
         written = as_text(part.arguments) if part.raw is None else part.raw
         return PART_TOKENS + CALL_TOKENS + tokens_of(part.tool) + tokens_of(written)
     if isinstance(part, BlobPart):
-        textual = part.mime_type.startswith("text/")
-        return PART_TOKENS + (tokens_of(part.data.decode("utf-8", "replace")) if textual else FILE_TOKENS)
+        return PART_TOKENS + FILE_TOKENS
     return PART_TOKENS
 
 

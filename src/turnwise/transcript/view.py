@@ -2,9 +2,6 @@
 
 from typing import NamedTuple
 
-CONTROL = frozenset({"confirm"})
-"""Tools by which an agent's loop asks a person for leave. No model sees their calls or results: the loop reacts to them."""
-
 
 class View(NamedTuple):
     """The run of an agent that reads: `agent` on `branch` of the invocation.

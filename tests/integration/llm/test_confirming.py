@@ -110,7 +110,7 @@ async def test_a_function_decides_whether_to_ask_and_is_asked_once(process: Proc
     first = await ask(process(worker), "pay")
     assert (reason(first), judged, paid) == ("waiting", [500, 3], [3])
     done = await ask(process(worker), answering(waiting_call(first), True))
-    assert (told(done), judged, paid) == (["paid 500", "paid 3"], [500, 3], [3, 500])
+    assert (told(first), told(done), judged, paid) == (["paid 3"], ["paid 500"], [500, 3], [3, 500])
 
 
 async def test_a_rule_that_fails_asks(process: Process) -> None:
@@ -214,7 +214,7 @@ async def test_a_question_to_the_user_waits_beside_one_for_leave(process: Proces
     second = await ask(process(worker), answering(waiting_call(first), True))
     assert (reason(second), second.text) == ("waiting", "Which account?")
     done = await ask(process(worker), "the blue one")
-    assert (told(done), bank.paid) == (["the blue one", "paid 1"], [1])
+    assert (told(second)[-1:], told(done), bank.paid) == (["paid 1"], ["the blue one"], [1])
 
 
 async def test_a_plain_message_meanwhile_leaves_the_question_open(process: Process) -> None:

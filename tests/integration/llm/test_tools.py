@@ -320,8 +320,9 @@ async def test_a_toolset_that_is_down_is_done_without_and_asked_again(process: P
     model = ScriptedModel(calls("works"), calls("stock", {"item": "tea"}), "Three.")
     result = await ask(process(LlmAgent("clerk", model=model, tools=[Server(stock, down=1), works])), "go")
     assert told(result) == ["fine", 3]
-    assert "The server 'stock' is out of reach." in model.requests[0].instructions
-    assert "out of reach" not in model.requests[1].instructions
+    assert "Some of your tools cannot be had now." in model.requests[0].instructions
+    assert "out of reach" not in model.requests[0].instructions  # a server's words are no instruction
+    assert "cannot be had" not in model.requests[1].instructions
     assert [[spec.name for spec in request.tools] for request in model.requests[:2]] == [["works"], ["works", "stock"]]
 
 
@@ -359,7 +360,7 @@ async def test_agents_can_be_asked_side_by_side_and_wait_themselves(process: Pro
     first = await ask(process(front), "weather?")
     assert (reason(first), first.text) == ("waiting", "Which Oslo?")
     done = await ask(process(front), "Norway")
-    assert (done.text, told(done)) == ("Snow and sun.", ["Norway: snow", "sunny", "fine"])
+    assert (done.text, told(first), told(done)) == ("Snow and sun.", ["sunny", "fine"], ["Norway: snow"])
     assert (ran, len(model.requests)) == (["oslo", "rome", "plain", "oslo"], 2)
 
 

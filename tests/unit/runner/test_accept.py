@@ -1,7 +1,7 @@
 import pytest
 
 from turnwise.facts.content import BlobPart, Content, DataPart, TextPart, ToolCallPart, ToolResultPart
-from turnwise.facts.errors import EmptyMessage, ForbiddenPart, MessageTooLarge
+from turnwise.facts.errors import EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
 from turnwise.facts.limits import Limits
 from turnwise.runner.accept import incoming
 
@@ -51,3 +51,10 @@ def test_what_is_too_large_is_refused_and_the_limit_named(large: str | Content) 
 
 def test_blobs_do_not_count_as_text() -> None:
     assert incoming(Content(parts=(BlobPart(data=b"x" * 10),)), LIMITS).parts
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_result_that_is_no_json_value_is_refused(number: float) -> None:
+    """A25: before it uses up the wait for it."""
+    with pytest.raises(MessageError, match="call '1' is no JSON value"):
+        incoming(Content(parts=(ToolResultPart(call_id="1", result={"deep": [number]}),)), LIMITS)

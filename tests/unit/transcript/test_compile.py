@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
-from logs import asks, call, event, log_of, numbered, opening_of, result, view_of
+from logs import asks, call, event, is_question, log_of, numbered, opening_of, result, view_of
 
 from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import USER, End, Event, Summary, sees
@@ -16,7 +16,7 @@ from turnwise.facts.sessions import visible
 from turnwise.transcript.compile import compiled, reaches_far_enough
 from turnwise.transcript.fences import inside
 from turnwise.transcript.validity import problems
-from turnwise.transcript.view import CONTROL, Budget, View
+from turnwise.transcript.view import Budget, View
 
 PLENTY = Budget(10_000_000, 10_000)
 SEEDS = st.integers(0, 2**64)
@@ -82,14 +82,14 @@ def seen(log: Sequence[Event], view: View) -> Iterator[Event]:
 
 
 def may_show(case: Situation) -> set[str]:
-    """The words that may be shown: of what is seen, less private calls of others, calls of control, and their results."""
+    """The words that may be shown: of what is seen, less private calls of others, questions for leave, and their results."""
     log, view, opening, _ = case
     shown, called = set(words(opening)), set()
     for each in seen(log, view):
         own = each.author == view.agent
         for part in each.content.parts if each.content else ():
             if isinstance(part, ToolCallPart):
-                if part.tool in CONTROL or (part.private and not own):
+                if is_question(part) or (part.private and not own):
                     continue
                 called.add((each.invocation_id, part.call_id))
             elif isinstance(part, ToolResultPart):

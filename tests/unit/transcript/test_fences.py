@@ -15,6 +15,14 @@ def test_what_looks_like_a_mark_is_none(text: str) -> None:
     assert said_by("b", text).count("<") == 2
 
 
+@given(st.text(alphabet="<\uff1c/ \nsaidSA>x"), st.text(alphabet="<\uff1c/ \nsaidSA>x"))
+def test_texts_side_by_side_make_no_mark(one: str, other: str) -> None:
+    """D8: providers join them, or do not."""
+    for between in ("", "\n"):
+        joined = defused(one) + between + defused(other)
+        assert defused(joined + ".") == joined + "."
+
+
 @pytest.mark.parametrize("text", ["a < b", "<p>he said so</p>", "x<saidia", "said", "<said-by>"])
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert defused(text) == text

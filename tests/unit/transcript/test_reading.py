@@ -1,7 +1,10 @@
 """What a view sees of the log, and which result belongs to which call."""
 
-from logs import asks, call, event, numbered, result
+import pytest
+from logs import asks, call, event, numbered, question, result
+from pydantic import JsonValue
 
+from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Await, End, ErrorInfo, Event, Rewind, Summary
 from turnwise.transcript.reading import Reading, read
 from turnwise.transcript.view import View
@@ -89,14 +92,35 @@ def test_an_id_that_comes_again_is_another_call() -> None:
     assert results(seen) == [1, 2]
 
 
-def test_control_calls_are_nobodys_and_private_ones_only_their_callers() -> None:
+def test_questions_for_leave_are_nobodys_and_private_calls_only_their_callers() -> None:
     log = (
-        event("a", call("k1", "confirm", private=True), call("k2", private=True), call("k3")),
+        event("a", call("k2", private=True), call("k3")),
+        event("a", "May I?", question("k1", "k3"), awaits=Await(id="k1", kind="tool_result")),
         event(USER, result("k1", "yes", tool="confirm")),
     )
+    assert [each.awaited for calls in reading(*log).calls.values() for each in calls] == [False, True]
     assert [each.part.call_id for calls in reading(*log).calls.values() for each in calls] == ["k2", "k3"]
     others = reading(*log, view=View("b", "2", "i1"))
     assert [each.part.call_id for calls in others.calls.values() for each in calls] == ["k3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "private", "awaited"),
+    [
+        ({"call": "k3", "tool": "look"}, False, "k1"),
+        ({"call": "k3", "tool": "look"}, True, "k2"),
+        ({"call": "k3", "tool": "look"}, True, None),
+        ({"call": ["k3"], "tool": "look"}, True, "k1"),
+        ({"call": "k3"}, True, "k1"),
+    ],
+)
+def test_a_tool_that_is_only_named_like_the_question_is_shown(
+    arguments: dict[str, JsonValue], private: bool, awaited: str | None
+) -> None:
+    """D8: else its model would call it again and again."""
+    part = ToolCallPart(call_id="k1", tool="confirm", arguments=arguments, private=private)
+    asked = event("a", part, awaits=Await(id=awaited, kind="tool_result") if awaited else None)
+    assert results(reading(asked, event("a", result("k1", "ok", tool="confirm")))) == ["ok"]
 
 
 def test_a_call_that_waits_is_known_until_its_invocation_ends() -> None:

@@ -32,7 +32,6 @@ def test_a_text_that_cannot_be_written_is_counted_too() -> None:
         (ToolCallPart(call_id="k", tool="abc", raw="abc"), PART_TOKENS + CALL_TOKENS + 1 + 1),
         (ToolResultPart(call_id="k", tool="abc", result="abc"), PART_TOKENS + CALL_TOKENS + 1 + 1),
         (BlobPart(data=b"x" * 10_000, mime_type="image/png"), PART_TOKENS + FILE_TOKENS),
-        (BlobPart(data=b"x" * 9_000, mime_type="text/plain"), PART_TOKENS + 3_000),
         (ArtifactPart(name="f"), PART_TOKENS),
     ],
 )

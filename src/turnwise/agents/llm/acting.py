@@ -8,13 +8,15 @@ A turn that waits is run again from its beginning: what is on record is found th
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from turnwise.agents import confirming
 from turnwise.agents.llm.calling import Told, called, cut
 from turnwise.agents.llm.checking import misfit, refused
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
+from turnwise.facts.errors import LimitReached, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.ports.context import AgentContext, Show, Suspend
 from turnwise.ports.tool import Tool, ToolCall
@@ -45,6 +47,17 @@ class Job:
         return ToolResultPart(call_id=self.part.call_id, tool=self.part.tool, result=told.result, failed=told.failed)
 
 
+class Acted(NamedTuple):
+    """The results of all calls of a step, in their order; said: the ids of those calls whose results are in the log by now."""
+
+    results: Sequence[ToolResultPart]
+    said: frozenset[str]
+
+
+class _Absent(Exception):
+    """There is no such step on record."""
+
+
 class _NoStep(Exception):
     """What the tool gave is on record by what it did. That it failed is not, and has to become a step like any other's."""
 
@@ -59,25 +72,54 @@ class Acting:
     def __init__(self, context: AgentContext, toolbox: Toolbox, *, characters: int) -> None:
         self._context, self._toolbox, self._characters = context, toolbox, characters
 
-    async def act(self, step: int, event: Event) -> Sequence[ToolResultPart]:
-        """The results of the event's calls, in their order. Suspend when some of them wait, and all others are recorded."""
+    async def act(self, step: int, event: Event) -> Acted:
+        """What came of the event's calls. Suspend when some of them wait, and all others are recorded.
+
+        However it ends before all is done, what was done is said first: whatever is said next in this conversation, by
+        whomever, its model reads what came of the calls that were made.
+        """
         calls = event.content.tool_calls if event.content else ()
         jobs = [await self._job(f"{step}.{place}", call, event, place) for place, call in enumerate(calls)]
         try:
             await self._work_off(jobs)
-        except asyncio.CancelledError:
-            await self._leave(step, [job.result for job in jobs if job.told is not None])
+        except Suspend:
+            await self._say(step, jobs)
             raise
-        return [job.result for job in jobs]
+        except (Exception, asyncio.CancelledError) as error:
+            if not (isinstance(error, LimitReached) and error.which == "events"):
+                with suppress(TurnwiseError):  # the first error is the one that tells why
+                    await self._say(step, jobs)
+            raise
+        return Acted([job.result for job in jobs], (await self._said(step))[1])
 
-    async def _leave(self, step: int, results: Sequence[ToolResultPart]) -> None:
-        """Says what was done before the run was stopped: of all other calls the log will say that they were not."""
+    async def _say(self, step: int, jobs: Sequence[Job]) -> None:
+        """Says what is told by now and was not said before. An answer of a type is said at the end alone."""
+        count, said = await self._said(step)
+        output = self._toolbox.output.spec.name if self._toolbox.output else None
+        told = [job.result for job in jobs if job.told is not None and job.part.tool != output]
+        new = tuple(result for result in told if result.call_id not in said)
 
         async def make(_: Show) -> Event:
-            return self._context.event(Content(parts=tuple(results)))
+            return self._context.event(Content(parts=new))
 
-        if results:
-            await self._context.once(f"left#{step}", make)
+        if new:
+            await self._context.once(f"told#{step}.{count + 1}", make)
+
+    async def _said(self, step: int) -> tuple[int, frozenset[str]]:
+        """How often something was said before all calls of the step were done, and of which calls."""
+        count, said = 0, frozenset[str]()
+        while await self._recorded(key := f"told#{step}.{count + 1}"):
+            event = await self._context.once(key, _absent)
+            said |= {result.call_id for result in event.content.tool_results} if event.content else frozenset()
+            count += 1
+        return count, said
+
+    async def _recorded(self, key: str) -> tuple[Any, ...]:
+        """The value of the step of that key, alone; empty when there is no such step on record."""
+        try:
+            return (await self._context.step(key, _absent),)
+        except _Absent:
+            return ()
 
     async def _work_off(self, jobs: Sequence[Job]) -> None:
         """Sees to it that something is told of every call. Suspend when some of them wait."""
@@ -101,8 +143,15 @@ class Acting:
         problem = refused(call, event, number, self._context.config.limits.parts)
         tool = None if problem else await self._toolbox.find(call.tool)
         if tool is None and not problem:
+            # A call that was made needs no tool any more, and its tool may be out of reach now.
+            for made in await self._recorded(f"tool#{place}"):
+                job = Job(place, call, None, Told(**made))
+                if await self._recorded(f"later#{place}"):
+                    job.told, job.begun = None, True
+                return job
             names = ", ".join(await self._toolbox.every()) or "none"
-            problem = f"There is no tool {call.tool[:64]!r}. Your tools: {names}."
+            away = "".join(f" Some tools cannot be had now: {why}" for why in self._toolbox.problems)
+            problem = f"There is no tool {call.tool[:64]!r}{' now' if away else ''}. Your tools: {names}.{away}"
         return Job(place, call, tool, Told(problem, failed=True) if problem else None)
 
     def _call(self, job: Job) -> ToolCall:
@@ -171,20 +220,25 @@ class Acting:
     async def _make_one(self, job: Job) -> bool:
         """Makes the call, unless that is on record; True when it waits, and has to be made again."""
 
-        async def work() -> dict[str, Any]:
+        async def work() -> ToolResultPart:
             told = await called(job.tool, self._call(job), characters=self._characters)
             if not (job.tool.rules.recorded or told.failed):
                 raise _NoStep(told)
-            return told._asdict()
+            # As a result it is recorded with what guardrails leave of it.
+            return ToolResultPart(call_id=job.part.call_id, tool=job.part.tool, result=told.result, failed=told.failed)
 
         try:
-            told = Told(**await self._context.step(f"tool#{job.place}", work))
+            recorded: Any = await self._context.step(f"tool#{job.place}", work)
+            told = Told(**recorded)
         except _NoStep as done:
             told = done.told
         except Suspend:
             return True
-        job.begun = job.tool.rules.later and not told.failed
-        job.told = None if job.begun else told
+        if job.tool.rules.later and not told.failed:
+            await self._context.step(f"later#{job.place}", lambda: True)
+            job.begun = True
+        else:
+            job.told = told
         return False
 
 
@@ -199,3 +253,7 @@ async def _side_by_side(works: Sequence[Awaitable[bool]]) -> Sequence[bool]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _absent(*_: Any) -> Any:
+    raise _Absent

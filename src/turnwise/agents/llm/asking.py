@@ -82,7 +82,8 @@ class Asking:
                         if isinstance(piece, ModelReply):
                             return event, piece
                         shown = True
-                        await show(partial(event, piece, private))
+                        if self._design.output is None or piece.kind != "text":  # text is no answer of a type
+                            await show(partial(event, piece, private))
             except ModelUnavailable as error:
                 pause = PAUSE * 2**attempt if error.retry_after is None else error.retry_after
                 if not shown or attempt == BROKEN_OFF or pause > LONGEST_PAUSE:

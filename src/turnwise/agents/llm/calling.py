@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.errors import LimitReached, SessionError, StoreError, ToolFailed
+from turnwise.facts.errors import LimitReached, StaleWriter, ToolFailed
 from turnwise.ports.context import Suspend
 from turnwise.ports.tool import Tool, ToolCall
 
@@ -23,15 +23,16 @@ class Told(NamedTuple):
 async def called(tool: Tool, call: ToolCall, *, characters: int) -> Told:
     """What the tool gave, or how it failed: a result that the model can react to.
 
-    At most `characters` of it, with a mark where it was cut. Raises Suspend when the tool waits, and what means that nothing
-    can be recorded any more.
+    At most `characters` of it, with a mark where it was cut. Raises Suspend when the tool waits, and StaleWriter: nothing can
+    be recorded any more. Other errors of a session or a store may be those of another one, which the tool uses; whether this
+    one has a problem shows when the result is recorded.
     """
     seconds = call.context.config.limits.tool_seconds if tool.rules.seconds is None else tool.rules.seconds
     try:
         async with asyncio.timeout(seconds) as clock:
             given = await tool.run(call)
         return Told(cut(given, characters))
-    except (StoreError, SessionError, GeneratorExit, KeyboardInterrupt, Suspend):
+    except (StaleWriter, GeneratorExit, KeyboardInterrupt, Suspend):
         raise
     except ToolFailed as problem:
         return Told(cut(str(problem), characters), failed=True)

@@ -34,8 +34,11 @@ def misfit(spec: ToolSpec, arguments: Mapping[str, JsonValue]) -> str:
     Empty when there is nothing; the tool itself checks the rest.
     """
     schema: Mapping[str, Any] = spec.parameters
-    known = schema.get("properties") or {}
-    missing = [str(name) for name in schema.get("required") or () if name not in arguments]
+    properties, required = schema.get("properties"), schema.get("required")
+    # A schema of a foreign toolset may hold anything.
+    known = [name for name in properties if isinstance(name, str)] if isinstance(properties, Mapping) else []
+    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list | tuple) else []
+    missing = [name for name in needed if name not in arguments]
     unknown = [name for name in arguments if name not in known] if schema.get("additionalProperties") is False else []
     problems = [*(f"{name!r} is missing" for name in missing), *(f"{name!r} is not a parameter" for name in unknown)]
     if not problems:

@@ -57,10 +57,11 @@ class Run:
             if not event.actions.blocked_by:
                 self._keep(event.text)
             return True
-        results = await self._acting.act(step, event)
+        results, told = await self._acting.act(step, event)
         answer = self._answer(results)
         is_over = answer is not None or self._handed_over(results)
-        said = await self._context.once(f"results#{step}", self._saying(results, answer, is_over=is_over))
+        rest = [result for result in results if result.call_id not in told]
+        said = await self._context.once(f"results#{step}", self._saying(rest, answer, is_over=is_over))
         if answer is None:
             self._count_invalid(results)
         else:

@@ -49,8 +49,8 @@ def _situation(design: Design, context: AgentContext, toolbox: Toolbox, messages
         yield _team(context)
     if design.output is not None:
         yield f"Give your answer by calling {OUTPUT}, never as plain text."
-    for problem in toolbox.problems:
-        yield f"Some of your tools cannot be had now: {problem}"
+    if toolbox.problems:  # in whose words stands what a server said, which is no instruction
+        yield "Some of your tools cannot be had now."
     yield context.notice
 
 

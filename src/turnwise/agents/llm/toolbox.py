@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from turnwise.agents.llm.design import Design
-from turnwise.facts.errors import ToolFailed
+from turnwise.facts.errors import StaleWriter, ToolFailed
 from turnwise.ports.context import AgentContext
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.transfer import transfer_tool
@@ -47,13 +47,20 @@ class Toolbox:
     async def _ask(self, place: int, toolset: Toolset) -> None:
         try:
             tools = await toolset.tools(self._context)
+            names = {tool.spec.name for tool in tools}
         except ToolFailed as problem:
             self._problems[place] = str(problem)
+            return
+        except StaleWriter:
+            raise
+        except Exception as error:
+            log.exception("Agent %r cannot have the tools of %r.", self._context.card.name, toolset)
+            self._problems[place] = f"A set of tools raised {type(error).__name__}."
             return
         self._problems.pop(place, None)
         self._known[place] = tools
         taken = {tool.spec.name for other, tool in self._of_toolsets() if other < place} | self._own.keys()
-        for name in sorted({tool.spec.name for tool in tools} & taken):
+        for name in sorted(names & taken):
             log.warning("Agent %r has two tools named %r; that of %r is not used.", self._context.card.name, name, toolset)
 
     def _of_toolsets(self) -> Iterator[tuple[int, Tool]]:

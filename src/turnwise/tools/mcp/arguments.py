@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from turnwise.facts.errors import ToolFailed
+from turnwise.tools.mcp.patterns import of_one_dialect, with_safe_patterns
 
 PROBLEMS_SHOWN = 5
 WORDS_CHARACTERS = 200
@@ -14,7 +15,7 @@ WORDS_CHARACTERS = 200
 
 def check_arguments(schema: Mapping[str, Any], arguments: Mapping[str, JsonValue]) -> None:
     """ToolFailed says what does not fit, and where. A schema that cannot be used lets everything through: the server checks
-    for itself."""
+    for itself; so does a pattern that RE2 cannot read. No pattern takes longer than its text is long."""
     from jsonschema import SchemaError
     from jsonschema.exceptions import relevance
     from jsonschema.validators import validator_for
@@ -25,7 +26,8 @@ def check_arguments(schema: Mapping[str, Any], arguments: Mapping[str, JsonValue
     try:
         kind.check_schema(schema)
         # An empty registry of its own: a schema of a server must not make this process fetch anything.
-        problems = sorted(kind(schema, registry=Registry()).iter_errors(dict(arguments)), key=relevance)
+        validator = with_safe_patterns(kind)(of_one_dialect(schema), registry=Registry())
+        problems = sorted(validator.iter_errors(dict(arguments)), key=relevance)
     except (SchemaError, Unresolvable, RecursionError):
         return
     if problems:

@@ -25,6 +25,13 @@ def event(*guarded: Guarded) -> Event:
         ({"a": 1, "c": 2}, SCHEMA, "The arguments do not fit: 'c' is not a parameter. Parameters: a, b."),
         ({"c": 2}, {"type": "object"}, ""),
         ({"c": 2}, {"additionalProperties": False}, "The arguments do not fit: 'c' is not a parameter. Parameters: none."),
+        ({"c": 2}, {"required": 5, "properties": True}, ""),
+        (
+            {"c": 2},
+            {"required": [["x"], "a"], "properties": ["c"]},
+            "The arguments do not fit: 'a' is missing. Parameters: none.",
+        ),
+        ({}, {"required": "ab"}, ""),
     ],
 )
 def test_arguments_that_plainly_do_not_fit_are_found(arguments: Any, parameters: Any, words: str) -> None:

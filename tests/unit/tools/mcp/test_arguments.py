@@ -34,6 +34,13 @@ def test_what_does_not_fit_is_told(arguments: dict[str, Any], words: str) -> Non
     assert len(str(failed.value)) < 500
 
 
+def test_a_pattern_of_a_server_cannot_hold_up_the_process() -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
+    check_arguments(schema, {"x": "a" * 5_000})
+    with pytest.raises(ToolFailed, match="do not fit"):
+        check_arguments(schema, {"x": "a" * 5_000 + "!"})
+
+
 @pytest.mark.parametrize(
     "schema",
     [
