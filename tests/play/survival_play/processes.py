@@ -38,6 +38,11 @@ class Process:
     def is_alive(self) -> bool:
         return self._process.returncode is None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it lives and answers messages."""
+        return self.is_alive and self._answers[0].done()
+
     async def ready(self) -> None:
         """Returns when it answers messages."""
         await self._answers[0]

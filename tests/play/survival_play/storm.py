@@ -83,8 +83,9 @@ def kills(plan: Plan) -> Breaking:
         async with asyncio.TaskGroup() as replacing:
             for number in range(1, plan.breakages + 1):
                 await asyncio.sleep(dice.uniform(*plan.pause))
-                victim = dice.choice(workers.living)
-                await workers.kill(victim)
+                # Rather one that is at work: a slow machine would else see most of them killed while they start.
+                working = [process for process in workers.living if process.is_ready]
+                await workers.kill(dice.choice(working or workers.living))
                 replacing.create_task(_replace(workers, plan, dice))
                 step(f"kill {number}")
         await asyncio.sleep(plan.pause[1])
