@@ -273,69 +273,6 @@ async def test_a_guardrail_stops_a_call_and_the_model_learns_why(process: Proces
     assert (sent, result.text) == (["*"], "Done.")
 
 
-class Server:
-    """A toolset that is down the first time."""
-
-    def __init__(self, *tools: Tool, down: int = 0) -> None:
-        self._tools, self._down, self.asked, self.closed = tools, down, 0, False
-
-    async def tools(self, context: AgentContext) -> Sequence[Tool]:
-        self.asked += 1
-        if self.asked <= self._down:
-            raise ToolFailed("The server 'stock' is out of reach.")
-        return self._tools
-
-    async def close(self) -> None:
-        self.closed = True
-
-
-async def test_tools_of_a_toolset_are_asked_for_once_a_run(process: Process) -> None:
-    @tool
-    async def stock(item: str) -> int:
-        return 3
-
-    server = Server(stock)
-    model = ScriptedModel(calls("stock", {"item": "tea"}), "Three.")
-    result = await ask(process(LlmAgent("clerk", model=model, tools=[server])), "go")
-    assert (told(result), server.asked) == ([3], 1)
-    assert [spec.name for spec in model.requests[0].tools] == ["stock"]
-
-
-async def test_toolsets_are_closed_with_the_runner(process: Process) -> None:
-    server = Server()
-    await process(LlmAgent("clerk", model=ScriptedModel(), tools=[server])).close()
-    assert server.closed
-
-
-async def test_a_toolset_that_is_down_is_done_without_and_asked_again(process: Process) -> None:
-    """Decision 7: the model knows that some of its tools are missing."""
-
-    @tool
-    async def stock(item: str) -> int:
-        return 3
-
-    async def works() -> str:
-        return "fine"
-
-    model = ScriptedModel(calls("works"), calls("stock", {"item": "tea"}), "Three.")
-    result = await ask(process(LlmAgent("clerk", model=model, tools=[Server(stock, down=1), works])), "go")
-    assert told(result) == ["fine", 3]
-    assert "Some of your tools cannot be had now." in model.requests[0].instructions
-    assert "out of reach" not in model.requests[0].instructions  # a server's words are no instruction
-    assert "cannot be had" not in model.requests[1].instructions
-    assert [[spec.name for spec in request.tools] for request in model.requests[:2]] == [["works"], ["works", "stock"]]
-
-
-async def test_of_two_tools_with_one_name_the_first_counts(process: Process, caplog: pytest.LogCaptureFixture) -> None:
-    async def stock() -> str:
-        return "own"
-
-    server = Server(tool(name="stock")(lambda: "foreign"))
-    result = await ask(process(clerk(calls("stock"), tools=[server, stock])), "go")
-    assert told(result) == ["own"]
-    assert "two tools named 'stock'" in caplog.text
-
-
 async def test_agents_can_be_asked_side_by_side_and_wait_themselves(process: Process) -> None:
     """A42: an agent as a tool that asks the user; the other is not asked again, nor the caller's model."""
     ran: list[str] = []

@@ -4,13 +4,12 @@ import asyncio
 import gc
 import json
 import threading
-import traceback
-from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from typing import Any
 
 import pytest
-from llm_servers import Answer, FakeAnthropic, FakeOpenAI, Fault, Garbage
+from llm_servers import Answer, FakeAnthropic, FakeOpenAI
+from provider_play import HELLO, KEY, PNG, TOOLS, Service, failure, read, reply
 
 from turnwise.facts.content import (
     ArtifactPart,
@@ -24,68 +23,10 @@ from turnwise.facts.content import (
     ToolResultPart,
     text_content,
 )
-from turnwise.facts.errors import ConfigError, ModelAnswerInvalid, ModelError, ModelRefused, ModelUnavailable
+from turnwise.facts.errors import ConfigError, ModelRefused
 from turnwise.models.provider import ProviderModel
 from turnwise.ports.model import ModelPiece, ModelReply, ModelRequest
-from turnwise.ports.tool import ToolSpec
 from turnwise.runner.sync_door import SyncDoor
-
-KEY = "test-key-0123456789"
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
-HELLO = ModelRequest(messages=(text_content("Hello", "user"),), instructions="You are kind.")
-ADD = ToolSpec(
-    name="add",
-    description="Adds.",
-    parameters={"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
-)
-TOOLS = HELLO._replace(tools=(ADD,))
-
-Service = FakeOpenAI | FakeAnthropic
-Asking = Callable[[Service], ProviderModel]
-
-
-def at_endpoint(service: Service) -> ProviderModel:
-    return ProviderModel("small", url=service.url, key=KEY)
-
-
-def at_anthropic(service: Service) -> ProviderModel:
-    return ProviderModel("anthropic:claude-sonnet-4-6")
-
-
-@pytest.fixture(params=["openai", "anthropic"])
-def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    with FakeOpenAI(key=KEY) if request.param == "openai" else FakeAnthropic(key=KEY) as service:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", service.url)
-        yield service
-
-
-@pytest.fixture
-def model(service: Service) -> ProviderModel:
-    return at_endpoint(service) if isinstance(service, FakeOpenAI) else at_anthropic(service)
-
-
-@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
-def stream(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
-async def read(model: ProviderModel, request: ModelRequest = HELLO, *, stream: bool = False) -> list[ModelPiece | ModelReply]:
-    return [piece async for piece in model.answer(request, stream=stream)]
-
-
-async def reply(model: ProviderModel, request: ModelRequest = HELLO, *, stream: bool = False) -> ModelReply:
-    *pieces, last = await read(model, request, stream=stream)
-    assert isinstance(last, ModelReply)
-    assert stream or not pieces
-    return last
-
-
-async def failure(model: ProviderModel, request: ModelRequest = HELLO, *, stream: bool = False) -> ModelError:
-    with pytest.raises(ModelError) as caught:
-        await read(model, request, stream=stream)
-    assert KEY not in repr(caught.value) + str(caught.value)
-    return caught.value
 
 
 async def test_text_comes_whole_and_in_pieces(service: Service, model: ProviderModel, stream: bool) -> None:
@@ -280,97 +221,6 @@ async def test_a_file_that_no_model_reads_is_refused_with_words(service: Service
     error = await failure(model, ModelRequest(messages=(zipped,)))
     assert isinstance(error, ModelRefused)
     assert service.requests == []
-
-
-async def test_what_may_pass_is_unavailable(service: Service, model: ProviderModel, stream: bool) -> None:
-    statuses = (408, 409, 429, 500, 502, 503, 504, 529)
-    service.say(*(Fault(status, retry_after="7") for status in statuses))
-    for status in statuses:
-        error = await failure(model, stream=stream)
-        assert isinstance(error, ModelUnavailable)
-        assert str(status) in str(error)
-        assert error.retry_after == 7.0
-    assert len(service.requests) == len(statuses)  # nothing below tries again
-
-
-async def test_a_wait_that_is_not_told_is_not_made_up(service: Service, model: ProviderModel) -> None:
-    service.say(Fault(429), Fault(429, retry_after="soon"))
-    for _ in range(2):
-        error = await failure(model)
-        assert isinstance(error, ModelUnavailable)
-        assert error.retry_after is None
-
-
-REFUSALS = {
-    Fault(400, message="Hello is no good word"): "provider's own words",
-    Fault(403): "what it may use",
-    Fault(404): "model's name",
-    Fault(413): "too large",
-    Fault(422): "provider's own words",
-    Fault(402): "nothing left to spend",
-}
-
-
-async def test_what_will_not_pass_is_refused(service: Service, model: ProviderModel, stream: bool) -> None:
-    service.say(*REFUSALS)
-    for fault, words in REFUSALS.items():
-        error = await failure(model, stream=stream)
-        assert isinstance(error, ModelRefused)
-        assert words in error.fix
-        assert fault.message not in str(error)  # it may repeat the conversation
-    assert len(service.requests) == len(REFUSALS)
-
-
-async def test_a_wrong_key_is_named_by_its_place_alone(service: Service, model: ProviderModel, stream: bool) -> None:
-    service.key = "another"
-    error = await failure(model, stream=stream)
-    assert isinstance(error, ModelRefused)
-    assert ("of the endpoint" if isinstance(service, FakeOpenAI) else "ANTHROPIC_API_KEY") in error.fix
-    assert KEY in service.refused[0]
-    assert KEY not in "".join(traceback.format_exception(error))
-
-
-@pytest.mark.parametrize("cut", ["broken", "ended", Fault(529)])
-async def test_a_stream_that_is_cut_is_unavailable(service: Service, model: ProviderModel, cut: Any) -> None:
-    service.say(Answer("A long, long story.", cut_after=4, cut=cut))
-    pieces: list[ModelPiece | ModelReply] = []
-
-    async def listen() -> None:
-        async for piece in model.answer(HELLO, stream=True):
-            pieces.append(piece)
-
-    with pytest.raises(ModelUnavailable):
-        await listen()
-    assert pieces
-    assert all(isinstance(piece, ModelPiece) for piece in pieces)
-
-
-@pytest.mark.parametrize("answer", [Answer(""), Answer("", thinking="Hm."), Answer("Half", finish="filtered"), Garbage("{}")])
-async def test_what_is_no_answer_is_invalid(
-    service: Service, model: ProviderModel, stream: bool, answer: Answer | Garbage
-) -> None:
-    service.say(answer)
-    assert isinstance(await failure(model, stream=stream), ModelAnswerInvalid)
-
-
-async def test_a_limit_is_told(service: Service, model: ProviderModel, stream: bool) -> None:
-    service.say(Answer("Once upon", finish="length"), Answer("", thinking="Long thoughts", finish="length"))
-    assert (await reply(model, stream=stream)).finish == "length"
-    assert "max_tokens" in (await failure(model, stream=stream)).fix
-
-
-async def test_nobody_there_is_unavailable(service: Service, model: ProviderModel) -> None:
-    service.__exit__()
-    assert isinstance(await failure(model), ModelUnavailable)
-    service.__enter__()
-
-
-async def test_a_service_that_takes_too_long_is_unavailable(service: Service, model: ProviderModel, stream: bool) -> None:
-    never = threading.Event()
-    service.say(Answer("At last.", wait=never))
-    error = await failure(model, HELLO._replace(settings={"timeout": 0.2}), stream=stream)
-    assert isinstance(error, ModelUnavailable)
-    assert service.dropped.wait(10)
 
 
 async def test_pieces_come_before_the_answer_is_whole(service: Service, model: ProviderModel) -> None:

@@ -12,6 +12,7 @@ from runner_play import Crash, ask, key, kill, reason, texts
 from turnwise import AgentContext, Content, DataPart, Event, Limits, RunConfig, Runner, SqlSessionStore, agent
 from turnwise.facts.content import Part, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import End
+from turnwise.facts.usage import Usage
 from turnwise.ports.context import Show, Suspend
 
 Process = Callable[..., Runner]
@@ -74,8 +75,6 @@ async def test_what_was_said_once_is_not_made_again_after_a_wait(process: Proces
 
 async def test_what_was_said_once_is_said_anew_by_every_attempt_and_made_once(process: Process) -> None:
     """Decision 6: with its scope; waits and crashes in any order. What it took is counted once."""
-    from turnwise.facts.usage import Usage
-
     made: list[str] = []
     crashes = [Crash(), Crash(), Crash()]
 
