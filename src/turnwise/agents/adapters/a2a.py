@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -88,10 +89,7 @@ class A2aAgent:
         return f"A2aAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        async def work(voice: Voice, resumed: Resumed | None) -> Said:
-            return await self._answer(context, voice, resumed)
-
-        await take_turn(context, work, self._explain)
+        await take_turn(context, partial(self._answer, context), self._explain)
         return
         yield
 

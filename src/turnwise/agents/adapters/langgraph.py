@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -79,10 +80,7 @@ class LangGraphAgent:
         return f"LangGraphAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        async def work(voice: Voice, resumed: Resumed | None) -> Said:
-            return await self._answer(context, voice, resumed)
-
-        await take_turn(context, work, self._explain)
+        await take_turn(context, partial(self._answer, context), self._explain)
         return
         yield
 

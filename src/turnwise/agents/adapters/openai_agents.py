@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import JsonValue
@@ -66,10 +67,7 @@ class OpenAiAgent:
         return f"OpenAiAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        async def work(voice: Voice, resumed: Resumed | None) -> Said:
-            return await self._answer(context, voice, resumed)
-
-        await take_turn(context, work, self._explain)
+        await take_turn(context, partial(self._answer, context), self._explain)
         return
         yield
 
