@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import routing, routing_peer, survival, turns
 from bench.against import against
+from bench.flows import flows
 from bench.llm import llm
 from bench.measure import Figure, report
 from bench.routing_report import shown, written
@@ -54,7 +55,7 @@ def routes(parts: list[str], arguments: argparse.Namespace) -> bool:
 
 def asked() -> argparse.Namespace:
     """The command line, checked. `parts`: about turns, startup and scale; `scenes`: about survival and routing."""
-    names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm"]
+    names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
     scenes += [ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
@@ -106,6 +107,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         found = figures(arguments.parts, QUICK if arguments.quick else Plan(), Path(folder))
         models = asyncio.run(llm(QUICK if arguments.quick else Plan(), Path(folder))) if "llm" in arguments.parts else []
+        several = asyncio.run(flows(QUICK if arguments.quick else Plan(), Path(folder))) if "flows" in arguments.parts else []
         if any(scene.startswith(SURVIVAL) for scene in arguments.scenes):
             plan = survival.quick(arguments.seed) if arguments.quick else survival.Scale(arguments.seed)
             kept = survival.survival(only(arguments.scenes, SURVIVAL), plan, Path(folder))
@@ -114,6 +116,9 @@ def main() -> int:
     if models:
         report("A turn with a model that answers at once", models)
         found += models
+    if several:
+        report("A turn of a flow beside its agent alone (means and medians within one run)", several)
+        found += several
     if "scale" in arguments.parts:
         many = scale()
         report("Very many agents (one process each; vectors made up, encoding not counted)", many)

@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
+# Otherwise every worker, and each of the many processes that tests start, would compile everything again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 os.environ["TURNWISE_CACHE"] = "off"  # what tests fit to their agents is not left in anybody's folder for caches
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.has_plugin("xdist"):
+        from xdist.workermanage import NodeManager
+
+        NodeManager.EXIT_TIMEOUT = 60  # seconds, after which a worker is killed that still shuts down its database server
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -142,7 +142,7 @@ class Demo:
     async def _summary(self) -> Table:
         runner = self._app.runner
         key = runner.key(USER, SESSION)
-        events = await runner.store.events(key)
+        events = await runner.sessions.events(key)
         artifacts = await runner.artifacts.list(key) if runner.artifacts else ()
         table = Table(title="What is on record now", title_justify="left", show_header=False)
         table.add_row("messages", str(sum(self._methods.values())))

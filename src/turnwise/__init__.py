@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from turnwise.agents.team import Team
     from turnwise.assemble import load_app
     from turnwise.facts.cards import AgentCard, Pattern, Skill
-    from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, TextPart
+    from turnwise.facts.content import BlobPart, Content, DataPart, TextPart
     from turnwise.facts.errors import TurnwiseError
     from turnwise.facts.events import Event
     from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
     from turnwise.facts.messages import MessageContext
     from turnwise.facts.selections import Selection
+    from turnwise.flows.flow import Flow
+    from turnwise.flows.task import Task
     from turnwise.ports.context import AgentContext
     from turnwise.runner.invocation import Invocation, Result
     from turnwise.runner.runner import Runner
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "AgentCard": "turnwise.facts.cards",
     "AgentContext": "turnwise.ports.context",
-    "ArtifactPart": "turnwise.facts.content",
     "BlobPart": "turnwise.facts.content",
     "Content": "turnwise.facts.content",
     "DataPart": "turnwise.facts.content",
     "Event": "turnwise.facts.events",
+    "Flow": "turnwise.flows.flow",
     "Invocation": "turnwise.runner.invocation",
     "Limits": "turnwise.facts.limits",
     "LlmAgent": "turnwise.agents.llm",
@@ -47,6 +49,7 @@ _HOMES = {
     "Sequential": "turnwise.agents.composite",
     "Skill": "turnwise.facts.cards",
     "SqlSessionStore": "turnwise.stores.sql",
+    "Task": "turnwise.flows.task",
     "Team": "turnwise.agents.team",
     "TextPart": "turnwise.facts.content",
     "TurnwiseError": "turnwise.facts.errors",
@@ -58,11 +61,11 @@ _HOMES = {
 __all__ = [
     "AgentCard",
     "AgentContext",
-    "ArtifactPart",
     "BlobPart",
     "Content",
     "DataPart",
     "Event",
+    "Flow",
     "Invocation",
     "Limits",
     "LlmAgent",
@@ -79,6 +82,7 @@ __all__ = [
     "Sequential",
     "Skill",
     "SqlSessionStore",
+    "Task",
     "Team",
     "TextPart",
     "TurnwiseError",

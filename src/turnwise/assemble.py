@@ -15,10 +15,11 @@ from turnwise.config.importing import resolve
 from turnwise.config.places import Where, shown
 from turnwise.config.policies import culprit, read_policy
 from turnwise.config.references import Reference
-from turnwise.config.roster import Roster, models
+from turnwise.config.roster import Roster, flows, models
 from turnwise.config.settings import Endpoint, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.tree import AgentTree
+from turnwise.flows.flow import Flow
 from turnwise.ports.agent import Agent
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
@@ -44,7 +45,8 @@ _Selectors = Mapping[str, Callable[..., Any]]
 
 
 class App(NamedTuple):
-    """A runner, ready for messages, the file it was made from, and its store's place without a password.
+    """A runner, ready for messages, the file it was made from, its store's place without a password, and the flows among its
+    agents, by name.
 
     Whoever has it closes the runner.
     """
@@ -52,6 +54,7 @@ class App(NamedTuple):
     runner: Runner
     path: Path
     store: str = ""
+    flows: Mapping[str, Flow] = {}
 
 
 class Report(NamedTuple):
@@ -93,7 +96,7 @@ def load_app(path: Path | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
         if len(problems) > 1:
             first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
-    return App(runner, assembly.path, _shown_place(assembly.settings.store))
+    return App(runner, assembly.path, _shown_place(assembly.settings.store), assembly.flows)
 
 
 def check_app(path: Path | None = None) -> Report:
@@ -139,6 +142,7 @@ class _Assembly:
         self.timings: list[tuple[str, float]] = []
         self.tree: AgentTree | None = None
         self.models: Mapping[str, str] = {}
+        self.flows: Mapping[str, Flow] = {}
         with self._timed("read"):
             self.settings: Settings = read_settings(path)
         self._document = self.settings.document
@@ -162,7 +166,7 @@ class _Assembly:
         with self._timed("agents"):
             root = agents.root()
             if root is not None:
-                self.tree, self.models = agents.tree(root), models(root)
+                self.tree, self.models, self.flows = agents.tree(root), models(root), flows(root)
         policy = read_policy(self.settings)
         if root is None or self.tree is None or policy is None:
             agents.report_patterns()

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from warm_cli import warm_folder
 
 from turnwise import Limits, ProcessConfig, RunConfig
 
@@ -192,7 +193,7 @@ def matches(expected: str, said: str) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([str(warm_folder()), str(Path(sys.executable).parent), os.environ["PATH"]])
     plain = {"NO_COLOR": "1", "COLUMNS": "110", "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
     plain["TURNWISE_CACHE"] = "off"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TURNWISE", "SHOP_", "PYTEST"))}

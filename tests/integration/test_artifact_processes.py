@@ -27,7 +27,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 def test_no_version_is_shared_and_none_is_lost(tmp_path: Path) -> None:
     """A28"""
     savers = [
-        subprocess.Popen([sys.executable, "-B", "-c", _SAVE, str(tmp_path), name, str(EACH)], stdin=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, "-c", _SAVE, str(tmp_path), name, str(EACH)], stdin=subprocess.PIPE, text=True)
         for name in ("first", "second")
     ]
     for saver in savers:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from warm_cli import warm_folder
+
 COMMAND = [sys.executable, "-c", "from turnwise.cli.app import main; main()"]
 ENVIRONMENT = {
     **{
@@ -71,11 +73,14 @@ IMPATIENT = "process: {lease_seconds: 1, recovery_seconds: 0.1}\n"
 """What makes a configuration's processes take up at once what others left."""
 
 
-def turnwise(*arguments: str, cwd: Path, stdin: str | bytes = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end."""
+def turnwise(
+    *arguments: str, cwd: Path, stdin: str | bytes = "", cold: bool = False, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the command to its end; `cold` in a Python of its own, as whatever is started to be spoken with is."""
     data = stdin if isinstance(stdin, bytes) else stdin.encode()
+    command = COMMAND if cold else [str(warm_folder() / "turnwise")]
     done = subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, input=data, capture_output=True, timeout=60, check=False, env=ENVIRONMENT | environment
+        [*command, *arguments], cwd=cwd, input=data, capture_output=True, timeout=60, check=False, env=ENVIRONMENT | environment
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 

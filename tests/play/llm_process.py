@@ -72,7 +72,7 @@ def runner_of(setting: Setting) -> Runner:
 async def started(setting: Setting, text: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """A process that sends the text. It is gone when the block is left."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-B", "-m", "llm_process", json.dumps([setting, text])),
+        *(sys.executable, "-m", "llm_process", json.dumps([setting, text])),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])},
     )

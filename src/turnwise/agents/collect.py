@@ -12,7 +12,7 @@ def collect(root: Agent) -> tuple[Mapping[str, Agent], AgentTree]:
     """The agents by name and their tree, parents before children, with each card's parent set.
 
     Raises TreeCycle for an agent below itself, DuplicateAgent for one agent in two places or two of one name (behaviours
-    A14, A15), TreeError when the root is no agent.
+    A14, A15), TreeError when the root is no agent, and whatever an agent's own `check` finds wrong.
     """
     if not isinstance(getattr(root, "card", None), AgentCard):
         raise TreeError(
@@ -30,7 +30,12 @@ def collect(root: Agent) -> tuple[Mapping[str, Agent], AgentTree]:
         parents[id(agent)] = parent
         found.setdefault(name, agent)
         cards.append(agent.card.model_copy(update={"parent": parent}))
-    return found, AgentTree(cards)
+    tree = AgentTree(cards)
+    for agent in found.values():
+        check = getattr(agent, "check", None)
+        if check is not None:
+            check(tree)
+    return found, tree
 
 
 def _walk(agent: Agent, parent: str | None, chain: tuple[int, ...]) -> Iterator[tuple[Agent, str | None, tuple[int, ...]]]:

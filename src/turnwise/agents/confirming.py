@@ -3,6 +3,7 @@
 import inspect
 import json
 import logging
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import NamedTuple
@@ -16,9 +17,13 @@ from turnwise.ports.tool import Tool, ToolCall
 
 CONFIRM = "confirm"
 """The tool of the question: a program that shows it to a person sends the result of that call."""
-SHOWN_CHARACTERS = 200
+SHOWN_CHARACTERS = 4_000
+"""How much of a value a person is shown; the question says how much more there is."""
+NAME_CHARACTERS = 200
+REASON_CHARACTERS = 200
 YES = frozenset({"yes", "y", "true", "ok", "okay", "approve", "approved"})
 
+_PLAIN = re.compile(rf"[A-Za-z_][A-Za-z0-9_.-]{{0,{NAME_CHARACTERS - 1}}}")
 
 log = logging.getLogger("turnwise.agents")
 
@@ -68,9 +73,13 @@ def question(context: AgentContext, call: ToolCallPart) -> Event:
 
 
 def worded(tool: str, arguments: Mapping[str, JsonValue]) -> str:
-    """The question as a person reads it. Long values are cut; all of them are in the call."""
-    listed = ", ".join(f"{name} = {_shown(value)}" for name, value in arguments.items())
-    return f"May I call {tool} with {listed}?" if listed else f"May I call {tool}?"
+    """The question as a person reads it: all that is agreed to, and of what is too long, how much is not shown.
+
+    What a model wrote cannot pass for words of the question: values, and names that are no plain ones, are in quotes, and
+    what is not seen, breaks lines or turns their direction is escaped.
+    """
+    listed = ", ".join(f"{_named(name)} = {_shown(value, SHOWN_CHARACTERS)}" for name, value in arguments.items())
+    return f"May I call {_named(tool)} with {listed}?" if listed else f"May I call {_named(tool)}?"
 
 
 def answer_of(result: ToolResultPart) -> Answer:
@@ -92,10 +101,22 @@ def answer_of(result: ToolResultPart) -> Answer:
 
 def refusal(answer: Answer) -> str:
     """What the model is told when the person did not agree."""
-    because = f": {answer.reason[:SHOWN_CHARACTERS]}" if answer.reason else "."
+    because = f": {answer.reason[:REASON_CHARACTERS]}" if answer.reason else "."
     return f"It was not called, because the person who was asked did not agree{because}"
 
 
-def _shown(value: JsonValue) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+def _named(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else _shown(name, NAME_CHARACTERS)
+
+
+def _shown(value: JsonValue, most: int) -> str:
+    """The value as JSON in which every character is seen; behind one that is cut stands how much is missing."""
+    text, quote = (value, '"') if isinstance(value, str) else (json.dumps(value, ensure_ascii=False), "")
+    missing = len(text) - most
+    begun = "".join(_visible(character, quote) for character in text[:most])
+    return f"{quote}{begun}{quote}" + (f" … {missing:,} characters more" if missing > 0 else "")
+
+
+def _visible(character: str, quote: str) -> str:
+    escaped = not character.isprintable() or (quote and character in '"\\')
+    return json.dumps(character)[1:-1] if escaped else character

@@ -18,7 +18,9 @@ class LogReader:
 
     def __init__(self, context: AgentContext, budget: Budget) -> None:
         blank = context.event()
-        self.view = View(blank.author, blank.branch, blank.invocation_id)
+        part = context.assignment
+        scopes, giver = (part.scope.sees, part.giver) if part is not None else (None, None)
+        self.view = View(blank.author, blank.branch, blank.invocation_id, scopes, giver)
         self._history, self._budget = context.history, budget
         self._events: list[Event] = []
 

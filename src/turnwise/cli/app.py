@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from turnwise.cli import batch, chatting, deciding, evaluating, linting, project, sessions, working
+from turnwise.cli import batch, chatting, deciding, evaluating, flows, linting, project, sessions, working
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
 from turnwise.facts.errors import TurnwiseError
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 for group in (project, linting, deciding, evaluating, chatting, batch, working):
     group.register(app)
+app.add_typer(flows.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,28 +73,16 @@ def _chat(
 def _read(interactive: bool, questions: "Sequence[Question]") -> str | None:
     """The next line; None at the end. Ctrl-C empties the line. While questions are open, the prompt says so."""
     from turnwise.cli import terminal
-    from turnwise.cli.clean import whole
+    from turnwise.cli.typing_in import typed
 
     if not interactive:
-        line = sys.stdin.readline() if sys.stdin else ""
-        return whole(line.rstrip("\n")) if line else None
-    prompt = "y/n> " if questions else "you> "
+        return typed("", interactive=False)
     if questions:
         terminal.say(f"{questions[0].text} {QUESTION}" if len(questions) > 1 else QUESTION, "dim")
-    try:
-        import readline  # noqa: F401  editing and recall of lines, by being imported
-
-        prompt = terminal.prompt(prompt)
-    except ImportError:  # Python may be built without it
-        pass
     while True:
         try:
-            return whole(input(prompt))
-        except EOFError:
-            print()
-            return None
+            return typed("y/n> " if questions else "you> ", interactive=True)
         except KeyboardInterrupt:
-            print()
             terminal.say("Ctrl-D or /quit leaves.", "dim")
 
 

@@ -48,7 +48,7 @@ class Conversation:
             return
         for invocation, _, wait in reversed(waiting):
             if wait.kind == "tool_result":
-                events = await runner.store.events(key, invocation_id=invocation)
+                events = await runner.sessions.events(key, invocation_id=invocation)
                 found = (question_in(event) for event in events)
                 self.questions += [question for question in found if question and question.id == wait.id]
         for question in self.questions:
@@ -144,6 +144,7 @@ class Answer:
             if not already:
                 self._say(event)
             terminal.say_all(self._calls.of(event))
+            terminal.say_all(rendering.cut_off(event))
         self._acts(event)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """What is recorded of a session, for a reader at a terminal and for programs."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from rich.text import Text
 
@@ -10,7 +10,7 @@ from turnwise.cli.clean import one_line
 from turnwise.cli.spending import usage_text
 from turnwise.facts.events import USER, Actions, Event, Guarded
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
-from turnwise.ports.stores import SessionInfo, SessionStore
+from turnwise.ports.stores import SessionInfo
 from turnwise.runner.journal import DECISION
 
 PAGE_EVENTS = 500
@@ -37,30 +37,38 @@ class Entry(NamedTuple):
         return " (rewound)" if self.hidden else ""
 
 
-async def log(store: SessionStore, key: SessionKey, *, last: int | None = None, hidden: bool = False) -> AsyncIterator[Entry]:
+class Readable(Protocol):
+    """Where a session's events are read, as `Sessions.events` gives them."""
+
+    async def events(
+        self, key: SessionKey, *, after: int = 0, last: int | None = None, limit: int | None = None, hidden: bool = False
+    ) -> list[Event]: ...
+
+
+async def log(sessions: Readable, key: SessionKey, *, last: int | None = None, hidden: bool = False) -> AsyncIterator[Entry]:
     """The session's events in order; with `hidden` also what rewinds hide. Page by page, however long the log is."""
     after = 0
     if last is not None:
-        newest = await store.events(key, last=last, hidden=hidden)
+        newest = await sessions.events(key, last=last, hidden=hidden)
         after = (newest[0].sequence or 1) - 1 if newest else 0
     attempts: dict[str, list[Event]] | None = None
-    while page := await store.events(key, after=after, limit=PAGE_EVENTS, hidden=hidden):
+    while page := await sessions.events(key, after=after, limit=PAGE_EVENTS, hidden=hidden):
         visible = {event.sequence for event in page}
         if hidden:
-            visible = {event.sequence for event in await store.events(key, after=after, limit=PAGE_EVENTS)}
+            visible = {event.sequence for event in await sessions.events(key, after=after, limit=PAGE_EVENTS)}
         for event in page:
             is_hidden = event.sequence not in visible
             if is_hidden and attempts is None:
-                attempts = await _new_attempts(store, key, after)
+                attempts = await _new_attempts(sessions, key, after)
             begun = (attempts or {}).get(event.invocation_id, ())
             yield Entry(event, is_hidden, is_hidden and any(_supersedes(each, event) for each in begun))
         after = page[-1].sequence or after
 
 
-async def _new_attempts(store: SessionStore, key: SessionKey, after: int) -> dict[str, list[Event]]:
+async def _new_attempts(sessions: Readable, key: SessionKey, after: int) -> dict[str, list[Event]]:
     """The events that began new attempts, from there to the end of the log, by invocation."""
     found: dict[str, list[Event]] = {}
-    while page := await store.events(key, after=after, limit=PAGE_EVENTS, hidden=True):
+    while page := await sessions.events(key, after=after, limit=PAGE_EVENTS, hidden=True):
         for event in page:
             if rendering.begins_attempt(event):
                 found.setdefault(event.invocation_id, []).append(event)
@@ -151,6 +159,7 @@ def _done(entry: Entry) -> Iterator[Text]:
         yield rendering.styled(one_line(f"did step {step}, kept for the next attempt"), "green")
     if actions.summary:
         yield rendering.styled(f"summed up what was said up to #{actions.summary.until}", "dim")
+    yield from rendering.cut_off(event)
     if actions.usage:
         yield rendering.styled(usage_text(actions.usage), "dim")
     if actions.blocked_by:
@@ -219,7 +228,7 @@ def course(entry: Entry) -> Iterator[Text]:
         yield rendering.styled(f"{number}completed{mark}", "dim")
 
 
-_COURSE = ("selection", "transfer_to", "awaits", "blocked_by", "guarded", "usage", "summary", "rewind", "end")
+_COURSE = ("selection", "transfer_to", "awaits", "blocked_by", "guarded", "usage", "cut_off", "summary", "rewind", "end")
 
 
 def course_data(entry: Entry) -> dict[str, Any] | None:

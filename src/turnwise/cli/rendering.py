@@ -203,6 +203,14 @@ def content_lines(content: Content, *, thinking: bool = False) -> Iterator[Text]
             yield styled(f"[thinks] {clean(part.text)}", "dim italic")
 
 
+def cut_off(event: Event) -> Iterator[Text]:
+    """That an answer is not whole, and why; nothing for one that is."""
+    why = event.actions.cut_off
+    if why is not None:
+        limit = {"tokens": "the model ran into its limit of tokens", "parts": "it has more parts than limits.parts allows"}
+        yield styled(one_line(f"(cut off: {limit.get(why, why)})"), "yellow")
+
+
 def begins_attempt(event: Event) -> bool:
     """Whether an invocation is run again from here on, because its process stopped: this is no rewind by a user."""
     return event.actions.rewind is not None and event.attempt > 1

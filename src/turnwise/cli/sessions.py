@@ -85,7 +85,7 @@ async def _show(
         if not as_json:
             terminal.say(records.session_line(head), "dim")
         spending = Spending()
-        async for entry in records.log(runner.store, key, last=last, hidden=hidden):
+        async for entry in records.log(runner.sessions, key, last=last, hidden=hidden):
             if as_json:
                 about = records.standing(entry) if hidden else {}
                 terminal.write(safe_json(event_json(user, session, entry.event, **about)) + "\n")
@@ -119,7 +119,7 @@ async def _explain(config: "Path | None", user: str, session: str, as_json: bool
         if not as_json:
             terminal.say(records.session_line(head), "dim")
         spending = Spending()
-        async for entry in records.log(runner.store, key, hidden=True):
+        async for entry in records.log(runner.sessions, key, hidden=True):
             if as_json:
                 data = records.course_data(entry)
                 if data is not None:
@@ -180,7 +180,7 @@ async def _rewind(config: "Path | None", user: str, session: str, turn: str | No
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         invocation = await _invocation(runner, key, turn)
-        first = (await runner.store.events(key, invocation_id=invocation, limit=1))[0].sequence
+        first = (await runner.sessions.events(key, invocation_id=invocation, limit=1))[0].sequence
         await runner.sessions.rewind(key, invocation)
     terminal.say(
         f"Session {session} is as it was before #{first}. `turnwise sessions show --hidden` still shows what came after."
@@ -244,18 +244,18 @@ async def _invocation(runner: "Runner", key: "SessionKey", turn: str | None) -> 
     from turnwise.facts.events import USER
 
     if turn is None:
-        recent = await runner.store.events(key, last=1_000)
+        recent = await runner.sessions.events(key, last=1_000)
         found = [event for event in recent if event.author == USER and event.content is not None]
         if not found:
             raise InvocationMissing(f"Session {key.id!r} has no message.", fix="There is nothing to take back.")
         return found[-1].invocation_id
     number = turn.removeprefix("#")
     if number.isdecimal():
-        at = await runner.store.events(key, after=int(number) - 1, limit=1)
+        at = await runner.sessions.events(key, after=int(number) - 1, limit=1)
         if not at or at[0].sequence != int(number):
             fix = f"`turnwise sessions show {key.id}` lists the numbers."
             raise InvocationMissing(f"Session {key.id!r} has no visible event #{number}.", fix=fix)
         return at[0].invocation_id
-    if not await runner.store.events(key, invocation_id=turn, limit=1):
+    if not await runner.sessions.events(key, invocation_id=turn, limit=1):
         raise InvocationMissing(f"Session {key.id!r} has no turn {turn!r}.", fix="Name it by the number of an event in it.")
     return turn

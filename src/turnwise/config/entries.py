@@ -18,8 +18,11 @@ OWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "parallel": (),
     "loop": ("max_iterations",),
     "team": ("selector", "lead", "ends"),
+    "flow": ("tasks", "agents", "strategy", "until", "side_by_side", "max_turns", "targets"),
 }  # fmt: skip
 """What an entry of a kind may say beside the fields of a card and its children."""
+
+_NEEDED: Mapping[str, str] = {"llm": "model", "flow": "tasks"}
 
 
 class AgentEntry(NamedTuple):
@@ -101,7 +104,7 @@ def _form(value: Mapping[str, Any]) -> str:
 
 def _has_what_it_needs(document: Document, where: Where, value: dict[str, Any], kind: str) -> bool:
     name = value.get("name")
-    needed = "children" if kind in COMPOSITES else "model" if kind == "llm" else None
+    needed = _NEEDED.get(kind, "children" if kind in COMPOSITES else None)
     if needed and not (isinstance(name, str) and value.get(needed)):
         missing = repr(needed) if isinstance(name, str) else "'name'"
         document.report(where, f"An agent of kind {kind!r} needs {missing}.", "Add it.", AgentDefinitionError)

@@ -42,6 +42,8 @@ class _Options(Fact):
 class LlmRecipe:
     """What makes an agent of an entry, once its card and its children are known."""
 
+    purpose = "to be a tool"
+
     def __init__(self, where: Where, options: Mapping[str, Any], tools: Sequence[Tool | Toolset | AskedAgent]) -> None:
         self._where, self._options, self._tools = where, options, tools
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Event
+from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 
@@ -22,6 +23,12 @@ class PlacedAgent:
 
     def run(self, context: AgentContext) -> AsyncIterator[Event]:
         return self.agent.run(context)
+
+    def check(self, tree: AgentTree) -> None:
+        """Raises what the agent finds wrong with its tree, if it looks."""
+        check = getattr(self.agent, "check", None)
+        if check is not None:
+            check(tree)
 
     async def close(self) -> None:
         """Gives up what the agent holds, if it holds anything."""

@@ -19,20 +19,21 @@ _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
 
 
 class _Changed(Fact):
-    """A named policy with changes: options by stage, another default agent, segments."""
+    """A named policy with changes: options by stage, another default agent, an agent for several requests at once, segments."""
 
     use: str
     name: str | None = None
     options: dict[str, dict[str, Any]] = {}
     default: str | None = None
     segments: tuple[SegmentSpec, ...] = ()
+    several: str | None = None
 
 
 def read_policy(settings: Settings) -> PolicySpec | None:
     """The policy; None after what is wrong with its form was reported.
 
-    Three forms: a name; `use: name` with `options` by stage, `default`, `segments`; or a policy written out, a stage of
-    which may be its selector's name alone. Whether selectors and agents exist is not looked at here.
+    Three forms: a name; `use: name` with `options` by stage, `default`, `several`, `segments`; or a policy written out, a
+    stage of which may be its selector's name alone. Whether selectors and agents exist is not looked at here.
     """
     return policy_in(settings.document, settings.policy)
 
@@ -114,7 +115,8 @@ def _changed(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
     if changed is None:
         return None
     policy = named(changed.use, options=changed.options, default=changed.default)
-    return policy.model_copy(update={"name": changed.name or policy.name, "segments": changed.segments})
+    changes = {"name": changed.name or policy.name, "segments": changed.segments, "several": changed.several}
+    return policy.model_copy(update=changes)
 
 
 def culprit(document: Document, error: TurnwiseError) -> Where:

@@ -13,6 +13,7 @@ from turnwise.agents.llm import LlmAgent
 from turnwise.agents.team import Team
 from turnwise.config.arrangement import Arrangement, arrange
 from turnwise.config.entries import AgentEntry, is_void
+from turnwise.config.flow_entries import FlowRecipe, read_flow
 from turnwise.config.importing import resolve
 from turnwise.config.llm_entries import LlmRecipe, read_recipe
 from turnwise.config.placed import PlacedAgent
@@ -20,15 +21,17 @@ from turnwise.config.places import Where, did_you_mean
 from turnwise.config.settings import Settings
 from turnwise.config.validation import validated
 from turnwise.facts.cards import AgentCard
-from turnwise.facts.errors import AgentDefinitionError, PatternError, TurnwiseError
+from turnwise.facts.errors import AgentDefinitionError, FlowDefinitionError, PatternError, TurnwiseError
 from turnwise.facts.fact import Fact
 from turnwise.facts.tree import AgentTree
+from turnwise.flows.flow import Flow
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.agent import Agent
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.selection.stages import Factory, build, meaning_of, site_of
 
+Recipe = LlmRecipe | FlowRecipe
 _IN_ORDER: Mapping[str, type[Sequential] | type[Parallel]] = {"sequential": Sequential, "parallel": Parallel}
 
 
@@ -61,7 +64,7 @@ class Roster:
             for entry, made, card in zip(self._entries, self._objects, self._cards, strict=True)
         ]
         self._about = self._described()
-        self._refuse_unknown_tools()
+        self._names_unknown = self._refuse_unknown_agents()
 
     def root(self) -> Agent | None:
         """The root, with all others below it; None after what is wrong was reported."""
@@ -75,6 +78,8 @@ class Roster:
         try:
             return collect(root)[1]
         except TurnwiseError as error:
+            if self._names_unknown and isinstance(error, FlowDefinitionError):
+                return None  # it was told, with the place where the name stands
             entries = zip(self._names, self._entries, strict=True)
             named = [entry.where for name, entry in entries if repr(name) in error.problem]
             self._document.report_error(named[-1] if named else ("agents",), error)
@@ -105,10 +110,12 @@ class Roster:
             return None
         return made
 
-    def _recipe(self, entry: AgentEntry) -> LlmRecipe | None:
-        return read_recipe(self._document, entry) if _is_llm(entry) else None
+    def _recipe(self, entry: AgentEntry) -> Recipe | None:
+        if _is_written(entry, "flow"):
+            return read_flow(self._document, entry)
+        return read_recipe(self._document, entry) if _is_written(entry, "llm") else None
 
-    def _card(self, entry: AgentEntry, made: Any, recipe: LlmRecipe | None) -> AgentCard | None:
+    def _card(self, entry: AgentEntry, made: Any, recipe: Recipe | None) -> AgentCard | None:
         if is_void(entry) or (entry.run is not None and made is None):
             return None
         own: dict[str, Any] = {}
@@ -132,13 +139,21 @@ class Roster:
         cards += [below for made in self._objects if _is_agent(made) for below in _cards_below(made)]
         return {card.name: card.description for card in cards}
 
-    def _refuse_unknown_tools(self) -> None:
-        """Reports agents that are named as tools and do not exist, unless an entry that could not be read may be it."""
-        for recipe in self._recipes if None not in self._names else ():
-            for asked in recipe.asked if recipe else ():
-                if asked.name not in self._about and asked.name not in self._names:
-                    problem = f"There is no agent {asked.name!r} to be a tool."
-                    self._document.report(asked.where, problem, did_you_mean(asked.name, self._about), AgentDefinitionError)
+    def _refuse_unknown_agents(self) -> bool:
+        """Reports agents that others name and that do not exist, unless an entry that could not be read may be it; whether
+        there was one.
+        """
+        recipes = [recipe for recipe in self._recipes if recipe is not None] if None not in self._names else []
+        unknown = [
+            (asked, recipe.purpose)
+            for recipe in recipes
+            for asked in recipe.asked
+            if asked.name not in self._about and asked.name not in self._names
+        ]
+        for asked, purpose in unknown:
+            problem = f"There is no agent {asked.name!r} {purpose}."
+            self._document.report(asked.where, problem, did_you_mean(asked.name, self._about), AgentDefinitionError)
+        return bool(unknown)
 
     def _built(self, position: int, arrangement: Arrangement) -> Agent | None:
         entry, card, made = self._entries[position], self._cards[position], self._objects[position]
@@ -149,7 +164,7 @@ class Roster:
         try:
             if _is_agent(made):
                 return self._placed(entry, card, made, below)
-            if _is_llm(entry):
+            if _is_written(entry, "llm") or _is_written(entry, "flow"):
                 recipe = self._recipes[position]
                 return recipe.agent(card, below, self._about) if recipe else None
             return FunctionAgent(made, card, below) if made is not None else self._composite(entry, card, below)
@@ -162,6 +177,10 @@ class Roster:
             raise AgentDefinitionError(
                 f"{entry.run} is a {agent.card.kind} agent, which runs its own children; it cannot be given others here.",
                 fix="Write the composite with its children in this file, or all of it in code.",
+            )
+        if agent.card.kind == "flow" and card.name != agent.card.name:
+            raise AgentDefinitionError(
+                f"{entry.run} is the flow {agent.card.name!r}, which keeps its name.", fix="Take 'name' away."
             )
         return PlacedAgent(agent, card, children) if children or entry.card.keys() - {"parent"} else agent
 
@@ -191,9 +210,16 @@ def models(root: Agent) -> dict[str, str]:
     return own | {name: model for child in root.children for name, model in models(child).items()}
 
 
-def _is_llm(entry: AgentEntry) -> bool:
-    """Whether this file makes it an LLM agent; one of code is not."""
-    return entry.run is None and entry.card.get("kind") == "llm"
+def flows(root: Agent) -> dict[str, Flow]:
+    """All flows, by name."""
+    behind = root.agent if isinstance(root, PlacedAgent) else root
+    own = {root.card.name: behind} if isinstance(behind, Flow) else {}
+    return own | {name: flow for child in root.children for name, flow in flows(child).items()}
+
+
+def _is_written(entry: AgentEntry, kind: str) -> bool:
+    """Whether this file makes it an agent of that kind; one of code is not."""
+    return entry.run is None and entry.card.get("kind") == kind
 
 
 def _is_agent(made: Any) -> bool:

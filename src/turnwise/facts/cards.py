@@ -7,8 +7,8 @@ from pydantic import AfterValidator, Field
 
 from turnwise.facts.fact import Fact
 
-Kind = Literal["function", "llm", "remote", "sequential", "parallel", "loop", "team"]
-COMPOSITES: frozenset[str] = frozenset({"sequential", "parallel", "loop", "team"})
+Kind = Literal["function", "llm", "remote", "sequential", "parallel", "loop", "team", "flow"]
+COMPOSITES: frozenset[str] = frozenset({"sequential", "parallel", "loop", "team", "flow"})
 NAME_CHARACTERS = 64
 RESERVED_NAMES = frozenset({"user"})
 

@@ -50,8 +50,9 @@ class ThinkingPart(Fact):
 
 
 class ToolCallPart(Fact):
-    """A call of a tool. `raw` is what the model wrote when that is no JSON object; then `arguments` is empty. In a partial
-    event it is the next piece of the arguments' text. `private`: other agents neither see the call nor its result.
+    """A call of a tool. `raw` is what the model wrote when that is no JSON object, or not all of it is there; then
+    `arguments` is empty, and the call is not made. In a partial event it is the next piece of the arguments' text.
+    `private`: other agents neither see the call nor its result.
     """
 
     kind: Literal["tool_call"] = "tool_call"
@@ -74,11 +75,12 @@ class ToolResultPart(Fact):
 
 
 class DataPart(Fact):
-    """Structured data for programs, such as the choices a clarifying question offers."""
+    """Structured data for programs, such as the choices a clarifying question offers. `private`: no model is shown it."""
 
     kind: Literal["data"] = "data"
     data: JsonValue = None
     name: str | None = None
+    private: bool = optional(False)
 
 
 class UnknownPart(Fact):

@@ -7,6 +7,7 @@ TurnwiseError
 │   │   ├── DuplicateAgent   two agents with one name, or one agent in two places
 │   │   └── TreeCycle        an agent below itself
 │   ├── AgentDefinitionError a card or a function that cannot be an agent
+│   ├── FlowDefinitionError  tasks that cannot be a flow
 │   ├── PolicyError          a policy that names what does not exist
 │   ├── PatternError         a pattern that RE2 refuses, or that is too large
 │   ├── CaseError            a line of evaluation data that cannot be read
@@ -37,6 +38,8 @@ TurnwiseError
 │   ├── AgentFailed          it raised; the cause is chained and recorded
 │   ├── AgentTimeout
 │   ├── ToolFailed           a tool says why it could not; the model reads it
+│   ├── FlowFailed           a task of a flow failed
+│   ├── FlowStuck            tasks of a flow are left, and nobody can do them
 │   └── TransferRefused      unknown, forbidden, or the floor was given away before
 ├── ModelError               a model gave no answer
 │   ├── ModelUnavailable     overloaded, out of reach, too slow, over its rate; may pass
@@ -88,6 +91,10 @@ class TreeCycle(TreeError):
 
 class AgentDefinitionError(ConfigError):
     code = "config.agent"
+
+
+class FlowDefinitionError(ConfigError):
+    code = "config.flow"
 
 
 class PolicyError(ConfigError):
@@ -235,6 +242,16 @@ class ToolFailed(AgentError):
     """Raised by a tool to tell the model what went wrong, in words it can act on."""
 
     code = "agent.tool"
+
+
+class FlowFailed(AgentError):
+    code = "agent.flow_failed"
+
+
+class FlowStuck(AgentError):
+    """Tasks are left, and nobody who could do them can be reached."""
+
+    code = "agent.flow_stuck"
 
 
 class ModelError(TurnwiseError):

@@ -1,5 +1,6 @@
 """An event: an immutable fact of a session's log."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal
 
@@ -31,13 +32,14 @@ class StepRecord(Fact):
     """The recorded result of `context.step`: work that is not repeated. `key` begins with the branch of its agent's run.
 
     says: the result is what the event says that it stands in (`context.once`); the event that begins a new attempt holds
-    it as the value. state_delta, artifact_versions: what the work wrote besides, so that a new attempt has it without the
-    work.
+    it as the value. call: the id of the tool call whose result the value is, as `{"result": …, "failed": …}`.
+    state_delta, artifact_versions: what the work wrote besides, so that a new attempt has it without the work.
     """
 
     key: str
     value: JsonValue = None
     says: bool = optional(False)
+    call: str | None = optional(None)
     state_delta: dict[str, JsonValue] = Field(default_factory=dict)
     artifact_versions: dict[str, int] = Field(default_factory=dict)
 
@@ -100,7 +102,10 @@ class Actions(Fact):
     steps: recorded steps; the event that begins a new attempt holds those of the attempts before. finished: branches that
     ran to their end before this event, so a resumed turn skips them.
     blocked_by: the guardrail that stopped the author before it spoke; guarded: what guardrails changed in this event.
-    usage: what the model took that made this. summary: what its author's model may read in place of older events.
+    checkpoint: a new attempt goes on behind this event, and takes back nothing up to it.
+    usage: what the model took that made this. cut_off: why this is not all that its author's model had to say: `tokens`, it
+    ran into its limit; `parts`, it was more than limits.parts. summary: what its author's model may read in place of older
+    events.
     """
 
     state_delta: dict[str, JsonValue] = Field(default_factory=dict)
@@ -117,9 +122,11 @@ class Actions(Fact):
     positions: dict[str, int] = Field(default_factory=dict)
     steps: tuple[StepRecord, ...] = ()
     finished: tuple[str, ...] = ()
+    checkpoint: bool = optional(False)
     blocked_by: str | None = None
     guarded: tuple[Guarded, ...] = optional(())
     usage: Usage | None = optional(None)
+    cut_off: str | None = optional(None)
     summary: Summary | None = optional(None)
     rewind: Rewind | None = None
     end: End | None = None
@@ -134,6 +141,7 @@ class Event(Fact):
     author: `user` or an agent's name. sequence: its place in the log, from 1, gap-free; None until it is stored.
     branch: where in the invocation it arose, a path of names joined by `/`; the first part is the turn's number, a part
     that begins with `~` is a child of a parallel agent, one that begins with `>` an agent called for its answer only.
+    within: the key of the recorded step in whose work it was said; empty outside of steps.
     scope: opaque labels by which transcripts may filter. attempt: 1, and one more each time the invocation is run again
     because its process died; the event that begins a new attempt takes back what the last one left. partial: streamed only,
     never stored; it shares its id with the final event, its content is the next piece, and `offset` counts the characters
@@ -148,6 +156,7 @@ class Event(Fact):
     actions: Actions = Field(default_factory=lambda: NO_ACTIONS)  # a default would be copied, deeply, for each event
     error: ErrorInfo | None = None
     branch: str = ""
+    within: str = optional("")
     scope: tuple[str, ...] = ()
     attempt: int = 1
     partial: bool = False
@@ -190,9 +199,26 @@ def sees(viewer_branch: str, event_branch: str) -> bool:
     return not any(part.startswith(">") for part in event[shared:])
 
 
+def in_scope(event: Event, viewer: str, sees: frozenset[str] | None) -> bool:
+    """Whether an agent that sees these labels, and all below them, sees the event: it does unless the event is another
+    agent's, has labels, and none of these (behaviour D7). A label is a path of names joined by `/`; None sees everything.
+    """
+    if sees is None or not event.scope or event.author in (USER, viewer):
+        return True
+    return any(start in sees for label in event.scope for start in _starts(label))
+
+
 def segment_of(name: str) -> str:
     """An agent's name as part of a branch: the characters that branches are made of are escaped, so that names cannot forge."""
     return "".join(f"%{ord(c):02X}" if c in "%/~>#" else c for c in name)
+
+
+def _starts(label: str) -> Iterator[str]:
+    """The label, and those above it."""
+    yield label
+    while "/" in label:
+        label = label.rpartition("/")[0]
+        yield label
 
 
 def _common(left: list[str], right: list[str]) -> list[str]:

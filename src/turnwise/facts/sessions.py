@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field, JsonValue
 
 from turnwise.facts.events import USER, Await, End, Event
-from turnwise.facts.fact import Fact
+from turnwise.facts.fact import Fact, optional
 
 LAST_REPLY_CHARACTERS = 2_000
 RECENT_MESSAGES, RECENT_CHARACTERS = 3, 300
@@ -37,24 +37,27 @@ class AuthorMark(Fact):
 
 
 class OpenCall(Fact):
-    """A tool call without a result."""
+    """A tool call without a result, and the branch on which it was made."""
 
     agent: str
     invocation_id: str
     tool: str
+    branch: str = optional("")
 
 
 class OpenInvocation(Fact):
     """An invocation that has not ended. `agent` holds the floor, in turn number `turn`, for the `attempt`-th time.
 
     began, since and last are sequence numbers: of its first event, of the one by which the floor was given or taken up again
-    last, and of its last event. What stands above `since` is run again in a new attempt.
+    last or a checkpoint was made, and of its last event. What stands above `since` is run again in a new attempt. settled:
+    how many attempts it took to come to the last checkpoint, less the one that came there.
     """
 
     state: Literal["running", "waiting"] = "running"
     agent: str
     turn: int = 1
     attempt: int = 1
+    settled: int = 0
     began: int = 0
     since: int = 0
     last: int = 0
@@ -280,7 +283,7 @@ def _began(head: Head, event: Event) -> int:
 def _fold_calls(calls: Mapping[str, OpenCall], event: Event) -> dict[str, OpenCall]:
     assert event.content is not None
     opened = {
-        call.call_id: OpenCall(agent=event.author, invocation_id=event.invocation_id, tool=call.tool)
+        call.call_id: OpenCall(agent=event.author, invocation_id=event.invocation_id, tool=call.tool, branch=event.branch)
         for call in event.content.tool_calls
     }
     answered = {result.call_id for result in event.content.tool_results}
@@ -304,9 +307,11 @@ def _fold_invocations(invocations: Mapping[str, OpenInvocation], event: Event, s
     if actions.awaits:
         others_waits = tuple(wait for wait in open_.waits if wait[1].id != actions.awaits.id)
         changed |= {"state": "waiting", "waits": (*others_waits, (event.author, actions.awaits))}
+    if actions.checkpoint:
+        changed |= {"since": sequence, "settled": event.attempt - 1}
     if event.author == USER:
         results = event.content.tool_results if event.content else ()
         answered = {actions.answers} | {result.call_id for result in results}
         waits = tuple(wait for wait in open_.waits if wait[1].id not in answered)
-        changed |= {"state": "running", "waits": waits, "since": sequence, "attempt": 1}
+        changed |= {"state": "running", "waits": waits, "since": sequence, "attempt": 1, "settled": 0}
     return others | {id_: open_.model_copy(update=changed)}

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from turnwise.facts.selections import Candidate, Selection
+from turnwise.selection.several import SEVERAL
 
 
 class Outcome(NamedTuple):
@@ -45,8 +46,9 @@ class Outcome(NamedTuple):
 
 
 def chosen_of(selection: Selection, default: str) -> str | None:
-    """Who was chosen; None when it was the default agent, or the user is asked."""
-    return None if selection.outcome == "clarify" or selection.agent == default else selection.agent
+    """Who was chosen; None when it was the default agent, or the user is asked. Of several who are asked, the first."""
+    agent = selection.verdicts[-1].agent if selection.method == SEVERAL and selection.verdicts else selection.agent
+    return None if selection.outcome == "clarify" or agent == default else agent
 
 
 def ranking_of(selection: Selection, default: str) -> tuple[tuple[str, float], ...]:

@@ -31,7 +31,7 @@ from turnwise.facts.usage import Usage
 from turnwise.models.outgoing import outgoing
 from turnwise.models.per_loop import kept_here
 from turnwise.models.wire_ids import WireIds
-from turnwise.ports.model import ModelPiece, ModelReply, ModelRequest
+from turnwise.ports.model import LENGTH, ModelPiece, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as theirs
@@ -319,7 +319,7 @@ def _reply(response: "theirs.ModelResponse", usage: Usage, system: str) -> Model
         fix = "Raise max_tokens." if response.finish_reason == "length" else "Ask again, or ask another model."
         raise ModelAnswerInvalid(f"{usage.model} said nothing.", fix=fix)
     raw = (response.provider_details or {}).get("finish_reason")
-    finish = "length" if response.finish_reason == "length" else str(raw or response.finish_reason or "")
+    finish = LENGTH if response.finish_reason == "length" else str(raw or response.finish_reason or "")
     return ModelReply(Content(role="agent", parts=parts), usage, finish)
 
 

@@ -12,7 +12,8 @@ class Agent(Protocol):
     """Something that can take a turn. It keeps nothing between turns: the session does.
 
     One that holds connections or the like may have `async def close(self) -> None` besides: it gives them up. The runner
-    awaits it when it closes itself. Idempotent; a later turn opens them anew.
+    awaits it when it closes itself. Idempotent; a later turn opens them anew. One that names others may have
+    `def check(self, tree: AgentTree) -> None`: it raises a ConfigError when they are not there, before anything runs.
     """
 
     @property

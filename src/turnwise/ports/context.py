@@ -1,6 +1,6 @@
 """What an agent can see and do during its turn."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
@@ -14,6 +14,7 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
+from turnwise.ports.assignment import Assignment
 from turnwise.ports.selector import Selector
 from turnwise.ports.stores import Artifact, ArtifactInfo
 
@@ -81,6 +82,7 @@ class Outcome(NamedTuple):
 
     text: what it said last, empty if nothing. escalated: it asked to leave the loop. moved: it handed the floor to someone
     else, so the composite's turn is over. next: whom it named in its answer, if anyone. event: its last event that spoke.
+    model_calls: how many answers of models it took, those of whom it called or ran included.
     """
 
     text: str = ""
@@ -88,6 +90,7 @@ class Outcome(NamedTuple):
     moved: bool = False
     next: str | None = None
     event: Event | None = None
+    model_calls: int = 0
 
 
 class AgentContext(Protocol):
@@ -105,12 +108,22 @@ class AgentContext(Protocol):
         ...
 
     @property
+    def assignment(self) -> Assignment | None:
+        """The tasks that this turn is for; None outside of flows, and in private calls."""
+        ...
+
+    @property
     def message_context(self) -> MessageContext: ...
     @property
     def config(self) -> RunConfig: ...
     @property
     def notice(self) -> str:
         """Why this turn is unusual, for example that hand-overs ran in a loop; empty as a rule."""
+        ...
+
+    @property
+    def model_calls(self) -> int:
+        """How many answers of models this turn took so far, those of whom it called or ran included."""
         ...
 
     @property
@@ -147,7 +160,7 @@ class AgentContext(Protocol):
         another, the agent runs again from its beginning: what it said before is not said again, work inside `step` is not
         repeated, and `ask` returns the recorded answer. It is given the same message, and up to its last question the state
         reads as it was then. So before an `ask`, effects outside the session belong into a `step`, and so does whatever else
-        decides which questions are asked.
+        decides which questions are asked; and questions that are asked side by side, each into one of its own.
         """
         ...
 
@@ -176,19 +189,45 @@ class AgentContext(Protocol):
         """
         ...
 
-    async def delegate(self, child: str, *, segment: str, message: Content | None = None) -> Outcome:
-        """Runs a child in the open, as composites do. `segment` names this run on the branch, once per turn."""
+    async def delegate(
+        self,
+        child: str,
+        *,
+        segment: str,
+        message: Content | None = None,
+        assignment: Assignment | None = None,
+        followed: bool = False,
+    ) -> Outcome:
+        """Runs a child in the open, as composites do. `segment` names this run on the branch, once per turn.
+
+        assignment: the tasks that the run is for; None = those of this one, which the child can read, but not end. When it is
+        over there is nothing to run: what is on record counts. followed: unless the assignment is over with the run, something
+        is said at once that has to be stored with the child's last word.
+        """
         ...
 
-    async def select(self, selector: Selector, *, among: tuple[str, ...], answer: Event | None = None) -> Verdict:
+    async def select(
+        self,
+        selector: Selector,
+        *,
+        among: tuple[str, ...],
+        answer: Event | None = None,
+        tasks: Mapping[str, int] | None = None,
+    ) -> Verdict:
         """Asks a selector who of `among` speaks next, on the message or on an answer; the verdict is recorded.
 
+        tasks: in a flow, how many ready tasks each of them has.
         When it abstains, the verdict chooses nobody; the asker falls back to its lead.
         """
         ...
 
     async def escalate(self) -> None:
         """Leaves the enclosing loop once this agent's run ends."""
+        ...
+
+    @property
+    def recorded(self) -> Container[str]:
+        """The keys of this run's steps that are on record: what is done under them is not done again."""
         ...
 
     @overload
@@ -198,7 +237,8 @@ class AgentContext(Protocol):
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
         """Does the work once: its result is recorded under `key`, and returned from the record if this turn is run again.
 
-        The result is a JSON value, given back as JSON reads it: a tuple comes back as a list. AgentFailed for others.
+        The result is a JSON value, given back as JSON reads it: a tuple comes back as a list. AgentFailed for others. It is in
+        the store, and no reader of the session's events sees it, but for the key.
         Guardrails do not look at it, unless it is a ToolResultPart: of that, `{"result": …, "failed": …}` is recorded and
         returned, with what they left, and a failed one says why it was blocked.
         """
@@ -209,7 +249,8 @@ class AgentContext(Protocol):
 
         What is said is recorded under `key`, as in `step`, in the same append: if this turn is run again it is not made
         again. While it is made, pieces of it may be shown: partial events with its id. An event with an `end` is this
-        agent's last word, and is stored with the end of the turn.
+        agent's last word, and is stored with the end of the turn. One with a `checkpoint` is where a new attempt goes on, when
+        this process dies: what stands before it in the log is not done again, as far as that needs no unfinished run.
         """
         ...
 

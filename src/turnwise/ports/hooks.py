@@ -13,7 +13,7 @@ class Hooks(Protocol):
         ...
 
     async def stored(self, key: SessionKey, event: Event) -> None:
-        """An event was stored."""
+        """An event was stored. Of recorded steps it holds the keys, not what they gave."""
         ...
 
     async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:

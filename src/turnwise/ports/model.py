@@ -10,6 +10,8 @@ from turnwise.facts.usage import Usage
 from turnwise.ports.tool import ToolSpec
 
 ToolChoice = Literal["auto", "required", "none"]
+LENGTH = "length"
+"""Why an answer stopped that ran into its limit of tokens."""
 
 
 class ModelRequest(NamedTuple):
@@ -41,7 +43,8 @@ class ModelPiece(NamedTuple):
 class ModelReply(NamedTuple):
     """A whole answer. Its tool calls carry the provider's ids, which may repeat from one answer to the next.
 
-    finish: why it stopped, in the provider's words; `length` when it ran into its limit.
+    finish: why it stopped, in the provider's words; LENGTH when it ran into its limit of tokens: then the answer is not
+    whole, and a tool call that stands last in it may have lost arguments.
     """
 
     content: Content

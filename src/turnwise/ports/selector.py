@@ -17,7 +17,8 @@ class SelectionRequest(NamedTuple):
     occasion: a user's message, an agent's answer (then `answer` is that event), or a flow. eligible: the agents that may be
     chosen, in the tree's order (a team's members only, when a team asks); excluded: the others, and why. positions: the
     selectors' places in their orders, by selector's name, from the session's head; missing means 0. verdicts: what the
-    selectors before said in this decision, all of them abstentions.
+    selectors before said in this decision, all of them abstentions. tasks: in a flow, how many ready tasks each of the eligible
+    has.
     """
 
     message: Content
@@ -30,6 +31,7 @@ class SelectionRequest(NamedTuple):
     answer: Event | None = None
     positions: Mapping[str, int] = {}
     verdicts: tuple[Verdict, ...] = ()
+    tasks: Mapping[str, int] = {}
 
     @property
     def text(self) -> str:

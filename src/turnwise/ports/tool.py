@@ -1,7 +1,7 @@
 """What a tool is: something that an agent's model may call."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -56,6 +56,17 @@ class Tool(Protocol):
         ToolFailed, with words for the model, when it cannot; what else it raises is told as the error's type and message.
         Suspend passes through: the turn waits.
         """
+        ...
+
+
+@runtime_checkable
+class ChecksCalls(Protocol):
+    """A tool that can say before it runs whether it will take a call. Nobody is asked for leave for one that it will not; of
+    other tools only the names of the arguments are checked by then.
+    """
+
+    def check_call(self, call: ToolCall) -> None:
+        """ToolFailed, with words for the model, when `run` would refuse the arguments."""
         ...
 
 

@@ -1,11 +1,12 @@
 """How an invocation is closed on record, so that nothing of it stays open. Pure, but for the ids."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from turnwise.facts.content import Content, ToolResultPart
-from turnwise.facts.events import End, Event
+from turnwise.facts.events import End, Event, StepRecord
 from turnwise.facts.ids import Issuer
-from turnwise.facts.sessions import Head, Session, fold
+from turnwise.facts.sessions import Head, OpenCall, Session, fold
 
 
 def bare_event(issuer: Issuer, author: str, invocation_id: str, branch: str = "") -> Event:
@@ -18,17 +19,25 @@ def acting(event: Event, **actions: object) -> Event:
     return event.model_copy(update={"actions": event.actions.model_copy(update=actions)})
 
 
-def closing_events(issuer: Issuer, head: Head, invocation_id: str, author: str, end: End) -> list[Event]:
+def closing_events(
+    issuer: Issuer, head: Head, invocation_id: str, author: str, end: End, *, steps: Iterable[StepRecord]
+) -> list[Event]:
     """What ends an invocation: a result for each of its open tool calls, so that the history stays valid for every
     provider (behaviour A23), and the end on the last event. `author` is who held the floor.
+
+    steps: what the invocation has on record. A call that was made has its result there; of others it is the end's reason.
     """
+    made: dict[str | None, Any] = {step.call: step.value for step in steps}
     events = [
-        bare_event(issuer, call.agent, invocation_id).model_copy(update={"content": _no_result(id_, call.tool, end.reason)})
+        bare_event(issuer, call.agent, invocation_id, call.branch).model_copy(
+            update={"content": _result(id_, call, made.get(id_, {"result": end.reason, "failed": True}))}
+        )
         for id_, call in head.calls.items()
         if call.invocation_id == invocation_id
     ]
-    if not events:
-        events = [bare_event(issuer, author, invocation_id)]
+    if not events or events[-1].is_private:
+        # An end is everybody's to see.
+        events.append(bare_event(issuer, author, invocation_id))
     events[-1] = acting(events[-1], end=end)
     return events
 
@@ -47,5 +56,5 @@ def after(session: Session, events: Sequence[Event]) -> Session:
     return fold(session, [event.model_copy(update={"sequence": first + i}) for i, event in enumerate(events)])
 
 
-def _no_result(call_id: str, tool: str, reason: str) -> Content:
-    return Content(parts=(ToolResultPart(call_id=call_id, tool=tool, result=reason, failed=True),))
+def _result(call_id: str, call: OpenCall, told: dict[str, Any]) -> Content:
+    return Content(parts=(ToolResultPart(call_id=call_id, tool=call.tool, result=told["result"], failed=told["failed"]),))

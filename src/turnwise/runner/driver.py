@@ -221,7 +221,8 @@ class Driver:
         if end.reason != "completed":
             head = after(floor.recorder.session, held).head
             if any(call.invocation_id == floor.invocation_id for call in head.calls.values()):
-                held += closing_events(self._cast.issuer, head, floor.invocation_id, holder, end)
+                steps = floor.steps.values()
+                held += closing_events(self._cast.issuer, head, floor.invocation_id, holder, end, steps=steps)
         if not held:
             author = floor.recorder.session.head.active_agent or holder
             held = [bare_event(self._cast.issuer, author, floor.invocation_id)]

@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from turnwise.facts.events import Event
+from turnwise.runner.journal import public
 
 
 class Feed:
-    """Events in the order they were published: stored ones, and between them the partial ones, which only the live see."""
+    """Events in the order they were published, as the public may read them: stored ones, and between them the partial ones,
+    which only the live see.
+    """
 
     def __init__(self) -> None:
         self._events: list[Event] = []
@@ -26,7 +29,7 @@ class Feed:
         return self._closed
 
     def publish(self, event: Event) -> None:
-        self._events.append(event)
+        self._events.append(public(event))
         if not event.partial:
             self._final_ids.add(event.id)
         self._wake()

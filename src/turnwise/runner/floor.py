@@ -24,6 +24,7 @@ from turnwise.runner.holding_back import HoldingBack
 from turnwise.runner.journal import Journal
 from turnwise.runner.recorder import Recorder
 from turnwise.runner.replay import Replay
+from turnwise.runner.writes import Unsaid
 from turnwise.selection.conversational import may_name
 from turnwise.selection.next_tag import take_next
 
@@ -82,6 +83,7 @@ class Floor:
         self._before: dict[str, JsonValue] = dict(journal.state_before)
         self._pending: dict[str, Any] = {}
         self._emitted = 0
+        self.unsaid = Unsaid()
         self.guarding = Guarding(cast.guardrails, config.limits.guardrail_seconds)
         self._held_back = HoldingBack(self.guarding.stages)
         if journal.stopped is not None:

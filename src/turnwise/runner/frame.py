@@ -1,7 +1,6 @@
 """One agent's run: the context it gets, and the loop that takes its events."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any, Literal, TypeVar, overload
@@ -9,24 +8,26 @@ from typing import Any, Literal, TypeVar, overload
 from pydantic import JsonValue
 
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.errors import AgentFailed, AgentTimeout, LimitReached, TransferRefused, TurnwiseError
+from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import Actions, Await, ErrorInfo, Event, StepRecord, segment_of
-from turnwise.facts.selections import Selection, Verdict
+from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree
+from turnwise.ports.assignment import EVERYTHING, Assignment, Scope
 from turnwise.ports.context import Outcome, Show, Stream, Suspend
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.runner.closing import bare_event, told
+from turnwise.runner.deciding import decided, decision_of
 from turnwise.runner.floor import Floor, Handover, check_storable
-from turnwise.runner.journal import DECISION, answers
+from turnwise.runner.journal import DECISION, answers, model_calls
+from turnwise.runner.parts import part_of
+from turnwise.runner.performing import performed
+from turnwise.runner.spots import Spot, spot_of
 from turnwise.runner.stepping import Steps, Voice
 from turnwise.runner.streaming import PieceFilter, open_stream
 from turnwise.runner.views import ArtifactsView, HistoryView, StateView
 from turnwise.runner.writes import Writes
 
 T = TypeVar("T")
-
-ERROR_CHARACTERS = 500
-_DECIDED = {"selector", "outcome", "agent", "method", "confidence", "reason"}
 
 
 class Frame:
@@ -36,26 +37,39 @@ class Frame:
     already in the log and is not emitted again.
     """
 
-    def __init__(self, floor: Floor, agent: str, branch: str, message: Content) -> None:
+    def __init__(
+        self,
+        floor: Floor,
+        agent: str,
+        branch: str,
+        message: Content,
+        assignment: Assignment | None = None,
+        scope: Scope = EVERYTHING,
+    ) -> None:
         self.card = floor.cast.tree.card(agent)
         self.session = floor.key
         self.invocation_id = floor.invocation_id
         self.message, self.message_context, self.config = message, floor.context, floor.config
         self.notice = floor.notice
         self.branch = branch
+        self.assignment, self.scope = assignment, scope
         self.last: Event | None = None
         self.escalated = False
         self.waits = False
+        self.model_calls = 0
         self._floor = floor
-        self._writes = Writes()
         self._stated: set[str] = set()
         self._replay = floor.replay
+        self._writes = Writes(branch, floor.replay)
         self._calls = 0
         self._selections = 0
         self._pieces = PieceFilter()
-        voice = Voice(self.event, lambda: self._replay.leave(branch), self._emit_own, self._emit, self._find, self._show)
+        voice = Voice(
+            self.event, lambda: self._replay.leave(spot_of(branch)), self._emit_own, self._emit, self._find, self._show
+        )
         self._steps = Steps(floor, branch, voice, self._writes)
-        self.history = HistoryView(floor, branch)
+        self.recorded = self._steps.keys
+        self.history = HistoryView(floor, agent, branch, scope.sees)
         self.state = StateView(floor, self._writes)
         self.artifacts = ArtifactsView(floor.cast.artifacts, floor.key, floor.config.limits, self._writes)
 
@@ -65,7 +79,7 @@ class Frame:
 
     @property
     def transfer_targets(self) -> tuple[str, ...]:
-        if self._floor.stopped is not None or "/>" in self.branch:
+        if self._floor.stopped is not None or "/>" in self.branch or self.assignment is not None:
             return ()
         targets = self._floor.cast.tree.transfer_targets(self.card.name)
         return tuple(t for t in targets if self._reachable(t))
@@ -78,11 +92,12 @@ class Frame:
             created_at=self._floor.cast.issuer.now(),
             content=text_content(content) if isinstance(content, str) else content,
             branch=self.branch,
+            scope=self.scope.labels,
             actions=Actions(**actions),
         )
 
     async def say(self, content: str | Content, *, scope: tuple[str, ...] = ()) -> Event:
-        return await self._emit(self.event(content).model_copy(update={"scope": scope}))
+        return await self._emit(self.event(content).model_copy(update={"scope": (*self.scope.labels, *scope)}))
 
     def stream(self) -> AbstractAsyncContextManager[Stream]:
         return open_stream(self.event(), self._take)
@@ -90,7 +105,7 @@ class Frame:
     async def ask(
         self, question: str | Content, *, tool: str | None = None, arguments: dict[str, JsonValue] | None = None
     ) -> Content:
-        recorded = self._replay.next_question(self.branch)
+        recorded = self._replay.next_question(spot_of(self.branch))
         if recorded is not None:
             reply = self._floor.journal.replies.get(recorded.id)
             self._forget()
@@ -113,7 +128,7 @@ class Frame:
     async def results(self, *calls: str) -> tuple[ToolResultPart, ...]:
         stated, replies = self._floor.journal.waits, self._floor.journal.replies
         for call in calls:
-            if self._replay.pass_wait(self.branch, call):
+            if self._replay.pass_wait(spot_of(self.branch), call):
                 self._forget()  # it was stored with the wait
         open_ = [call for call in calls if call not in replies]
         for call in open_:
@@ -128,7 +143,8 @@ class Frame:
         if agent not in targets:
             known = agent in self._floor.cast.tree
             problem = "the tree does not permit it" if known else "no agent has that name"
-            raise TransferRefused(f"{self.card.name!r} cannot hand over to {agent!r}: {problem}.", allowed=targets)
+            shown = repr(agent) if known else await self._unknown(agent)
+            raise TransferRefused(f"{self.card.name!r} cannot hand over to {shown}: {problem}.", allowed=targets)
         brief = text_content(message, "user") if isinstance(message, str) else message
         if brief is not None:
             check_storable(brief, self.card.name)
@@ -143,17 +159,39 @@ class Frame:
             self._calls += 1
             segment = str(self._calls)
         content = text_content(message, "user") if isinstance(message, str) else message
-        outcome = await self._run_below(agent, f"{self.branch}/>{segment_of(agent)}#{segment_of(segment)}", content)
+        branch = f"{self.branch}/>{segment_of(agent)}#{segment_of(segment)}"
+        outcome = await self._run_below(agent, branch, content, None, self.scope)
+        await self._floor.flush()
         return outcome.event.content if outcome.event and outcome.event.content else Content()
 
-    async def delegate(self, child: str, *, segment: str, message: Content | None = None) -> Outcome:
+    async def delegate(
+        self,
+        child: str,
+        *,
+        segment: str,
+        message: Content | None = None,
+        assignment: Assignment | None = None,
+        followed: bool = False,
+    ) -> Outcome:
         if not self._reachable(child):
             return Outcome()
-        outcome = await self._run_below(child, f"{self.branch}/{segment}", message or self.message)
+        scope = assignment.scope if assignment else self.scope
+        branch = f"{self.branch}/{segment}"
+        part = assignment or part_of(self.assignment)
+        outcome = await self._run_below(child, branch, message or self.message, part, scope)
+        if not followed or part is None or part.is_over:
+            await self._floor.flush()
         self.last = outcome.event or self.last
         return outcome
 
-    async def select(self, selector: Selector, *, among: tuple[str, ...], answer: Event | None = None) -> Verdict:
+    async def select(
+        self,
+        selector: Selector,
+        *,
+        among: tuple[str, ...],
+        answer: Event | None = None,
+        tasks: Mapping[str, int] | None = None,
+    ) -> Verdict:
         self._selections += 1
         key = f"{DECISION}{self.branch}:select#{self._selections}"
         if key in self._floor.journal.steps:
@@ -166,16 +204,17 @@ class Frame:
             head=self._floor.recorder.session.head,
             eligible=tuple(name for name in among if name in tree and self._reachable(name)),
             context=self.message_context,
-            occasion="message" if answer is None else "answer",
+            occasion="flow" if tasks is not None else "message" if answer is None else "answer",
             answer=answer,
             positions={selector.name: self._floor.head_positions.get(place, 0)},
+            tasks=tasks or {},
         )
         verdict = await selector.select(request)
         if self._floor.has_undelivered_decision:
             self._floor.hold(self.event())
         positions = {} if verdict.position is None else {place: verdict.position}
-        step = StepRecord(key=key, value=verdict.model_dump(mode="json", include=_DECIDED))
-        self._floor.decided(_decision(verdict, request, among[0]), positions, step)
+        step = StepRecord(key=key, value=decided(verdict))
+        self._floor.decided(decision_of(verdict, request, among[0]), positions, step)
         return verdict
 
     async def escalate(self) -> None:
@@ -208,14 +247,18 @@ class Frame:
         """Records an event without what only the runner decides: ends, selections, rewinds, answers and so on are not an
         agent's to say. One with an end is held, so that the end is stored with it."""
         actions = event.actions
+        if actions.checkpoint:
+            self._floor.unsaid.hold()
         own = Actions(
             state_delta=actions.state_delta,
             artifact_versions=actions.artifact_versions,
             next=actions.next,
             awaits=actions.awaits,
             usage=actions.usage,
+            cut_off=actions.cut_off,
             summary=actions.summary,
             steps=actions.steps,
+            checkpoint=actions.checkpoint,
         )
         return await self._emit(event.model_copy(update={"actions": own}), hold=actions.end is not None)
 
@@ -246,11 +289,11 @@ class Frame:
 
     async def _emit(self, event: Event, *, hold: bool = False) -> Event:
         """Stamps and records one event, or finds it recorded."""
-        if self._replay.has(self.branch):
+        if self._replay.has(spot_of(self.branch)):
             self._forget()
             if event.content is None and event.actions.awaits is None:
                 return event  # recorded, but the journal keeps only what is said
-            return self._heard(self._replay.take(self.branch))
+            return self._heard(self._replay.take(spot_of(self.branch)))
         return await self._store(event, hold=hold)
 
     async def _store(self, event: Event, *, hold: bool) -> Event:
@@ -261,6 +304,7 @@ class Frame:
                     "author": self.card.name,
                     "invocation_id": self.invocation_id,
                     "branch": self.branch,
+                    "within": spot_of(self.branch).step,
                     "sequence": None,
                     "content": event.content and event.content.model_copy(update={"role": "agent"}),
                 }
@@ -272,11 +316,12 @@ class Frame:
         return self._heard(stored)
 
     def _find(self, event: Event) -> Event:
-        if self._replay.pass_event(self.branch, event.id):
+        if self._replay.pass_event(Spot(event.branch, event.within), event.id):
             self._forget()
         return self._heard(event)
 
     def _heard(self, event: Event) -> Event:
+        self.model_calls += model_calls(event)
         if answers(event):
             self.last = event
         return event
@@ -297,7 +342,8 @@ class Frame:
                 "artifact_versions": {**self._writes.saved, **event.actions.artifact_versions},
             }
         )
-        self._forget()
+        self._floor.keep_temporary(self._writes.state)
+        self._writes.clear()
         return event.model_copy(update={"actions": actions})
 
     def _hold_leftovers(self) -> None:
@@ -305,16 +351,22 @@ class Frame:
             self._floor.hold(self._with_leftovers(self.event()))
 
     def _forget(self) -> None:
-        self._floor.keep_temporary(self._writes.state)
-        self._writes.clear()
+        self._floor.keep_temporary(self._writes.recorded())
 
     async def _show(self, event: Event) -> None:
-        visible = None if self._replay.has(self.branch) else self._pieces.feed(event)
+        visible = None if self._replay.has(spot_of(self.branch)) else self._pieces.feed(event)
         if visible is not None:
             id_ = self._floor.ids.own(event.id, partial=True)
             blank = bare_event(self._floor.cast.issuer, self.card.name, self.invocation_id, self.branch)
             shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset}
             await self._floor.show(blank.model_copy(update=shown))
+
+    async def _unknown(self, name: str) -> str:
+        """A name that no agent has, as it may be told; what guardrails did to it is put on record."""
+        shown, guarded = await self._floor.guarding.name(name, self.card.name)
+        if guarded:
+            self._floor.hold(self.event(guarded=guarded))
+        return shown
 
     async def _transfer_or_report(self, target: str, brief: Content | None) -> None:
         try:
@@ -323,72 +375,33 @@ class Frame:
             info = ErrorInfo(code=refused.code, message=str(refused))
             await self._floor.emit(self.event().model_copy(update={"error": info}))
 
-    async def _run_below(self, agent: str, branch: str, message: Content) -> Outcome:
-        if branch in self._floor.journal.finished:
-            return self._floor.journal.outcome(branch)
-        below, given = Frame(self._floor, agent, branch, message), self._floor.handover
-        await perform(below)
-        await self._floor.flush()
+    async def _run_below(
+        self, agent: str, branch: str, message: Content, assignment: Assignment | None, scope: Scope
+    ) -> Outcome:
+        if branch in self._floor.journal.finished or (assignment is not None and assignment.is_over):
+            outcome = self._floor.journal.outcome(branch)
+            self.model_calls += outcome.model_calls
+            return outcome
+        below, given = Frame(self._floor, agent, branch, message, assignment, scope), self._floor.handover
+        try:
+            await perform(below)
+        finally:
+            self.model_calls += below.model_calls  # those of a run that failed, too
         if self._floor.handover is given:
             self._floor.finish_branch(branch)  # who handed over does so again when the turn is taken up again
         last = below.last
         moved = self._floor.handover is not None
-        return Outcome(last.text if last else "", below.escalated, moved, last.actions.next if last else None, last)
+        text, next_ = (last.text, last.actions.next) if last else ("", None)
+        return Outcome(text, below.escalated, moved, next_, last, below.model_calls)
 
     def _reachable(self, agent: str) -> bool:
         return self._floor.cast.tree.reachable(agent, self.message_context.roles)
 
 
 async def perform(frame: Frame) -> None:
-    """Runs the agent to its end and records what it emits.
+    """Runs the agent to its end and records what it emits; raises as `performed`.
 
-    Raises Suspend when it waits, AgentTimeout, AgentFailed for whatever else it raises, chained; other typed errors as
-    they are. The innermost failing agent gets the error event.
+    The innermost failing agent gets the error event.
     """
-    try:
-        async with asyncio.timeout(frame.card.time_limit) as clock:
-            await frame._play()
-    except TimeoutError as error:
-        problem: TurnwiseError
-        if clock.expired():
-            problem = AgentTimeout(
-                f"Agent {frame.card.name!r} took longer than its {frame.card.time_limit} s.", fix="Raise its time_limit."
-            )
-        else:
-            problem = _failed(frame.card.name, error)
-        frame._report(problem)
-        raise problem from error
-    except TurnwiseError as error:
-        frame._report(error)
-        raise
-    except (GeneratorExit, KeyboardInterrupt, Suspend):
-        raise
-    except BaseException as error:
-        # SystemExit, a panic of an extension module, a cancellation nobody asked for: the agent's failure, not ours.
-        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-            raise
-        problem = _failed(frame.card.name, error)
-        frame._report(problem)
-        raise problem from error
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _failed(agent: str, error: BaseException) -> AgentFailed:
-    return AgentFailed(f"Agent {agent!r} raised {type(error).__name__}: {told(error)[:ERROR_CHARACTERS]}")
-
-
-def _decision(verdict: Verdict, request: SelectionRequest, lead: str) -> Selection:
-    return Selection(
-        agent=verdict.agent or lead,
-        method=verdict.method or verdict.selector,
-        confidence=verdict.confidence,
-        reason=verdict.reason,
-        occasion=request.occasion,
-        verdicts=(verdict,),
-        policy=verdict.selector,
-        tree_version=request.tree.version,
-    )
+    with frame._floor.unsaid.of(frame._hold_leftovers):
+        await performed(frame.card, frame._play, frame._report)

@@ -5,11 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import Content, ToolCallPart, text_content
 from turnwise.facts.events import Event, Guarded
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
 from turnwise.runner.holding_back import Stage
-from turnwise.runner.rulings import Passed, call_left, settled, unsealed, with_answer, with_calls
+from turnwise.runner.rulings import Passed, call_left, settled, unsealed, with_answer, with_calls, with_summary
 
 log = logging.getLogger("turnwise.runner")
 
@@ -35,12 +36,27 @@ class Guarding:
         passed = await self._passed("answer", content, author)
         return passed._replace(content=unsealed(passed.content)) if passed.guarded and passed.content else passed
 
+    async def name(self, name: str, author: str) -> tuple[str, tuple[Guarded, ...]]:
+        """What is left of a name that an agent made up, in quotes and no longer than names are, so that it can be told; and
+        what is put on record of that. It is judged as an answer.
+        """
+        passed = await self._passed("answer", text_content(name), author)
+        if passed.content is None:
+            return "a name that is withheld", passed.guarded
+        left = passed.content.text
+        shown = repr(left[:NAME_CHARACTERS])
+        return (f"{shown}…" if len(left) > NAME_CHARACTERS else shown), passed.guarded
+
     async def event(self, event: Event) -> Event:
-        """An agent's event as it is recorded: each of its tool calls is judged by itself, then what it says.
+        """An agent's event as it is recorded: a summary is judged as an answer, each tool call by itself, then what it says.
 
         One that is blocked already is what guardrails left of another.
         """
-        if not self._guardrails or event.content is None or event.actions.blocked_by:
+        if not self._guardrails or event.actions.blocked_by:
+            return event
+        if event.actions.summary is not None:
+            event = with_summary(event, await self._passed("answer", text_content(event.actions.summary.text), event.author))
+        if event.content is None:
             return event
         guarded: tuple[Guarded, ...] = ()
         calls = []

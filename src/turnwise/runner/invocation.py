@@ -1,6 +1,6 @@
 """The handle of a running invocation: read it, wait for it, cancel it."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -29,6 +29,11 @@ class Result(NamedTuple):
     @property
     def waiting(self) -> bool:
         return self.end is None
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the text ends before its author was done, because a model ran into its limit, or its answer into ours."""
+        return bool(words := _words(self.events)) and words[-1].actions.cut_off is not None
 
 
 class Invocation:
@@ -90,5 +95,10 @@ def result_of(events: Sequence[Event]) -> Result:
     selection = next((e.actions.selection for e in events if e.author == USER and e.actions.selection), None)
     end = next((e.actions.end for e in reversed(events) if e.actions.end), None)
     error = next((e.error for e in reversed(events) if e.error), None)
-    words = [e.text for e in events if e.author != USER and e.text and (not e.is_private or e.actions.awaits)]
-    return Result("\n".join(words), end, selection, error, first.invocation_id, tuple(events))
+    text = "\n".join(event.text for event in _words(events))
+    return Result(text, end, selection, error, first.invocation_id, tuple(events))
+
+
+def _words(events: Iterable[Event]) -> list[Event]:
+    """What was said to the user, in order: no words on the tasks of a flow, whose answer they become; but all questions."""
+    return [e for e in events if e.author != USER and e.text and (e.actions.awaits or not (e.is_private or e.scope))]

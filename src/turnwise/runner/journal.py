@@ -20,6 +20,7 @@ class Journal(NamedTuple):
     first. state_before: what the keys that the invocation changed before its last question held before; silent: what events
     that say nothing wrote. stopped: hand-overs were stopped, and how the invocation will end for it. spoken: what was said
     with `once`, by the step's key. waits: what was waited for, by id, as it was stated first.
+    below: the branches on which something was said that are a branch, or lie below it, by that branch.
     """
 
     said: Mapping[str, tuple[Event, ...]]
@@ -33,18 +34,18 @@ class Journal(NamedTuple):
     stopped: End | None
     spoken: Mapping[str, Event] = {}
     waits: Mapping[str, Await] = {}
+    below: Mapping[str, tuple[str, ...]] = {}
 
     def outcome(self, branch: str) -> Outcome:
-        """How the finished run on that branch ended, from what it and those below it said."""
-        below = branch + "/"
-        events = [
-            e
-            for b, said in self.said.items()
-            if b == branch or (b.startswith(below) and "/>" not in b.removeprefix(branch))
-            for e in said
-        ]
+        """How the finished run on that branch ended, from what it and those below it said; whom they called in private counts
+        for what it took alone.
+        """
+        below = self.below.get(branch, ())
+        events = [e for b in below if "/>" not in b.removeprefix(branch) for e in self.said[b]]
+        calls = sum(model_calls(event) for b in below for event in self.said[b])
         own = any(event.actions.escalate for event in self.said.get(branch, ()))
-        return outcome_of(sorted(events, key=lambda e: e.sequence or 0))._replace(escalated=own)
+        outcome = outcome_of(sorted(events, key=lambda e: e.sequence or 0))
+        return outcome._replace(escalated=own, model_calls=calls)
 
 
 EMPTY = Journal({}, {}, frozenset(), frozenset(), {}, {}, {}, {}, None)
@@ -53,7 +54,7 @@ DECISION = "?"
 
 
 # No usage: what a model took stands on the event that was said first, and is not taken again.
-_SAID_WITH = frozenset({"next", "guarded", "blocked_by", "summary"})
+_SAID_WITH = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary"})
 
 
 def said(event: Event) -> JsonValue:
@@ -69,6 +70,16 @@ def said_again(value: JsonValue) -> dict[str, object]:
     content = Content.model_validate(read["content"] or {}, strict=False)
     actions = Actions.model_validate(read["actions"], strict=False)
     return {"content": content, "actions": actions, "scope": tuple(read["scope"])}
+
+
+def public(event: Event) -> Event:
+    """The event for whoever reads it outside of the runner: without what steps gave, which is for their agent alone. The keys
+    stay.
+    """
+    if all(step.value is None for step in event.actions.steps):
+        return event
+    steps = tuple(step.model_copy(update={"value": None}) for step in event.actions.steps)
+    return event.model_copy(update={"actions": event.actions.model_copy(update={"steps": steps})})
 
 
 def carried(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
@@ -136,7 +147,19 @@ def journal_of(events: Iterable[Event]) -> Journal:
         stopped,
         spoken,
         waits,
+        _below(said),
     )
+
+
+def _below(branches: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """For each branch, those of them that are it, or lie below it."""
+    found: dict[str, list[str]] = {}
+    for branch in branches:
+        above = branch
+        while above:
+            found.setdefault(above, []).append(branch)
+            above = above.rpartition("/")[0]
+    return {branch: tuple(below) for branch, below in found.items()}
 
 
 def _replies(event: Event) -> dict[str, Content]:
@@ -154,10 +177,16 @@ def answers(event: Event) -> bool:
     return bool(event.text or event.actions.next) or any(isinstance(p, DataPart | BlobPart | ArtifactPart) for p in parts)
 
 
+def model_calls(event: Event) -> int:
+    """How many answers of models it took to make the event."""
+    return event.actions.usage.calls if event.actions.usage else 0
+
+
 def outcome_of(events: Iterable[Event]) -> Outcome:
     """What a run's events amount to: its last word, and whom it named."""
     last: Event | None = None
     for event in events:
         if answers(event):
             last = event
-    return Outcome(last.text if last else "", next=last.actions.next if last else None, event=last)
+    text, next_ = (last.text, last.actions.next) if last else ("", None)
+    return Outcome(text, next=next_, event=last)

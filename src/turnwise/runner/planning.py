@@ -14,6 +14,7 @@ from turnwise.runner.continuation import Continuation, continuation_of, interrup
 from turnwise.runner.floor import Cast
 from turnwise.runner.guarding import Guarding
 from turnwise.runner.job import Job, Prepared
+from turnwise.runner.on_record import steps_of
 from turnwise.selection.cascade import Cascade, positions_of
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
 from turnwise.selection.owner import tool_result_owner
@@ -141,7 +142,7 @@ class Planner:
     async def _decide(self, job: Job, session: Session, prepared: Prepared) -> Plan:
         content = prepared.content
         self._refuse_foreign_results(content, session.head, job.message.context)
-        over = self._lapsed(session, job)
+        over = await self._lapsed(session, job)
         # A tool result is looked up before the waits that are over are forgotten, so that the record can say why.
         head = after(session, over).head if over and not content.tool_results else session.head
         door = _Door(self._cast.store, job, session)
@@ -197,20 +198,15 @@ class Planner:
                 fix="Send it with the roles of whom the call was made for.",
             )
 
-    def _lapsed(self, session: Session, job: Job) -> list[Event]:
+    async def _lapsed(self, session: Session, job: Job) -> list[Event]:
         over = [*lapses(session.head, self._cast.tree, self._cast.issuer.now(), waits=job.config.limits.waits)]
         over += interrupted(session.head)
-        return [
-            event
-            for lapse in over
-            for event in closing_events(
-                self._cast.issuer,
-                session.head,
-                lapse.invocation_id,
-                lapse.agent,
-                End(reason=lapse.reason, detail=lapse.detail),
-            )
-        ]
+        events: list[Event] = []
+        for lapse in over:
+            end = End(reason=lapse.reason, detail=lapse.detail)
+            steps = await steps_of(self._cast.store, session, lapse.invocation_id)
+            events += closing_events(self._cast.issuer, session.head, lapse.invocation_id, lapse.agent, end, steps=steps)
+        return events
 
 
 class _Door:

@@ -14,6 +14,7 @@ from turnwise.runner.driver import Driver
 from turnwise.runner.floor import Cast
 from turnwise.runner.job import Job
 from turnwise.runner.journal import carried
+from turnwise.runner.on_record import steps_of
 from turnwise.runner.origins import message_behind
 from turnwise.runner.planning import Plan
 from turnwise.runner.recovery import Orphan, asked_of, fate_of, orphan_of
@@ -92,7 +93,9 @@ class Recovering:
     async def _close(self, left: Leftover, end: End) -> Session:
         recorder = self._driver.recorder(left.job, left.session, left.orphan.invocation_id, left.orphan.open.attempt)
         head, holder = left.session.head, left.orphan.open.agent
-        await recorder.take(closing_events(self._cast.issuer, head, left.orphan.invocation_id, holder, end), release=True)
+        steps = await steps_of(self._cast.store, left.session, left.orphan.invocation_id)
+        closing = closing_events(self._cast.issuer, head, left.orphan.invocation_id, holder, end, steps=steps)
+        await recorder.take(closing, release=True)
         await recorder.told()
         left.job.invocation.feed.close()
         return recorder.session

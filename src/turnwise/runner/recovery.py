@@ -31,8 +31,9 @@ def fate_of(orphan: Orphan, session: Session, tree: AgentTree, attempts: int) ->
     open_ = orphan.open
     if session.stop == orphan.invocation_id:
         return End(reason="cancelled", detail="It was to be stopped when its process died.")
-    if open_.attempt >= attempts:
-        return End(reason="limit:attempts", detail=f"Its process died {open_.attempt} times before the end.")
+    died = open_.attempt - open_.settled
+    if died >= attempts:
+        return End(reason="limit:attempts", detail=f"Its process died {died} times before it came further.")
     if open_.agent not in tree:
         return End(reason="failed", detail=f"Agent {open_.agent!r} is no longer in the tree.")
     return None

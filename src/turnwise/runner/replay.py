@@ -7,70 +7,75 @@ from pydantic import JsonValue
 
 from turnwise.facts.events import Await, Event
 from turnwise.runner.journal import Journal
+from turnwise.runner.spots import Spot
 
 
 class Replay:
-    """The recorded events that the agent runs of one turn have yet to come to.
+    """The recorded events that the agent runs of one turn have yet to come to, by the spot where they were said: what is done
+    side by side need not come to them in the same order.
 
     While there are any, state reads as it was then: an agent that decides by what it finds in the state decides as it did,
     and comes to the same questions.
     """
 
     def __init__(self, journal: Journal, turn: int) -> None:
-        self._left: dict[str, deque[Event]] = {}
+        self._left: dict[Spot, deque[Event]] = {}
         self._state: dict[str, JsonValue] = {**journal.state_before, **journal.silent}
         for branch, said in journal.said.items():
             if _belongs(branch, turn) and not _is_over(branch, journal.finished):
-                self._left[branch] = deque(said)
+                for event in said:
+                    self._left.setdefault(Spot(branch, event.within), deque()).append(event)
             else:
                 for event in said:
                     self._state |= event.actions.state_delta
         self._count = sum(len(events) for events in self._left.values())
 
-    def has(self, branch: str) -> bool:
-        """Whether the run on that branch has recorded events before it."""
-        return bool(self._left.get(branch))
+    def has(self, spot: Spot) -> bool:
+        """Whether the run has recorded events before it there."""
+        return bool(self._left.get(spot))
 
-    def take(self, branch: str) -> Event:
-        """The next recorded event of that branch's run; ask `has` first."""
-        event = self._left[branch].popleft()
+    def take(self, spot: Spot) -> Event:
+        """The next recorded event there; ask `has` first."""
+        event = self._left[spot].popleft()
         self._count -= 1
         self._state |= event.actions.state_delta
         return event
 
-    def next_question(self, branch: str) -> Await | None:
-        """The next recorded question of that branch's run, past whatever came before; None when there is none.
+    def next_question(self, spot: Spot) -> Await | None:
+        """The next recorded question there, past whatever came before; None when there is none.
 
         Waits that are stated without a word, or are part of what was said once, are found by their ids.
         """
-        while self.has(branch):
-            event = self.take(branch)
+        while self.has(spot):
+            event = self.take(spot)
             once = any(step.says for step in event.actions.steps)
             if event.actions.awaits is not None and event.content is not None and not once:
                 return event.actions.awaits
         return None
 
-    def pass_wait(self, branch: str, id_: str) -> bool:
-        """That branch's run came to the wait of that id, past whatever came before; False when it was past it already."""
-        return self._pass(branch, lambda event: event.actions.awaits is not None and event.actions.awaits.id == id_)
+    def pass_wait(self, spot: Spot, id_: str) -> bool:
+        """The run came to the wait of that id there, past whatever came before; False when it was past it already."""
+        return self._pass(spot, lambda event: event.actions.awaits is not None and event.actions.awaits.id == id_)
 
-    def pass_event(self, branch: str, id_: str) -> bool:
-        """That branch's run came to the event of that id, as `pass_wait`."""
-        return self._pass(branch, lambda event: event.id == id_)
+    def pass_event(self, spot: Spot, id_: str) -> bool:
+        """The run came to the event of that id, as `pass_wait`."""
+        return self._pass(spot, lambda event: event.id == id_)
 
-    def leave(self, branch: str) -> None:
-        """That branch's run does what it never did before: whatever is left is behind it."""
-        while self.has(branch):
-            self.take(branch)
+    def leave(self, spot: Spot) -> None:
+        """The run does there what it never did before: whatever is left there is behind it. Outside of steps, all of it is."""
+        for other in self._left:
+            if other == spot or (not spot.step and other.branch == spot.branch):
+                while self.has(other):
+                    self.take(other)
 
     def state(self, now: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """The state that agents see, of the state as it is now; None values are absent keys."""
         return {**now, **self._state} if self._count else dict(now)
 
-    def _pass(self, branch: str, reached: Callable[[Event], bool]) -> bool:
-        if not any(reached(event) for event in self._left.get(branch, ())):
+    def _pass(self, spot: Spot, reached: Callable[[Event], bool]) -> bool:
+        if not any(reached(event) for event in self._left.get(spot, ())):
             return False
-        while not reached(self.take(branch)):
+        while not reached(self.take(spot)):
             continue
         return True
 

@@ -55,7 +55,11 @@ def call_left(call: ToolCallPart, passed: Passed) -> ToolCallPart:
 
 
 def with_calls(event: Event, calls: Sequence[ToolCallPart], guarded: tuple[Guarded, ...]) -> Event:
-    """The event with what is left of its calls, in their order. It does not wait for the result of a blocked one."""
+    """The event with what is left of its calls, in their order. It does not wait for the result of a blocked one.
+
+    What was thought before stays, with its seal: a provider refuses to go on with a call that it signed its thoughts for, and
+    without them. They are judged with what the event says.
+    """
     if not guarded or event.content is None:
         return event
     left = iter(calls)
@@ -66,8 +70,18 @@ def with_calls(event: Event, calls: Sequence[ToolCallPart], guarded: tuple[Guard
         "guarded": (*event.actions.guarded, *guarded),
         "awaits": None if awaits is not None and awaits.id in blocked else awaits,
     }
-    content = unsealed(event.content.model_copy(update={"parts": parts}))
+    content = event.content.model_copy(update={"parts": parts})
     return event.model_copy(update={"content": content, "actions": event.actions.model_copy(update=changed)})
+
+
+def with_summary(event: Event, passed: Passed) -> Event:
+    """The event with what is left of its summary: a blocked one is none, and a later turn makes another."""
+    summary = event.actions.summary
+    if not passed.guarded or summary is None:
+        return event
+    left = None if passed.content is None else summary.model_copy(update={"text": passed.content.text})
+    changed = {"summary": left, "guarded": (*event.actions.guarded, *passed.guarded)}
+    return event.model_copy(update={"actions": event.actions.model_copy(update=changed)})
 
 
 def with_answer(event: Event, passed: Passed) -> Event:
@@ -115,7 +129,9 @@ def _with_arguments(before: Content, after: Content, _: str) -> Content | None:
     new = after.tool_calls[0]
     if (new.call_id, new.tool) != (call.call_id, call.tool):
         return None
-    changed = {"arguments": new.arguments, "raw": new.raw, "seal": None if new != call else call.seal}
+    changed: dict[str, object] = {"arguments": new.arguments, "raw": new.raw, "seal": None if new != call else call.seal}
+    if call.raw is not None:  # a call whose arguments are not there cannot become one that is made without any
+        changed |= {"arguments": {}, "raw": new.raw or ""}
     return Content(role=before.role, parts=(call.model_copy(update=changed),))
 
 

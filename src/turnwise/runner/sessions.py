@@ -12,6 +12,8 @@ from turnwise.runner.closing import acting, bare_event, closing_events
 from turnwise.runner.continuation import is_being_answered
 from turnwise.runner.desks import Desks
 from turnwise.runner.floor import Cast
+from turnwise.runner.journal import public
+from turnwise.runner.on_record import steps_of
 from turnwise.runner.origins import message_behind
 from turnwise.runner.recorder import as_stored
 from turnwise.runner.recovery import orphan_of
@@ -31,6 +33,23 @@ class Sessions:
         if session is None:
             raise SessionMissing(f"Session {key.id!r} of user {key.user!r} does not exist.", fix="Check the ids.")
         return session
+
+    async def events(
+        self,
+        key: SessionKey,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        last: int | None = None,
+        limit: int | None = None,
+        invocation_id: str | None = None,
+        hidden: bool = False,
+    ) -> list[Event]:
+        """The session's events as `SessionStore.events` gives them, but for what steps gave: that is for their agent alone."""
+        events = await self._store.events(
+            key, after=after, before=before, last=last, limit=limit, invocation_id=invocation_id, hidden=hidden
+        )
+        return [public(event) for event in events]
 
     async def message_of(self, key: SessionKey, invocation_id: str) -> Message:
         """The message that began that invocation. SessionMissing, InvocationMissing."""
@@ -76,7 +95,8 @@ class Sessions:
             # What another attempt takes back must not be the end of something else.
             self._desks.here.lanes.take_up(session.key)
             return False
-        events = closing_events(self._issuer, session.head, invocation_id, open_.agent, End(reason="cancelled"))
+        end, steps = End(reason="cancelled"), await steps_of(self._store, session, invocation_id)
+        events = closing_events(self._issuer, session.head, invocation_id, open_.agent, end, steps=steps)
         try:
             await self._write(session, events)
         except (SessionBusy, StaleWriter):

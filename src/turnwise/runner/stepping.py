@@ -9,6 +9,7 @@ from turnwise.facts.events import Event, StepRecord
 from turnwise.ports.context import Show
 from turnwise.runner.floor import Floor
 from turnwise.runner.journal import said_again
+from turnwise.runner.spots import Spot, inside
 from turnwise.runner.views import as_json
 from turnwise.runner.writes import Writes, noted
 
@@ -29,28 +30,42 @@ class Voice(NamedTuple):
     show: Show
 
 
+class Keys:
+    """The keys of a run's steps that are on record (`AgentContext.recorded`)."""
+
+    def __init__(self, floor: Floor, branch: str) -> None:
+        self._floor, self._branch = floor, branch
+
+    def __contains__(self, key: object) -> bool:
+        return f"{self._branch}:{key}" in self._floor.steps
+
+
 class Steps:
     """The steps of one agent run on one branch."""
 
     def __init__(self, floor: Floor, branch: str, voice: Voice, writes: Writes) -> None:
         self._floor, self._branch, self._voice, self._writes = floor, branch, voice, writes
         self._said: dict[str, Event] = {}
+        self.keys = Keys(floor, branch)
 
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
         """What `work` gives, or gave (`AgentContext.step`)."""
         place = f"{self._branch}:{key}"
         known = self._known(place)
+        spot = Spot(self._branch, place)
         if known is not None:
+            self._floor.replay.leave(spot)
             return known.value
         await self._floor.recorder.confirm()
-        with noted() as wrote:
+        with noted() as wrote, inside(spot):
             made = work()
             given = await made if isawaitable(made) else made
-        event = self._voice.blank()
+        event, call = self._voice.blank(), None
         if isinstance(given, ToolResultPart):
+            call = given.call_id
             event, given = await self._judged(event, given)
         value = as_json(f"The result of step {key!r}", given)
-        record = StepRecord(key=place, value=value, state_delta=wrote.state, artifact_versions=wrote.saved)
+        record = StepRecord(key=place, value=value, call=call, state_delta=wrote.state, artifact_versions=wrote.saved)
         self._floor.steps[place] = record
         await self._floor.emit(_with(event, record))
         return value

@@ -8,19 +8,20 @@ from typing import Any
 from pydantic import JsonValue
 
 from turnwise.facts.errors import AgentFailed, ArtifactTooLarge, ConfigError, LimitReached
-from turnwise.facts.events import Event, sees
+from turnwise.facts.events import Event, in_scope, sees
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
 from turnwise.runner.floor import Floor
+from turnwise.runner.journal import public
 from turnwise.runner.writes import Writes
 
 
 class HistoryView:
-    """The log as an agent on one branch may see it."""
+    """The log as an agent on one branch may see it; `sees` are the labels that it sees, None = everything."""
 
-    def __init__(self, floor: Floor, branch: str) -> None:
-        self._floor, self._branch = floor, branch
+    def __init__(self, floor: Floor, agent: str, branch: str, sees: frozenset[str] | None) -> None:
+        self._floor, self._agent, self._branch, self._sees = floor, agent, branch, sees
 
     async def last(self, count: int = 20) -> list[Event]:
         return await self._window(last=self._bounded(count))
@@ -35,7 +36,7 @@ class HistoryView:
             asked = max(1, min(page, left))
             events = await self._floor.store.events(self._floor.key, before=before, last=asked)
             if events:
-                yield [event for event in events if self._visible(event)]
+                yield [public(event) for event in events if self._visible(event)]
                 before = events[0].sequence
             if len(events) < asked:
                 return
@@ -47,9 +48,11 @@ class HistoryView:
     async def _window(self, *, after: int = 0, last: int | None = None, limit: int | None = None) -> list[Event]:
         await self._floor.flush()
         events = await self._floor.store.events(self._floor.key, after=after, last=last, limit=limit)
-        return [event for event in events if self._visible(event)]
+        return [public(event) for event in events if self._visible(event)]
 
     def _visible(self, event: Event) -> bool:
+        if not in_scope(event, self._agent, self._sees):
+            return False
         if event.invocation_id == self._floor.invocation_id:
             return sees(self._branch, event.branch)
         return not event.is_private
@@ -62,7 +65,7 @@ class StateView:
         self._floor, self._writes = floor, writes
 
     def _merged(self) -> Mapping[str, JsonValue]:
-        merged: dict[str, JsonValue] = {**self._floor.state(), **self._writes.state}
+        merged: dict[str, JsonValue] = {**self._floor.state(), **self._writes.seen()}
         return {key: value for key, value in merged.items() if value is not None}
 
     def __getitem__(self, key: str) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.hooks import Hooks
+from turnwise.runner.journal import public
 
 HOOK_SECONDS = 5.0
 """How long one call of a hook may take, and how long the end of an invocation waits for what is still to be told."""
@@ -26,12 +27,12 @@ class Watchers:
         self._task: asyncio.Task[None] | None = None
 
     def tell(self, stored: Sequence[Event], *, left: tuple[str, str] | None = None) -> None:
-        """Stored events, with the decisions and ends in them; `left` is an invocation that is left after them, and how:
-        WAITING or LOST.
+        """Stored events, with the decisions and ends in them, as the public may read them; `left` is an invocation that is
+        left after them, and how: WAITING or LOST.
         """
         if not self._hooks:
             return
-        self._untold.append((stored, left))
+        self._untold.append(([public(event) for event in stored], left))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
 

@@ -1,6 +1,6 @@
 """What an agent run writes to the state and saves as artifacts, until an event holds it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -8,6 +8,8 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from turnwise.facts.sessions import TEMP_PREFIX
+from turnwise.runner.replay import Replay
+from turnwise.runner.spots import Spot, spot_of
 
 
 class Note(NamedTuple):
@@ -21,25 +23,33 @@ _AT_WORK: ContextVar[tuple[Note, ...]] = ContextVar("turnwise_at_work", default=
 
 
 class Writes:
-    """What one agent run wrote since its last event. What stands in `state` and `saved` goes with the next one."""
+    """What one agent run wrote since its last event. What stands in `state` and `saved` goes with the next one.
 
-    def __init__(self) -> None:
+    What is written on a spot whose recorded events the run has yet to come to is on record with them: it is only read.
+    """
+
+    def __init__(self, branch: str, replay: Replay) -> None:
         self.state: dict[str, JsonValue] = {}
         self.saved: dict[str, int] = {}
+        self._branch, self._replay = branch, replay
+        self._recorded: dict[Spot, dict[str, JsonValue]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.state or self.saved)
 
     def write(self, key: str, value: JsonValue) -> None:
         """Sets a key of the state; None removes it."""
-        self.state[key] = value
+        spot = spot_of(self._branch)
+        written = self._recorded.setdefault(spot, {}) if self._replay.has(spot) else self.state
+        written[key] = value
         if not key.startswith(TEMP_PREFIX):
             for note in _AT_WORK.get():
                 note.state[key] = value
 
     def save(self, name: str, version: int) -> None:
         """An artifact was saved."""
-        self.saved[name] = version
+        if not self._replay.has(spot_of(self._branch)):
+            self.saved[name] = version
         for note in _AT_WORK.get():
             note.saved[name] = version
 
@@ -49,6 +59,14 @@ class Writes:
             self.write(key, value)
         for name, version in saved.items():
             self.save(name, version)
+
+    def seen(self) -> dict[str, JsonValue]:
+        """All that was written, as whoever reads the state sees it."""
+        return {key: value for written in (*self._recorded.values(), self.state) for key, value in written.items()}
+
+    def recorded(self) -> Mapping[str, JsonValue]:
+        """The run came to the recorded event that holds what was written on its spot: gives that, and forgets it."""
+        return self._recorded.pop(spot_of(self._branch), {})
 
     def clear(self) -> None:
         """An event holds it now."""
@@ -65,3 +83,24 @@ def noted() -> Iterator[Note]:
         yield note
     finally:
         _AT_WORK.reset(token)
+
+
+class Unsaid:
+    """What the runs that go on wrote, and did not say yet."""
+
+    def __init__(self) -> None:
+        self._runs: list[Callable[[], None]] = []
+
+    @contextmanager
+    def of(self, hold: Callable[[], None]) -> Iterator[None]:
+        """While a run goes on: `hold` puts what it wrote behind what is to be stored."""
+        self._runs.append(hold)
+        try:
+            yield
+        finally:
+            self._runs.remove(hold)
+
+    def hold(self) -> None:
+        """Puts it all there, so that it is stored with whatever comes next."""
+        for hold in self._runs:
+            hold()

@@ -28,6 +28,7 @@ from turnwise.selection.held import Hold
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.owner import ToolResult
 from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, StageSpec, fingerprint, refuse_unknown_stages
+from turnwise.selection.several import SEVERAL, asked_for, reason_for, refuse_unfit_server
 from turnwise.selection.stages import BY_MEANING, Factory, Site, Stage, build, meaning_of, refuse_unknown_agents, site_of
 from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import abstained, checked
@@ -79,12 +80,15 @@ class Cascade:
         self._again = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep)
         site = site_of(spec, tree, custom or {}, lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default))
         refuse_unknown_agents(site, "'default'", (spec.default,))
+        refuse_unknown_agents(site, "'several'", (spec.several,))
+        refuse_unfit_server(spec, tree)
         self._owner = Stage("tool_result", "tool_result", ToolResult(), {})
         self._courses = (*[self._segment(site, each) for each in spec.segments], _course(site, spec, None))
         self._roles = frozenset(role for card in tree for role in card.roles)
         self._rosters: OrderedDict[object, Eligible] = OrderedDict()
         self.meaning = site.made()
         self._resolved: list[object] = [_resolved(course) for course in self._courses]
+        self._resolved += [["several", spec.several]] if spec.several is not None else []
         self._fingerprints: dict[str, str] = {}
         self._tree_version = tree.version  # hashes every card: once, not in the first turn
 
@@ -158,8 +162,9 @@ class Cascade:
         occasion and answer: what is decided on; with `answer`, that event. among: only these may be chosen, as in a team.
         resting: agents that keep failing and are left alone for now. before_asking: awaited before a selector asks somebody
         outside of this process, which may take a while; what it raises ends the decision. The outcome is `clarify` when a
-        selector wants the user to choose; the agent is then the default, who asks. Equal facts give equal selections, times
-        and what others answer aside. Raises NobodyEligible when no agent may be chosen at all, nothing else of its own.
+        selector wants the user to choose; the agent is then the default, who asks. A message that asks several agents for
+        something goes to the policy's `several`, if it has one, by the method `several`. Equal facts give equal selections,
+        times and what others answer aside. Raises NobodyEligible when no agent may be chosen at all, nothing else of its own.
         """
         began = perf_counter()
         course = next(each for each in self._courses if each.spec is None or each.spec.applies(context))
@@ -171,6 +176,8 @@ class Cascade:
         with self._held() as hold:
             verdicts = await _ask_in_turn(stages, request, roster, self._asks, before_asking)
         last = verdicts[-1]
+        server = self.spec.several
+        named = asked_for(last, request, server, roster) if server is not None else ()
         agent = last.agent or course.default.choice(request._replace(eligible=roster.continuing))
         if agent is None:
             raise NobodyEligible(
@@ -178,10 +185,10 @@ class Cascade:
                 fix="Enable an agent, or open one to everybody.",
             )
         return Selection(
-            agent=agent,
-            method=last.method or last.outcome,
+            agent=server if server is not None and named else agent,
+            method=SEVERAL if named else last.method or last.outcome,
             confidence=last.confidence,
-            reason=last.reason,
+            reason=reason_for(named, last) if named else last.reason,
             outcome="clarify" if last.outcome == "clarify" else "chosen",
             occasion=occasion,
             verdicts=tuple(verdicts),

@@ -54,17 +54,24 @@ class Conversational:
 
 def may_name(named: str, names: Iterable[str]) -> bool:
     """Whether the name in a tag is `Self`, or fits one of the names."""
-    return _tolerant(named) in {_SELF, *(_tolerant(name) for name in names)}
+    return tolerant(named) in {_SELF, *(tolerant(name) for name in names)}
+
+
+def fitting(named: str, names: Iterable[str]) -> str | None:
+    """Which of the names is meant: that one, or the only one that fits without regard to case and trailing punctuation."""
+    close = []
+    for name in names:
+        if name == named:
+            return name
+        if tolerant(name) == tolerant(named):
+            close.append(name)
+    return close[0] if len(close) == 1 else None
 
 
 def _find(named: str, speaker: str | None, request: SelectionRequest) -> str | None:
-    wanted = _tolerant(named)
-    if wanted == _SELF:
+    if tolerant(named) == _SELF:
         return speaker if speaker in request.eligible else None
-    if named in request.eligible:
-        return named
-    fitting = [name for name in request.eligible if _tolerant(name) == wanted]
-    return fitting[0] if len(fitting) == 1 else None
+    return fitting(named, request.eligible)
 
 
 def _tags_elsewhere(request: SelectionRequest) -> tuple[str, ...]:
@@ -77,5 +84,6 @@ def _tags_elsewhere(request: SelectionRequest) -> tuple[str, ...]:
     return tuple(f"a <next> tag in {place}" for place, text in places.items() if OPENING in text)
 
 
-def _tolerant(name: str) -> str:
+def tolerant(name: str) -> str:
+    """The name as it is compared: compatible letters, case, space and trailing punctuation make no difference."""
     return " ".join(_TRAILING.sub("", unicodedata.normalize("NFKC", name)).casefold().split())

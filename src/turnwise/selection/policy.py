@@ -52,7 +52,8 @@ class SegmentSpec(Fact):
 
 class PolicySpec(Fact):
     """A cascade as data. stages: asked in order until one chooses or asks to clarify. default: the agent who answers when
-    none does; None = the tree's root. segments: the first that applies counts.
+    none does; None = the tree's root. segments: the first that applies counts. several: the agent for messages that ask
+    several agents for something; None = they go to the agent that is chosen, who does its part.
 
     The owner of a tool result is asked before all stages; that cannot be changed.
     """
@@ -61,6 +62,7 @@ class PolicySpec(Fact):
     stages: tuple[StageSpec, ...] = ()
     default: str | None = None
     segments: tuple[SegmentSpec, ...] = ()
+    several: str | None = None
 
     def stage_names(self) -> tuple[str, ...]:
         """The stages' names, in order; PolicyError when two stages were given the same."""
@@ -109,7 +111,9 @@ def policy_from(data: Mapping[str, Any]) -> PolicySpec:
     try:
         spec = PolicySpec.model_validate(plain, strict=False, extra="forbid")
     except ValidationError as problem:
-        raise PolicyError(_first_mistake(problem), fix="A policy has `name`, `stages`, `default` and `segments`.") from None
+        raise PolicyError(
+            _first_mistake(problem), fix="A policy has `name`, `stages`, `default`, `several` and `segments`."
+        ) from None
     spec.stage_names()
     return spec
 

@@ -46,7 +46,7 @@ class Resume:
             return abstained(self.name, "Only a user's message resumes a conversation.")
         question = open_question(request) if self._rule == "tree" or self._only else None
         if question is not None and question.agent in request.eligible:
-            asker = next(agent for agent, wait in reversed(question.waits) if wait.kind == "reply")
+            asker = next(agent for agent, wait in question.waits if wait.kind == "reply")  # whom the reply goes to
             reason = f"{asker} asked the user and waits for the reply."
             return self._chosen(question.agent, reason, (), ASKED_CONFIDENCE)
         if self._only:

@@ -37,6 +37,9 @@ class AgentTool:
     def __repr__(self) -> str:
         return f"AgentTool({self._agent!r})"
 
+    def check_call(self, call: ToolCall) -> None:
+        self._tool.check_call(call)
+
     async def run(self, call: ToolCall) -> JsonValue:
         return await self._tool.run(call)
 

@@ -64,6 +64,9 @@ class FunctionTool(Generic[P, R]):
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         return self._function(*arguments, **named)
 
+    def check_call(self, call: ToolCall) -> None:
+        self._parameters.values(call)
+
     async def run(self, call: ToolCall) -> JsonValue:
         values = self._parameters.values(call)
         function: Callable[..., Any] = self._function

@@ -16,17 +16,23 @@ from turnwise.facts.content import (
     ToolResultPart,
 )
 from turnwise.facts.events import USER, Event
-from turnwise.transcript.fences import defused, defused_value, said_by
-from turnwise.transcript.reading import Call, Reading
+from turnwise.transcript.fences import defused, defused_value, note, said_by
+from turnwise.transcript.reading import Call, Reading, question_of
 from turnwise.transcript.sizes import as_text, tokens_of_parts
 from turnwise.transcript.view import View
 
 CALL_CHARACTERS, RESULT_CHARACTERS = 200, 500
 """How much is shown of another agent's call, and of what it got."""
+OWN_CHARACTERS = 4_000
+"""How much of either when the reader's own are told in words."""
 FILE_CHARACTERS = 50_000
 """How much is shown of a file of text."""
 STILL_TO_COME = "The result is still to come."
 NO_RESULT = "There is no result."
+LEAVE = "leave"
+"""What the note about a question for leave is called."""
+YOU_ASKED = "A person was asked whether you may call {}."
+OTHER_ASKED = "A person was asked whether {} may call a tool."
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _TOOL_CHARACTERS = 64
@@ -62,12 +68,16 @@ def group_at(place: int, reading: Reading, view: View) -> Group:
         return group_of((), _from_user(event))
     if event.author != view.agent:
         return group_of((), _from_other(event, calls, view))
-    if not calls:
-        return group_of(_own(event, (), (), sealed=_is_run(event, view)), ())
     aside = [reading.events[other] for other in reading.aside.get(place, ())]
-    said = _own(event, calls, aside, sealed=_is_run(event, view))
+    questions = [question for each in (event, *aside) if (question := question_of(each))]
+    asked = [TextPart(text=note(LEAVE, YOU_ASKED.format(_tool(str(part.arguments["tool"]))))) for part in questions]
+    results: Sequence[Part]
+    if view.calls_as_text:
+        said, results = _own(event, (), aside, sealed=False), [_told(event, call) for call in calls]
+    else:
+        said, results = _own(event, calls, aside, sealed=_is_run(event, view)), [_result(call) for call in calls]
     events = {place, *(call.ended for call in calls), *reading.aside.get(place, ())}
-    return group_of(said, [_result(call) for call in calls], len(events))
+    return group_of(said, [*results, *asked], len(events))
 
 
 def handed(content: Content, by: str | None) -> list[Part]:
@@ -93,7 +103,7 @@ def _own(event: Event, calls: Sequence[Call], aside: Sequence[Event], *, sealed:
     shown = {id(call.part) for call in calls}
     words: list[Part] = []
     acts: list[Part] = []
-    for part in event.content.parts if event.content else ():
+    for part in _said(event):
         if isinstance(part, ToolCallPart):
             acts += [_call(part, sealed=sealed)] if id(part) in shown else []
         elif isinstance(part, ThinkingPart):
@@ -101,12 +111,17 @@ def _own(event: Event, calls: Sequence[Call], aside: Sequence[Event], *, sealed:
         else:
             words += _words(part, sealed=sealed)
     for other in aside:
-        for part in other.content.parts if other.content else ():
+        for part in _said(other):
             words += _words(part, sealed=sealed)
     said = [*words, *acts]
     while said and isinstance(said[-1], ThinkingPart):
         said.pop()
     return said
+
+
+def _said(event: Event) -> Sequence[Part]:
+    """What its author said in it. A question for leave is the loop's, in whosever name it is asked."""
+    return () if event.content is None or question_of(event) else event.content.parts
 
 
 def _words(part: Part, *, sealed: bool) -> list[Part]:
@@ -133,6 +148,11 @@ def _result(call: Call) -> ToolResultPart:
     if value is found.result and tool == found.tool:
         return found
     return ToolResultPart(call_id=found.call_id, tool=tool, result=value, failed=found.failed)
+
+
+def _told(event: Event, call: Call) -> TextPart:
+    """A call of the reader's and its result, in words."""
+    return TextPart(text=said_by(event.author, _called(call, OWN_CHARACTERS, OWN_CHARACTERS), calls=call.part.tool))
 
 
 def _tool(name: str) -> str:
@@ -164,7 +184,9 @@ def _heard_from_user(content: Content) -> list[Part]:
 
 def _from_other(event: Event, calls: Sequence[Call], view: View) -> list[Part]:
     heard: list[Part] = []
-    if event.content is not None:
+    if question_of(event):
+        heard.append(TextPart(text=note(LEAVE, OTHER_ASKED.format(event.author))))
+    elif event.content is not None:
         heard += _heard_from_agent(event.author, event.content, to_reader=False)
         heard += [TextPart(text=said_by(event.author, _called(call), calls=call.part.tool)) for call in calls]
     if event.actions.brief is not None and event.actions.transfer_to == view.agent:
@@ -188,13 +210,13 @@ def _heard_from_agent(agent: str, content: Content, *, to_reader: bool) -> list[
     return [TextPart(text=said_by(agent, "\n".join(texts), to_reader=to_reader)), *files]
 
 
-def _called(call: Call) -> str:
+def _called(call: Call, most_given: int = CALL_CHARACTERS, most_got: int = RESULT_CHARACTERS) -> str:
     given = as_text(call.part.arguments) if call.part.raw is None else call.part.raw
-    shown = _clipped(given, CALL_CHARACTERS)
+    shown = _clipped(given, most_given)
     if call.result is None:
         return shown
     failed = "failed: " if call.result.failed else ""
-    return f"{shown} → {failed}{_clipped(as_text(call.result.result), RESULT_CHARACTERS)}"
+    return f"{shown} → {failed}{_clipped(as_text(call.result.result), most_got)}"
 
 
 def _clipped(text: str, characters: int) -> str:
@@ -216,7 +238,7 @@ def _written(file: BlobPart) -> str:
 def _named(part: Part) -> str:
     """What stands in a text for a part that is none; empty for what has no place in a text."""
     if isinstance(part, DataPart):
-        return as_text(part.data)
+        return "" if part.private else as_text(part.data)
     if isinstance(part, BlobPart):
         return f"[file: {_joined(part.name, part.mime_type)}]"
     if isinstance(part, ArtifactPart):

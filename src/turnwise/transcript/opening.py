@@ -8,7 +8,7 @@ from turnwise.transcript.view import View
 
 def opening_place(reading: Reading, view: View, opening: Content) -> int | None:
     """The place of the event that says it, before the reader's first event of this run; None when the log does not hold it."""
-    if _is_called(view):
+    if _is_called(view) or view.giver is not None:
         return None
     for place in reversed(reading.order[reading.current : run_begins(reading, view)]):
         event = reading.events[place]
@@ -23,11 +23,11 @@ def opening_place(reading: Reading, view: View, opening: Content) -> int | None:
 
 
 def giver(reading: Reading, view: View) -> str | None:
-    """Who handed over an opening that the log does not hold: the agent that made the private call, empty when it is not known
-    by its words; None when it is the user.
+    """Who handed over an opening that the log does not hold: whom the view names, or the agent that made the private call,
+    empty when it is not known by its words; None when it is the user.
     """
-    if not _is_called(view):
-        return None
+    if view.giver is not None or not _is_called(view):
+        return view.giver
     caller = view.branch.rpartition("/>")[0]
     events = (reading.events[place] for place in reversed(reading.order[reading.current :]))
     return next((event.author for event in events if event.branch == caller), "")

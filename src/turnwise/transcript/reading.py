@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from turnwise.facts.content import ToolCallPart, ToolResultPart
-from turnwise.facts.events import USER, Event, sees
+from turnwise.facts.events import USER, Event, in_scope, sees
 from turnwise.facts.sessions import visible
 from turnwise.transcript.view import View
 
@@ -84,10 +84,7 @@ class _Eyes:
     def see(self, event: Event) -> bool:
         if event.error is not None:
             return False
-        scopes = self._view.scopes
-        if scopes is None or not event.scope or event.author in (USER, self._view.agent):
-            return True
-        return not scopes.isdisjoint(event.scope)
+        return in_scope(event, self._view.agent, self._view.scopes)
 
     def reach(self, event: Event) -> bool:
         if event.invocation_id != self._view.invocation_id:
@@ -159,6 +156,13 @@ class _CallBook:
     def torn(self) -> int | None:
         """The last place of a result whose call may stand before all that was entered."""
         return max((place for invocation, place in self._lost if invocation not in self.begun), default=None)
+
+
+def question_of(event: Event) -> ToolCallPart | None:
+    """The question by which a person is asked for leave in this event; None when it asks none."""
+    if event.actions.awaits is None or event.content is None:
+        return None
+    return next((part for part in event.content.tool_calls if _asks_leave_for(part, event) is not None), None)
 
 
 def _asks_leave_for(part: ToolCallPart, event: Event) -> str | None:

@@ -19,9 +19,9 @@ def pay(amount: int) -> str:
 
 def thinks(request):
     last = request.messages[-1]
-    if last.tool_results:
-        return f"It says: {last.tool_results[0].result}"
-    return calls("pay", {"amount": 3}) if "pay" in last.text else "Hello."
+    if "hi there" in last.text:
+        return "Hello."
+    return f"It says: {last.tool_results[0].result}" if last.tool_results else calls("pay", {"amount": 3})
 
 teller = LlmAgent("teller", model=FunctionModel(thinks), tools=[pay])
 """

@@ -1,17 +1,19 @@
 """The command line: usage, and init, check and select, in real processes and pipes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from cli_play import COMMAND, ENVIRONMENT, turnwise
+from warm_cli import warm_folder
 
 
 def test_version_and_help(tmp_path: Path) -> None:
-    assert turnwise("--version", cwd=tmp_path).stdout.startswith("turnwise 0.")
-    said = turnwise("--help", cwd=tmp_path)
+    assert turnwise("--version", cwd=tmp_path, cold=True).stdout.startswith("turnwise 0.")
+    said = turnwise("--help", cwd=tmp_path, cold=True)
     assert said.returncode == 0
     for word in ("init", "check", "select", "chat", "run", "worker", "sessions", "Exit codes", "130", "TURNWISE_DEBUG"):
         assert word in said.stdout
@@ -61,7 +63,7 @@ def test_a_traceback_for_those_who_ask(tmp_path: Path) -> None:
 
 def test_a_new_project_works(shop: Path) -> None:
     assert sorted(path.name for path in shop.iterdir()) == ["README.md", "agents.py", "turnwise.yaml"]
-    checked = turnwise("check", cwd=shop)
+    checked = turnwise("check", cwd=shop, cold=True)
     assert checked.returncode == 0, checked.stderr
     assert "ok · turnwise.yaml · app shop · 4 agents, 6 patterns" in checked.stdout
     assert "├─ orders" in checked.stdout
@@ -83,9 +85,9 @@ def test_a_new_project_works(shop: Path) -> None:
 
 def test_the_readme_of_a_new_project_is_true(shop: Path) -> None:
     commands = [line.strip() for line in (shop / "README.md").read_text().splitlines() if line.startswith("    ")]
-    script = "\n".join(["set -e", 'turnwise() { "$PYTHON" -c "from turnwise.cli.app import main; main()" "$@"; }', *commands])
     done = subprocess.run(
-        ["/bin/sh", "-c", script], cwd=shop, env=ENVIRONMENT | {"PYTHON": sys.executable}, stdin=subprocess.DEVNULL,
+        ["/bin/sh", "-c", "\n".join(["set -e", *commands])], cwd=shop, stdin=subprocess.DEVNULL,
+        env=ENVIRONMENT | {"PATH": f"{warm_folder()}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -155,7 +157,8 @@ def test_output_in_a_pipe_is_plain_and_utf8(shop: Path) -> None:
     said = turnwise("select", "Ünïcode 漢字", "--explain", cwd=shop, FORCE_COLOR="1")
     assert "\x1b" not in said.stdout
     assert not [line for line in said.stdout.splitlines() if line != line.rstrip()]
-    odd = turnwise("select", "x", cwd=shop, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", PYTHONIOENCODING="ascii")
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    odd = turnwise("select", "x", cwd=shop, cold=True, **ascii_only)
     assert odd.returncode == 0
 
 

@@ -1,10 +1,11 @@
 """A person's leave before a tool runs: the turn waits, also for days and in other processes (A42)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from llm_play import answering, calls_of, last_results, results_of, told, waiting_call
+from pydantic import AfterValidator, Field
 from runner_play import Crash, ask, key, kill, reason, texts
 
 from turnwise import Runner
@@ -126,6 +127,72 @@ async def test_nobody_is_asked_about_arguments_that_do_not_fit(process: Process)
     result = await ask(process(clerk(calls("pay", {"sum": 3}), tools=[bank.pay])), "pay")
     assert (reason(result), bank.paid) == ("completed", [])
     assert told(result)[0].startswith("The arguments do not fit: 'amount' is missing; 'sum' is not a parameter.")
+
+
+async def test_nobody_is_asked_about_a_call_that_its_tool_will_not_take(process: Process) -> None:
+    """A42: types and limits count, and whatever else the tool checks; the model is told as of any call that does not fit."""
+    ran: list[int] = []
+
+    def even(amount: int) -> int:
+        if amount and amount % 2:
+            raise ValueError("it has to be even")
+        return 12 // amount * amount
+
+    Amount = Annotated[int, Field(ge=0), AfterValidator(even)]
+
+    @tool(confirm=lambda call: call.arguments["amount"] > 1)
+    async def pay(amount: Amount) -> str:
+        ran.append(amount)
+        return "paid"
+
+    wrong = [{"amount": "3"}, {"amount": -2}, {"amount": 3}, {"amount": 0}]
+    asked = [calls("pay", arguments) for arguments in wrong]
+    refused = await ask(process(clerk(asked, tools=[pay])), "pay")
+    assert (reason(refused), ran) == ("completed", [])
+    assert ["do not fit" in str(text) for text in told(refused)] == [True, True, True, False]
+    assert told(refused)[3].startswith("ZeroDivisionError: ")
+    assert all(part.failed for part in results_of(refused.events))
+
+
+async def test_of_a_tool_that_checks_nothing_before_only_the_names_are_checked(process: Process) -> None:
+    bank = Bank()
+
+    class Plain:
+        spec, rules = bank.pay.spec, bank.pay.rules
+
+        async def run(self, call: ToolCall) -> str:
+            return "paid"
+
+    runner = process(clerk([calls("pay", {"sum": 3})], calls("pay", {"amount": "3"}), tools=[Plain()]))
+    result = await ask(runner, "pay")
+    assert told(result)[0].startswith("The arguments do not fit: 'amount' is missing")
+    assert reason(result) == "waiting"
+
+
+async def test_a_call_that_was_agreed_to_and_made_is_not_checked_again(process: Process) -> None:
+    """A42: what is on record counts, also when the tool of today would not take the call."""
+    crash = Crash()
+
+    @tool(confirm=True)
+    async def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    @tool(name="pay", confirm=True)
+    async def pays_text(amount: str) -> str:
+        return "never"
+
+    @tool(last=True)
+    async def ship() -> str:
+        await crash.here()
+        return "shipped"
+
+    model = ScriptedModel([calls("pay", {"amount": 3}), calls("ship")], "Done.")
+    first = await ask(process(LlmAgent("clerk", model=model, tools=[pay, ship])), "go")
+    yes = answering(waiting_call(first), True)
+    await kill(process, LlmAgent("clerk", model=model, tools=[pay, ship]), crash, yes)
+    alive = process(LlmAgent("clerk", model=model, tools=[pays_text, ship]))
+    await alive.recover()
+    assert [part.result for part in results_of(await alive.store.events(key()))] == ["paid 3", "shipped"]
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])

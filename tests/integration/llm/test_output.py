@@ -1,5 +1,6 @@
 """Answers of a type: data that was checked, or another try (output_type, output_key)."""
 
+import asyncio
 import dataclasses
 from collections.abc import Callable
 from datetime import date
@@ -14,6 +15,7 @@ from typing_extensions import TypedDict
 
 from turnwise import AgentContext, DataPart, Runner, agent
 from turnwise.agents.llm import LlmAgent
+from turnwise.facts.errors import ModelRefused
 from turnwise.runner import Result
 from turnwise.testing.models import ScriptedModel, calls
 
@@ -86,7 +88,7 @@ async def test_the_answer_its_result_and_the_end_are_one_commit(process: Process
     assert (await runner.sessions.get(key())).revision == 3
     assert (result.events[-1].actions.end is not None, told(result)) == (True, ["Taken."])
     model = ScriptedModel("Hello.")
-    await ask(process(LlmAgent("clerk", model=model)), "again")
+    await ask(process(LlmAgent("clerk", model=model, output_type=int, output_retries=0)), "again")
     assert [part.result for message in model.requests[0].messages for part in message.tool_results] == ["Taken."]
 
 
@@ -127,14 +129,58 @@ async def test_text_instead_of_the_answer_is_tried_again(process: Process) -> No
     agent_said, correction = model.requests[1].messages[-2:]
     assert (agent_said.role, agent_said.text) == ("agent", "It is seven.")
     assert "final_answer" in correction.text
-    usages = [e.actions.usage for e in result.events if e.actions.usage]
-    assert sum(usage.calls for usage in usages) == 2
+    assert spent(result) == 2
+
+
+def spent(result: Result) -> int:
+    """How many calls of models are on record."""
+    return sum(event.actions.usage.calls for event in result.events if event.actions.usage)
 
 
 async def test_nothing_but_text_fails_the_turn(process: Process) -> None:
+    """A20: what the drafts took is on record."""
     model = ScriptedModel(*["Seven.", "", "Seven!"])
     result = await ask(process(LlmAgent("clerk", model=model, output_type=int)), "go")
     assert (reason(result), result.error and result.error.code) == ("failed", "model.answer")
+    assert (spent(result), result.text) == (3, "")
+
+
+@pytest.mark.parametrize("then", [ModelRefused("No."), asyncio.CancelledError()])
+async def test_what_a_draft_took_is_on_record_when_no_other_follows(process: Process, then: BaseException) -> None:
+    """A20, A23."""
+    asked = asyncio.Event()
+
+    async def no_more(request: Any) -> Any:
+        if isinstance(then, ModelRefused):
+            return then
+        asked.set()
+        return await asyncio.Event().wait()
+
+    runner = process(LlmAgent("clerk", model=ScriptedModel("Seven.", no_more), output_type=int))
+    invocation = await runner.start("go", user="ada", session="s")
+    if not isinstance(then, ModelRefused):
+        await asked.wait()
+        await invocation.cancel()
+    result = await invocation.result()
+    assert (reason(result), spent(result)) == ("failed" if isinstance(then, ModelRefused) else "cancelled", 1)
+
+
+async def test_a_draft_that_a_dead_process_had_is_on_record_and_the_next_attempt_makes_its_own(process: Process) -> None:
+    """Decision 6."""
+    crash = Crash()
+
+    async def dies(request: Any) -> str:
+        await crash.here()
+        return "Seven again."
+
+    model = ScriptedModel("Seven.", dies, "Seven, really.", final(result=7))
+    worker = LlmAgent("clerk", model=model, output_type=int)
+    await kill(process, worker, crash, "go")
+    alive = process(worker)
+    await alive.recover()
+    stored = await alive.store.events(key(), hidden=True)
+    assert [e.actions.usage.calls for e in stored if e.actions.usage] == [1, 1, 1]
+    assert [e.actions.end.reason for e in stored if e.actions.end] == ["completed"]
 
 
 async def test_tools_come_before_the_answer(process: Process) -> None:

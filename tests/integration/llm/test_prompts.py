@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from llm_play import heard
 from runner_play import ask, key, kill, reason, soon, texts
 
 from turnwise import AgentContext, Content, Runner, agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import DataPart
+from turnwise.facts.errors import ModelRefused
 from turnwise.facts.usage import Usage
 from turnwise.ports.model import ModelReply, ModelRequest
 from turnwise.testing.models import FunctionModel, ScriptedModel, calls
+from turnwise.tools.ask import ask_user
 from turnwise.transcript.view import Budget
 
 Process = Callable[..., Runner]
@@ -218,6 +221,62 @@ async def test_a_summary_that_is_not_ready_delays_nothing_and_is_tried_again(pro
     assert [e for e in await runner.store.events(key()) if e.actions.summary] == []
 
 
+@pytest.mark.parametrize("how", ["waits", "fails", "is stopped"])
+async def test_a_summary_is_told_however_its_run_ends(process: Process, how: str) -> None:
+    """What it took is on record, and the next run need not make it again."""
+    summary = Summarizer()
+    stuck = asyncio.Event()
+
+    async def reply(request: ModelRequest) -> Any:
+        await asyncio.sleep(0.01)
+        if not summary.done.is_set():
+            return "Noted."
+        if how == "waits":
+            return calls("ask_user", {"question": "Why?"})
+        if how == "fails":
+            return ModelRefused("No.")
+        stuck.set()
+        return await asyncio.Event().wait()
+
+    runner = process(talker(summary, reply, tools=[ask_user]))
+    for n in range(20):
+        invocation = await runner.start(f"message {n}", user="ada", session="s")
+        ended = asyncio.create_task(invocation.result())
+        await asyncio.wait([ended, waiting := asyncio.create_task(stuck.wait())], return_when="FIRST_COMPLETED")
+        waiting.cancel()
+        if stuck.is_set():
+            await invocation.cancel()
+        if reason(await ended) != "completed":
+            break
+    stored = await runner.store.events(key())
+    (made,) = [event for event in stored if event.actions.summary]
+    assert (made.author, made.actions.usage and made.actions.usage.output_tokens) == ("clerk", 5)
+    assert made.content is None
+    (last,) = [e.actions.end for e in stored if e.actions.end and e.actions.end.reason != "completed"] or [None]
+    assert (last.reason if last else "waiting") == {"waits": "waiting", "fails": "failed", "is stopped": "cancelled"}[how]
+
+
+async def test_an_empty_summary_is_none_and_what_it_took_is_told(process: Process) -> None:
+    asked: list[ModelRequest] = []
+
+    def nothing(request: ModelRequest) -> Any:
+        asked.append(request)
+        return ModelReply(Content(), Usage(model="s", output_tokens=5))
+
+    async def reply(request: ModelRequest) -> str:
+        await asyncio.sleep(0.01)
+        return "Noted."
+
+    runner = process(talker(FunctionModel(nothing), reply))
+    for n in range(6):
+        await ask(runner, f"message {n}")
+    stored = await runner.store.events(key())
+    assert [event for event in stored if event.actions.summary] == []
+    usages = [event.actions.usage for event in stored if event.actions.usage]
+    assert sum(usage.calls for usage in usages) == 6 + len(asked)
+    assert asked
+
+
 async def test_a_summary_that_fails_is_no_failure_of_the_turn(process: Process) -> None:
     from turnwise.facts.errors import ModelUnavailable
 
@@ -245,8 +304,6 @@ async def test_earlier_notes_go_into_the_next(process: Process) -> None:
 
 async def test_a_turn_that_is_taken_up_asks_for_no_summary(process: Process) -> None:
     """Nothing is compiled when the model is not asked."""
-    from turnwise.tools.ask import ask_user
-
     model = ScriptedModel(calls("ask_user", {"question": "Name?"}), "Hello Ada.")
     seen: list[str] = []
 

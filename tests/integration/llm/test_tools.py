@@ -162,17 +162,6 @@ async def test_what_cannot_be_stored_is_no_trouble(process: Process) -> None:
     assert told(result)[2].startswith("ValueError: ")
 
 
-async def test_more_calls_than_may_be_made_at_once_are_told_so(process: Process) -> None:
-    """limits.parts."""
-
-    async def one() -> int:
-        return 1
-
-    config = RunConfig(limits=Limits(parts=2))
-    result = await ask(process(clerk([calls("one")] * 3, tools=[one])), "go", config=config)
-    assert told(result) == [1, 1, "It was not called: 2 calls at once are allowed. Call it again."]
-
-
 async def test_tools_that_come_last_wait_for_the_others_and_for_each_other(process: Process) -> None:
     order: list[str] = []
 

@@ -13,6 +13,7 @@ from turnwise.facts.errors import ToolFailed
 from turnwise.ports.tool import Tool
 from turnwise.testing.models import ScriptedModel, calls
 from turnwise.tools.function import tool
+from turnwise.transcript.view import Budget
 
 Process = Callable[..., Runner]
 
@@ -82,3 +83,63 @@ async def test_of_two_tools_with_one_name_the_first_counts(process: Process, cap
     result = await ask(process(clerk(calls("stock"), tools=[server, stock])), "go")
     assert told(result) == ["own"]
     assert "two tools named 'stock'" in caplog.text
+
+
+async def test_of_a_toolset_that_fails_the_model_and_the_log_learn_which(
+    process: Process, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Decision 7."""
+
+    class Stock:
+        async def tools(self, context: AgentContext) -> Sequence[Tool]:
+            raise KeyError("secret words")
+
+        async def close(self) -> None: ...
+
+    class Named(Stock):
+        name = "till"
+
+        async def tools(self, context: AgentContext) -> Sequence[Tool]:
+            raise ToolFailed("It is closed.")
+
+    result = await ask(process(clerk(calls("pay"), tools=[Stock(), Named(), Server(down=9)])), "go")
+    (told_,) = told(result)
+    assert "The toolset Stock raised KeyError." in told_
+    assert "The toolset Named 'till': It is closed." in told_
+    assert "The toolset Server: The server 'stock' is out of reach." in told_
+    assert "secret words" not in told_
+    assert "cannot have the tools of The toolset Stock" in caplog.text
+
+
+async def test_tools_that_leave_no_room_for_the_conversation_fail_the_turn_unasked(process: Process) -> None:
+    """Nobody is asked what cannot be answered; the error says what is too large."""
+
+    @tool(description="words " * 500)
+    async def large(item: str) -> int:
+        return 3
+
+    model = ScriptedModel("Hello.")
+    worker = LlmAgent("clerk", model=model, tools=[Server(large)], history=Budget(tokens=800, events=100))
+    result = await ask(process(worker), "go")
+    assert result.error is not None
+    assert (result.error.code, model.requests) == ("agent.failed", [])
+    assert "Of the 800 tokens" in result.error.message
+    assert "The largest tool is 'large'" in result.error.message
+
+
+async def test_what_tools_take_is_not_there_for_the_conversation(process: Process) -> None:
+    """D9."""
+
+    @tool(description="words " * 500)
+    async def large(item: str) -> int:
+        return 3
+
+    async def seen(*tools: Tool) -> int:
+        model = ScriptedModel("Noted.")
+        worker = LlmAgent("clerk", model=model, tools=tools, history=Budget(tokens=2_000, events=100))
+        await ask(process(worker), "word " * 100)
+        return sum(message.text.count("word ") for message in model.requests[0].messages)
+
+    for _ in range(8):
+        await seen()
+    assert await seen() > 2 * await seen(large)

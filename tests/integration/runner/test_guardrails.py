@@ -208,17 +208,20 @@ async def test_each_tool_call_is_judged_by_itself(make_runner: MakeRunner) -> No
         ToolCallPart(call_id="2", tool="drop", arguments={"table": "4111"}, raw='{"table', seal=SEAL),
         ToolCallPart(call_id="3", tool="look", seal=SEAL),
     )
-    content = Content(parts=(ThinkingPart(text="4111"), TextPart(text="Wait."), *calls))
+    thought = ThinkingPart(text="They want to pay.", seal=SEAL)
+    content = Content(parts=(thought, TextPart(text="Wait.", seal=SEAL), *calls))
     runner = make_runner(saying(content), guardrails=[Arguments()])
     await ask(runner, "x")
     stored = await runner.store.events(key())
     event = next(event for event in stored if event.text == "Wait.")
+    # Providers take no call back without the thoughts that they signed before it.
     assert event.content == Content(
         parts=(
-            TextPart(text="Wait."),
+            thought,
+            TextPart(text="Wait.", seal=SEAL),
             ToolCallPart(call_id="1", tool="pay", arguments={"card": "[card]", "sum": 3}, private=True),
             ToolCallPart(call_id="2", tool="drop"),
-            ToolCallPart(call_id="3", tool="look"),
+            ToolCallPart(call_id="3", tool="look", seal=SEAL),
         )
     )
     assert event.actions.guarded == (
@@ -226,6 +229,23 @@ async def test_each_tool_call_is_judged_by_itself(make_runner: MakeRunner) -> No
         Guarded(guardrail="arguments", action="block", reason="Nothing is dropped.", call_id="2"),
     )
     assert event.actions.blocked_by is None
+    assert "4111" not in str(stored)
+
+
+async def test_thoughts_that_hold_what_is_taken_out_of_a_call_go_with_what_is_said(make_runner: MakeRunner) -> None:
+    """C13: they are judged as the answer is, and no part of them is kept."""
+
+    def cards(place: str, text: str) -> GuardrailVerdict | None:
+        return GuardrailVerdict("rewrite", Content(parts=(TextPart(text="Wait."),)), "A card.") if place == "answer" else None
+
+    call = ToolCallPart(call_id="1", tool="pay", arguments={"card": "4111"}, seal=SEAL)
+    content = Content(parts=(ThinkingPart(text="It is 4111", seal=SEAL), TextPart(text="4111", seal=SEAL), call))
+    runner = make_runner(saying(content), guardrails=[Arguments(), FunctionGuardrail("cards", cards)])
+    await ask(runner, "x")
+    stored = await runner.store.events(key())
+    said = next(event.content for event in stored if event.text == "Wait.")
+    rewritten = ToolCallPart(call_id="1", tool="pay", arguments={"card": "[card]"})
+    assert said == Content(parts=(TextPart(text="Wait."), rewritten))
     assert "4111" not in str(stored)
 
 

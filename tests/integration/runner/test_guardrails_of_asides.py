@@ -66,6 +66,25 @@ async def test_a_blocked_brief_is_a_refused_transfer() -> None:
     assert guarded(events) == [("front", "block")]
 
 
+@pytest.mark.parametrize(
+    ("guardrail", "shown"), [(Secrets(), "'use [key] xxxx"), (Blocks(), "a name that is withheld")], ids=["rewrite", "block"]
+)
+async def test_a_name_that_was_made_up_for_a_transfer_is_judged_and_cut(guardrail: Any, shown: str) -> None:
+    """A37: it is told to the agent, and stands in the log when the agent fails of it."""
+
+    @agent(children=[back])
+    async def front(context: AgentContext) -> None:
+        await context.transfer(f"use {SECRET} {'x' * 500}\n")
+
+    events = await logged(front, guardrail)
+    (error,) = [event.error for event in events if event.error]
+    assert error.code == "agent.transfer_refused"
+    assert shown in error.message
+    assert "x" * 65 not in error.message
+    assert SECRET not in str(events)
+    assert [who for who, _ in guarded(events)] == ["front"]
+
+
 @pytest.mark.parametrize(("named", "kept"), [(SECRET, ""), ("Front.", "Front."), ("self", "self")])
 async def test_of_a_tag_only_a_known_name_is_kept(named: str, kept: str) -> None:
     """B6"""

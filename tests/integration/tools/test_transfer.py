@@ -71,7 +71,7 @@ async def test_an_unknown_target_is_told_with_those_that_are_allowed() -> None:
 
     async def work(context: AgentContext) -> str:
         tool = await tool_in(context)
-        for target in ("Billing dept", "desk", "billing", "Größe A"):
+        for target in ("Billing dept", "desk", "billing", "Größe A", "x" * 500 + "\n"):
             try:
                 await called(tool, context, agent=target)
             except ToolFailed as failed:
@@ -83,3 +83,4 @@ async def test_an_unknown_target_is_told_with_those_that_are_allowed() -> None:
     assert told[0] == "'desk' cannot hand over to 'Billing dept': no agent has that name. Allowed targets: Größe A, billing."
     assert "the tree does not permit it. Allowed targets: Größe A, billing." in told[1]
     assert "the floor goes to 'billing' already" in told[2]
+    assert f"cannot hand over to '{'x' * 64}'…: no agent has that name." in told[3]

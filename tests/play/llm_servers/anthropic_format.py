@@ -47,6 +47,7 @@ class FakeAnthropic(FakeService):
         if not names and "tool_choice" in body:
             raise Refused("tool_choice may only be specified while providing tools")
         _check_messages(body.get("messages"))
+        _check_tool_blocks(body["messages"], has_tools=bool(names), thinks="thinking" in body)
 
     def whole(self, answer: Answer, body: Body) -> Body:
         return {**self._head(answer, body), "content": self._blocks(answer), "stop_reason": _stop(answer)}
@@ -132,6 +133,15 @@ def _check_messages(messages: Any) -> None:
                 waiting.append(block["id"])
     if len(messages) % 2 == 0:
         raise Refused("This model does not support assistant message prefill. The conversation must end with a user message.")
+
+
+def _check_tool_blocks(messages: list[Body], *, has_tools: bool, thinks: bool) -> None:
+    """Calls need tools; and who thinks has to bring back the thoughts before the call whose result it sends."""
+    kinds = [[block["type"] for block in each["content"]] if isinstance(each["content"], list) else [] for each in messages]
+    if not has_tools and any("tool_use" in each or "tool_result" in each for each in kinds):
+        raise Refused("Requests which include `tool_use` or `tool_result` blocks must define tools.")
+    if thinks and "tool_result" in kinds[-1] and kinds[-2][0] != "thinking":
+        raise Refused(f"messages.{len(messages) - 2}.content.0.type: Expected `thinking`, but found `{kinds[-2][0]}`.")
 
 
 def _check_results(blocks: list[Body], waiting: list[str], number: int) -> None:

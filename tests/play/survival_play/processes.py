@@ -112,7 +112,7 @@ class Crowd:
         complaints = (self.folder / f"{setting.name}.log").open("wb")
         with complaints:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-B", "-m", "survival_play.worker", json.dumps(setting._asdict())),
+                *(sys.executable, "-m", "survival_play.worker", json.dumps(setting._asdict())),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=complaints,

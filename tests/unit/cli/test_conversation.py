@@ -151,6 +151,16 @@ def test_thoughts_and_arguments_that_come_in_pieces_are_not_shown(capsys: pytest
     assert said == 'desk: Let me look.\n  · status(order="A-1")\n'
 
 
+@pytest.mark.parametrize(
+    ("cut_off", "why"),
+    [("tokens", "the model ran into its limit of tokens"), ("parts", "it has more parts than limits.parts allows"), ("n", "n")],
+)
+def test_an_answer_that_is_not_whole_is_told_so(capsys: pytest.CaptureFixture[str], cut_off: str, why: str) -> None:
+    whole = event("Once upon")
+    cut = whole.model_copy(update={"actions": whole.actions.model_copy(update={"cut_off": cut_off})})
+    assert shown(capsys, event("Once upon", partial=True), cut) == f"desk: Once upon\n(cut off: {why})\n"
+
+
 def bank(*replies: Any, store: SqlSessionStore, paid: list[int]) -> App:
     @tool(confirm=True)
     def pay(amount: int) -> str:

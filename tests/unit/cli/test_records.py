@@ -280,12 +280,17 @@ def test_what_models_took_and_thought_is_told() -> None:
         created_at=WHEN,
         sequence=2,
         content=content,
-        actions=Actions(usage=usage, summary=Summary(text="They greeted.", until=1)),
+        actions=Actions(usage=usage, cut_off="tokens", summary=Summary(text="They greeted.", until=1)),
     )
-    took = ["       summed up what was said up to #1", "       openai:small · 12 tokens in, 7 out · $0.5000"]
+    took = [
+        "       summed up what was said up to #1",
+        "       (cut off: the model ran into its limit of tokens)",
+        "       openai:small · 12 tokens in, 7 out · $0.5000",
+    ]
     assert plain(records.transcript(records.Entry(answer))) == ["    2  desk: It is here.", *took]
     thought = plain(records.transcript(records.Entry(answer), thinking=True))
     assert thought == ["    2  desk: [thinks] Hm.\n       Yes.", "       It is here.", *took]
     told = records.course_data(records.Entry(answer))
     assert told is not None
     assert told["usage"]["cost"] == 0.5
+    assert told["cut_off"] == "tokens"

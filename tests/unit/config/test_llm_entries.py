@@ -106,7 +106,7 @@ agents:
     output_retries: 1
     settings: {temperature: 0.2}
     max_steps: 5
-    history: {tokens: 1000}
+    history: {tokens: 4000}
     result_characters: 500
     summary_model: openai:gpt-5-nano
     names_next: true

@@ -28,6 +28,11 @@ def test_a_policy_by_name(tmp_path: Path) -> None:
     assert getattr(read_policy(settings(tmp_path, "policy: adk\n")), "name", None) == "adk"
 
 
+def test_an_agent_for_messages_that_ask_several(tmp_path: Path) -> None:
+    for text in ("policy: {use: default, several: both}\n", "policy: {stages: [direct], several: both}\n"):
+        assert getattr(read_policy(settings(tmp_path, text)), "several", None) == "both"
+
+
 def test_a_named_policy_with_changes(tmp_path: Path) -> None:
     text = (
         "policy:\n  use: elemental-iterative\n  name: round\n  default: a\n  options: {iterative: {order: [a, b]}}\n"

@@ -274,7 +274,7 @@ class TestInvocations:
         """A6, A42"""
         call = Content(parts=(ToolCallPart(call_id="c1", tool="t"),))
         log = [asks("a"), event("a", content=call, awaits=Await(id="c1", kind="tool_result"))]
-        assert head_of(log).calls == {"c1": OpenCall(agent="a", invocation_id="i1", tool="t")}
+        assert head_of(log).calls == {"c1": OpenCall(agent="a", invocation_id="i1", tool="t", branch="1")}
         result = Content(role="user", parts=(ToolResultPart(call_id="c1", result=1),))
         head = head_of([*log, event("user", content=result)])
         assert head.calls == {}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart, text_content
-from turnwise.facts.events import Actions, Event, Guarded, StepRecord
+from turnwise.facts.events import Actions, Event, Guarded, StepRecord, Summary
 from turnwise.facts.usage import Usage
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
 from turnwise.runner.guarding import Guarding
@@ -116,3 +116,46 @@ def test_a_cancelled_check_is_no_verdict() -> None:
         return task.cancelled()
 
     assert asyncio.run(cancelled())
+
+
+@pytest.mark.parametrize(("action", "left"), [("rewrite", Summary(text="They said ***.", until=4)), ("block", None)])
+async def test_a_summary_is_judged_as_an_answer(action: Any, left: Summary | None) -> None:
+    """C13: it may hold what was said before guardrails were there; without one, a later turn makes another."""
+
+    def judge(place: str, text: str) -> GuardrailVerdict | None:
+        if "secret" not in text:
+            return None
+        return GuardrailVerdict(action, text_content(text.replace("secret", "***")), f"A word in the {place}.")
+
+    said = event(text_content("Noted."), summary=Summary(text="They said secret.", until=4))
+    stored = await guarding(FunctionGuardrail("g", judge)).event(said)
+    assert (stored.text, stored.actions.summary) == ("Noted.", left)
+    assert stored.actions.guarded == (Guarded(guardrail="g", action=action, reason="A word in the answer."),)
+    assert stored.actions.blocked_by is None
+
+
+async def test_a_name_that_an_agent_made_up_is_judged_and_cut() -> None:
+    """C13, A37."""
+    judges = guarding(swap("one", "secret", "***"))
+    assert await judges.name("nobody\n", "a") == ("'nobody\\n'", ())
+    assert (await judges.name("x" * 500, "a"))[0] == f"'{'x' * 64}'…"
+    told, guarded = await judges.name("x" * 60 + "secret", "a")
+    assert (told, len(guarded)) == (f"'{'x' * 60}***'", 1)
+    blocks = guarding(FunctionGuardrail("no", lambda *_: GuardrailVerdict("block", reason="No.")))
+    assert (await blocks.name("nobody", "a"))[0] == "a name that is withheld"
+
+
+async def test_a_call_without_arguments_that_can_be_read_cannot_become_one_that_is_made() -> None:
+    """C13: a rewrite that leaves out what the model wrote is no object of arguments."""
+    call = ToolCallPart(call_id="1", tool="t", raw='{"to": "secret')
+    for arguments, raw in (({}, None), ({"to": "x"}, None), ({}, '{"to": "***')):
+
+        class Rewrites:
+            name, reach = "g", 0
+
+            async def check(self, place: str, *_: object, left: Any = (arguments, raw)) -> GuardrailVerdict:
+                part = ToolCallPart(call_id="1", tool="t", arguments=left[0], raw=left[1])
+                return GuardrailVerdict("rewrite", Content(parts=(part,)), "A word.") if place == "tool_call" else ALLOW
+
+        stored = await guarding(Rewrites()).event(event(Content(parts=(call,))))
+        assert stored.content == Content(parts=(ToolCallPart(call_id="1", tool="t", raw=raw or ""),))

@@ -3,7 +3,8 @@ from typing import Any
 
 from turnwise.facts.content import Content, TextPart, ToolResultPart
 from turnwise.facts.events import Actions, Await, Event, Rewind, StepRecord
-from turnwise.runner.journal import carried, journal_of
+from turnwise.facts.usage import Usage
+from turnwise.runner.journal import carried, journal_of, public
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -61,6 +62,17 @@ def test_steps_and_finished_branches_are_found() -> None:
     assert journal.finished == {"1/a"}
 
 
+def test_the_public_reads_that_there_was_a_step_and_not_what_it_gave() -> None:
+    """Decision 6: what is said, and what else the event does, stays."""
+    paid = StepRecord(key="1:pay", value={"card": "4111"}, state_delta={"n": 1})
+    said = event(1, "a", "paid", steps=(paid,))
+    left = public(said)
+    assert left.actions.steps == (StepRecord(key="1:pay", state_delta={"n": 1}),)
+    assert left.model_copy(update={"actions": said.actions}) == said
+    bare = event(2, "a", "x", steps=(StepRecord(key="1:x", says=True),))
+    assert public(bare) is bare
+
+
 def test_a_turn_gets_the_message_it_began_with() -> None:
     """Decision 6: an agent that runs again is asked the same thing."""
     journal = journal_of(
@@ -82,7 +94,7 @@ def test_the_outcome_of_a_finished_branch_is_what_it_and_its_children_said_last(
         [
             event(1, "c", "first", "1/c"),
             event(2, "d", "second", "1/c/d", next="e"),
-            event(3, "p", "private", "1/c/>p#1"),
+            event(3, "p", "private", "1/c/>p#1", usage=Usage(model="m")),
             event(4, "c", None, "1/c", escalate=True),
             event(5, "x", "other", "1/cx"),
         ]
@@ -90,6 +102,7 @@ def test_the_outcome_of_a_finished_branch_is_what_it_and_its_children_said_last(
     outcome = journal.outcome("1/c")
     assert (outcome.text, outcome.next, outcome.escalated, outcome.moved) == ("second", "e", True, False)
     assert journal.outcome("1/c/>p#1").text == "private"
+    assert (outcome.model_calls, journal.outcome("1/c/d").model_calls) == (1, 0), "what it took counts, whoever was called"
 
 
 def test_another_attempt_has_the_steps_of_those_before_and_nothing_else() -> None:

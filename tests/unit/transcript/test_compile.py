@@ -76,7 +76,8 @@ def seen(log: Sequence[Event], view: View) -> Iterator[Event]:
         foreign = each.author not in (USER, view.agent)
         if each.error or not reaches(view, each):
             continue
-        if foreign and view.scopes is not None and each.scope and view.scopes.isdisjoint(each.scope):
+        at_or_below = [f"{label}/".startswith(f"{scope}/") for label in each.scope for scope in view.scopes or ()]
+        if foreign and view.scopes is not None and each.scope and not any(at_or_below):
             continue
         yield each
 
@@ -87,9 +88,9 @@ def may_show(case: Situation) -> set[str]:
     shown, called = set(words(opening)), set()
     for each in seen(log, view):
         own = each.author == view.agent
-        for part in each.content.parts if each.content else ():
+        for part in each.content.parts if each.content and not asks_leave(each) else ():
             if isinstance(part, ToolCallPart):
-                if is_question(part) or (part.private and not own):
+                if part.private and not own:
                     continue
                 called.add((each.invocation_id, part.call_id))
             elif isinstance(part, ToolResultPart):
@@ -104,6 +105,10 @@ def may_show(case: Situation) -> set[str]:
         if summary is not None and own:
             shown.update(words(summary))
     return shown
+
+
+def asks_leave(each: Event) -> bool:
+    return any(is_question(part) for part in parts_of(each.content, ToolCallPart))
 
 
 def is_of_run(each: Event, view: View) -> bool:
@@ -139,6 +144,18 @@ def test_nothing_foreign_is_the_agents_own_and_nothing_hidden_is_shown(seed: int
 
 
 @given(SEEDS)
+@settings(max_examples=100, deadline=None, phases=UNSHRUNK)
+def test_told_in_words_nothing_is_a_call(seed: int) -> None:
+    """What a model without tools is sent: no provider refuses it."""
+    case = situation(seed)
+    outside = View(case.view.agent, "", "", case.view.scopes, calls_as_text=True)
+    for budget in (case.budget, PLENTY):
+        messages = compiled(case.log, outside, case.opening, budget).messages
+        assert problems(messages) == []
+        assert not [part for message in messages for part in parts_of(message, ToolCallPart, ToolResultPart, ThinkingPart)]
+
+
+@given(SEEDS)
 @settings(max_examples=120, deadline=None, phases=UNSHRUNK)
 def test_with_room_everything_is_shown_once(seed: int) -> None:
     """D8: every text of the user, of the agent and of others that it sees, and the opening."""
@@ -148,10 +165,12 @@ def test_with_room_everything_is_shown_once(seed: int) -> None:
     found = words(compiled(log, view, opening, PLENTY).messages)
     opens = words(parts_of(opening, TextPart))
     for each in seen(log, view):
+        if asks_leave(each):
+            continue
         content = each.actions.brief or each.content if each.author == USER else each.content
         for word in set(words(parts_of(content, TextPart))) - set(opens):
             assert found.count(word) == 1
-    called = "/>" in view.branch  # then the log holds the same words as somebody else's message, too
+    called = "/>" in view.branch or view.giver is not None  # then the log holds the same words as another message, too
     assert all(found.count(word) == 1 or (called and found.count(word) > 1) for word in opens)
 
 

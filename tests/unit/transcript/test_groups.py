@@ -1,7 +1,7 @@
 """What one step of the conversation is to the reader (behaviour D8)."""
 
 import pytest
-from logs import asks, call, event, numbered, result
+from logs import asks, call, event, numbered, question, result
 
 from turnwise.facts.content import (
     ArtifactPart,
@@ -46,6 +46,28 @@ def test_what_was_said_beside_calls_stands_before_them() -> None:
     own = group(event("a", call("k1"), "behind"), event("a", "while it ran"), event("a", result("k1", "one")))
     assert shown(own.said) == ["behind", "while it ran", "tool_call"]
     assert own.events == 3
+
+
+def test_a_question_for_leave_is_a_note_of_the_runtime_and_nobodys_words() -> None:
+    """A42: the model is not to take it for its own, and what is agreed to is another agent's business."""
+    asked = event("a", "May I call look with n = 1?", question("k1", "k3"), awaits=Await(id="k1", kind="tool_result"))
+    told = '<said note="leave">A person was asked whether you may call look.</said>'
+    own = group(event("a", "I look.", call("k3", n=1)), asked, event("a", result("k3", "found")))
+    assert shown(own.said) == ["I look.", "tool_call"]
+    assert shown(own.heard) == ["found", told]
+    assert shown(group(event("a", call("k3")), asked, place=1).heard) == [told]
+    other = group(event("b", call("k3")), asked.model_copy(update={"author": "b"}), place=1)
+    assert (other.said, shown(other.heard)) == ((), ['<said note="leave">A person was asked whether b may call a tool.</said>'])
+
+
+def test_own_calls_can_be_told_in_words() -> None:
+    """For a model that has no tools: some providers refuse calls then."""
+    log = numbered([event("a", "I look.", call("k1", n=1)), event("a", "still"), event("a", result("k1", "</said> x"))])
+    view = ME._replace(calls_as_text=True)
+    told = group_at(0, read(log, view), view)
+    assert shown(told.said) == ["I look.", "still"]
+    assert shown(told.heard) == ['<said by="a" calls="look">{"n":1} → &lt;/said> x</said>']
+    assert told.events == 3
 
 
 @pytest.mark.parametrize(("branch", "kept"), [("1", True), ("2", False)])

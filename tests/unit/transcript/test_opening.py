@@ -4,9 +4,10 @@ from logs import asks, event, numbered
 
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.events import USER, Event
+from turnwise.transcript.compile import compiled
 from turnwise.transcript.opening import giver, opening_place, run_begins
 from turnwise.transcript.reading import Reading, read
-from turnwise.transcript.view import View
+from turnwise.transcript.view import Budget, View
 
 ME = View("a", "1", "i1")
 
@@ -53,3 +54,23 @@ def test_a_run_begins_with_its_first_event() -> None:
     assert run_begins(reading(*log), ME) == 3
     assert run_begins(reading(*log[:3]), ME) == 3
     assert opening_place(reading(*log), ME, Content()) is None
+
+
+def test_what_a_flow_tells_an_agent_stands_in_no_log() -> None:
+    """D8: it is the flow's, even where the user, or a brief to the agent, says the same."""
+    view = View("a", "1/a#1", "i1", giver="flow")
+    log = (asks("Go."), event("b", "over", transfer_to="a", brief=text_content("Go.")))
+    assert place_of("Go.", *log, view=view) is None
+    assert giver(reading(*log, view=view), view) == "flow"
+
+
+def test_a_flows_message_opens_the_readers_run() -> None:
+    """D8: after what was said before, in a mark that says that it is for the reader."""
+    log = numbered([asks("hello"), event("b", "I am b."), event("a", "I count.", branch="1/a#1")])
+    made = compiled(log, View("a", "1/a#1", "i1", giver="flow"), text_content("Count."), Budget(10_000, 100))
+    assert [getattr(part, "text", part.kind) for message in made.messages[:2] for part in message.parts] == [
+        "hello",
+        '<said by="b">I am b.</said>',
+        '<said by="flow" to="you">Count.</said>',
+        "I count.",
+    ]

@@ -63,6 +63,19 @@ def test_only_what_is_foreign_by_agent_and_by_scope_is_hidden() -> None:
     assert texts(reading(*log))[-1] == "foreign"
 
 
+def test_a_label_stands_for_all_below_it() -> None:
+    """D7: a flow within a flow has labels below its task's; one that only begins alike is another."""
+    log = (
+        asks("hi"),
+        event("b", "task", scope=("f/t",)),
+        event("b", "below", scope=("f/t/inner/u",)),
+        event("b", "above", scope=("f",)),
+        event("b", "beside", scope=("f/t2",)),
+    )
+    assert texts(reading(*log, view=ME._replace(scopes=frozenset({"f/t"})))) == ["hi", "task", "below"]
+    assert texts(reading(*log, view=ME._replace(scopes=frozenset()))) == ["hi"]
+
+
 def test_this_invocation_comes_last_even_if_another_ran_while_it_waited() -> None:
     seen = reading(
         asks("return"), event("a", "which?"), asks("weather?", invocation="i2"), event("b", "sunny", invocation="i2"),

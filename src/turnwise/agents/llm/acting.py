@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from turnwise.agents import confirming
-from turnwise.agents.llm.calling import Told, called, cut
-from turnwise.agents.llm.checking import misfit, refused
+from turnwise.agents.llm.calling import Told, called, cut, unfit
+from turnwise.agents.llm.checking import refused
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import LimitReached, TurnwiseError
@@ -79,7 +79,8 @@ class Acting:
         whomever, its model reads what came of the calls that were made.
         """
         calls = event.content.tool_calls if event.content else ()
-        jobs = [await self._job(f"{step}.{place}", call, event, place) for place, call in enumerate(calls)]
+        jobs = [await self._job(f"{step}.{place}", call, event) for place, call in enumerate(calls)]
+        await self._said(step)  # before anything new is done, the turn comes to all that was said
         try:
             await self._work_off(jobs)
         except Suspend:
@@ -139,8 +140,8 @@ class Acting:
             raise Suspend
         await self._make_last([job for job in jobs if job.is_open])
 
-    async def _job(self, place: str, call: ToolCallPart, event: Event, number: int) -> Job:
-        problem = refused(call, event, number, self._context.config.limits.parts)
+    async def _job(self, place: str, call: ToolCallPart, event: Event) -> Job:
+        problem = refused(call, event)
         tool = None if problem else await self._toolbox.find(call.tool)
         if tool is None and not problem:
             # A call that was made needs no tool any more, and its tool may be out of reach now.
@@ -158,12 +159,13 @@ class Acting:
         return ToolCall(job.part.call_id, job.part.arguments, self._context)
 
     async def _asks(self, job: Job) -> bool:
-        """Whether a person has to be asked first. Arguments that do not fit are nobody's to decide on."""
+        """Whether a person has to be asked first. A call that the tool will not take is nobody's to decide on."""
         confirm = job.tool.rules.confirm
         if not confirm:
             return False
-        if problem := misfit(job.tool.spec, job.part.arguments):
-            job.told = Told(problem, failed=True)
+        made = await self._recorded(f"tool#{job.place}")
+        job.told = None if made else unfit(job.tool, self._call(job), characters=self._characters)
+        if job.told is not None:
             return False
         if confirm is True:
             return True
@@ -224,8 +226,10 @@ class Acting:
             told = await called(job.tool, self._call(job), characters=self._characters)
             if not (job.tool.rules.recorded or told.failed):
                 raise _NoStep(told)
-            # As a result it is recorded with what guardrails leave of it.
-            return ToolResultPart(call_id=job.part.call_id, tool=job.part.tool, result=told.result, failed=told.failed)
+            # As a result it is recorded with what guardrails leave of it; a word that it has begun is none of this call.
+            later = job.tool.rules.later and not told.failed
+            id_ = f"{job.part.call_id}-begun" if later else job.part.call_id
+            return ToolResultPart(call_id=id_, tool=job.part.tool, result=told.result, failed=told.failed)
 
         try:
             recorded: Any = await self._context.step(f"tool#{job.place}", work)

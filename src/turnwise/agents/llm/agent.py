@@ -23,7 +23,7 @@ from turnwise.tools.transfer import NAME as TRANSFER
 from turnwise.transcript.view import Budget
 
 HISTORY = Budget(tokens=24_000, events=200)
-"""How much of the conversation a model is shown."""
+"""How much a model is sent: instructions, tools, and as much of the conversation as they leave room for."""
 RESULT_CHARACTERS = 20_000
 """How much of a tool's result a model is shown."""
 OUTPUT_RETRIES = 2
@@ -101,9 +101,12 @@ class LlmAgent:
         return self._design.model.name
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        await Run(self._design, context).run()
-        return
-        yield  # an async generator that yields nothing itself: all is said once, and found again
+        run = Run(self._design, context)
+        try:
+            await run.run()  # which says all of it once, and finds it again
+        finally:
+            if (rest := run.rest()) is not None:
+                yield rest
 
     async def close(self) -> None:
         """Gives up what its toolsets hold; a later use opens it anew."""

@@ -4,19 +4,20 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from turnwise.agents.llm.design import Design
+from turnwise.agents.llm.output import MORE_TOKENS
 from turnwise.agents.llm.output import NAME as OUTPUT
 from turnwise.agents.llm.pieces import partial, whole
-from turnwise.agents.llm.prompt import instructions_of
+from turnwise.agents.llm.prompt import prompt_of
+from turnwise.agents.llm.room import room
 from turnwise.agents.llm.summary import Summarizing
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.agents.reading import LogReader
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import ModelAnswerInvalid, ModelUnavailable
 from turnwise.facts.events import End, Event
-from turnwise.facts.usage import Usage
 from turnwise.models.reading import reading
 from turnwise.ports.context import AgentContext, Show
-from turnwise.ports.model import ModelReply, ModelRequest
+from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
 from turnwise.ports.tool import Tool
 from turnwise.transcript.compile import compiled
 
@@ -25,6 +26,7 @@ BROKEN_OFF = 2
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before that, if the provider does not say how long; and how long it may say."""
 NOT_TEXT = f"This is not shown to anybody. Give your answer by calling {OUTPUT}."
+NOT_WHOLE = f"It ran into your limit of tokens. {NOT_TEXT}"
 
 
 class Asking:
@@ -38,34 +40,53 @@ class Asking:
     async def make(self, show: Show) -> Event:
         """The event of the model's next answer. With an end, if the answer holds no calls.
 
-        ModelError; AgentFailed for instructions that cannot be made.
+        ModelError; AgentFailed for instructions that cannot be made, or leave the conversation no room.
         """
         tools = await self._toolbox.every()
         private = [name for name, tool in tools.items() if tool.rules.private]
         request = await self._request(tools)
-        usage: Usage | None = None
         for _ in range(self._design.output_retries + 1):
             event, reply = await self._answer(request, private, show)
-            usage = reply.usage if usage is None else usage + reply.usage
+            event = event.model_copy(update={"actions": event.actions.model_copy(update={"usage": reply.usage})})
             if self._design.output is None or reply.content.tool_calls:
-                return self._acting(whole(event, reply.content, private), usage)
+                return self._acting(whole(event, reply, private, most=self._most_parts()))
+            await self._reject(event)
             said = text_content(reply.content.text.strip() or "(nothing)")
-            request = request._replace(messages=(*request.messages, said, text_content(NOT_TEXT, "user")))
+            why = text_content(NOT_WHOLE if reply.finish == LENGTH else NOT_TEXT, "user")
+            request = request._replace(messages=(*request.messages, said, why))
         raise ModelAnswerInvalid(
             f"The model {self._design.model.name} did not call {OUTPUT}, but answered agent "
             f"{self._context.card.name!r} in plain text {self._design.output_retries + 1} times.",
-            fix="Say in the instructions what the answer has to be, or use another model.",
+            fix=MORE_TOKENS
+            if reply.finish == LENGTH
+            else "Say in the instructions what the answer has to be, or use another model.",
         )
+
+    async def _reject(self, draft: Event) -> None:
+        """Puts on record what a draft took of which nothing is said, whatever becomes of the next."""
+
+        async def make(_: Show) -> Event:
+            return draft
+
+        await self._context.once(f"draft#{draft.id}", make)
+
+    def _most_parts(self) -> int:
+        """Of one answer: an answer of a type stands beside the results of all calls of its step."""
+        return max(1, self._context.config.limits.parts - (self._design.output is not None))
 
     async def _request(self, tools: Mapping[str, Tool]) -> ModelRequest:
         design, context = self._design, self._context
+        specs = tuple(tool.spec for tool in tools.values())
+        prompt = await prompt_of(design, context, self._toolbox)
+        budget = room(design.history, prompt, specs, context.card.name)
         events = await self._reader.events()
-        transcript = compiled(events, self._reader.view, context.message, design.history)
-        self._summarizing.consider(events, transcript, self._reader.view)
+        view = self._reader.view._replace(calls_as_text=not specs)  # some providers take no calls from who has no tools
+        transcript = compiled(events, view, context.message, budget)
+        self._summarizing.consider(events, transcript, view, budget)
         return ModelRequest(
             messages=transcript.messages,
-            instructions=await instructions_of(design, context, self._toolbox, transcript.messages),
-            tools=tuple(tool.spec for tool in tools.values()),
+            instructions=prompt.text(transcript.messages),
+            tools=specs,
             choice="auto" if design.output is None else "required",
             settings=design.settings,
         )
@@ -93,10 +114,8 @@ class Asking:
                 break
         raise ModelAnswerInvalid(f"The model {self._design.model.name} gave pieces of an answer, but no whole one.")
 
-    def _acting(self, event: Event, usage: Usage) -> Event:
+    def _acting(self, event: Event) -> Event:
         assert event.content is not None
-        changed: dict[str, object] = {"usage": usage}
         if event.content.tool_calls:
-            return event.model_copy(update={"actions": event.actions.model_copy(update=changed)})
-        changed["end"] = End()
-        return self._summarizing.put(event.model_copy(update={"actions": event.actions.model_copy(update=changed)}))
+            return event
+        return self._summarizing.put(event.model_copy(update={"actions": event.actions.model_copy(update={"end": End()})}))

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.agents.llm.checking import misfit
 from turnwise.facts.errors import LimitReached, StaleWriter, ToolFailed
 from turnwise.ports.context import Suspend
-from turnwise.ports.tool import Tool, ToolCall
+from turnwise.ports.tool import ChecksCalls, Tool, ToolCall
 
 ERROR_CHARACTERS = 500
 
@@ -44,7 +45,23 @@ async def called(tool: Tool, call: ToolCall, *, characters: int) -> Told:
             raise
         if isinstance(error, TimeoutError) and clock.expired():
             return Told(f"{tool.spec.name} took longer than {seconds:g} s.", failed=True)
-        return Told(f"{type(error).__name__}: {_words(error)[:ERROR_CHARACTERS]}", failed=True)
+        return _raised(error)
+
+
+def unfit(tool: Tool, call: ToolCall, *, characters: int) -> Told | None:
+    """What the model is told of a call that the tool would not take, as `called` tells it; None when it would, as far as can
+    be known before.
+    """
+    if not isinstance(tool, ChecksCalls):
+        problem = misfit(tool.spec, call.arguments)
+        return Told(problem, failed=True) if problem else None
+    try:
+        tool.check_call(call)
+    except ToolFailed as problem:
+        return Told(cut(str(problem), characters), failed=True)
+    except Exception as error:
+        return _raised(error)
+    return None
 
 
 def cut(value: JsonValue, characters: int) -> JsonValue:
@@ -58,6 +75,10 @@ def cut(value: JsonValue, characters: int) -> JsonValue:
     if len(shown) <= characters:
         return plain
     return f"{shown[:characters]}… [cut: this is the beginning of {len(shown):,} characters]"
+
+
+def _raised(error: BaseException) -> Told:
+    return Told(f"{type(error).__name__}: {_words(error)[:ERROR_CHARACTERS]}", failed=True)
 
 
 def _words(error: BaseException) -> str:

@@ -5,27 +5,31 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from turnwise.agents.llm.pieces import PARTS, TOKENS
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import Event
 from turnwise.ports.tool import ToolSpec
 
 RAW_CHARACTERS = 200
+CUT_OFF = {
+    TOKENS: ": your answer ran into its limit of tokens before the call was whole. Call it again, with less in one answer.",
+    PARTS: ", nor was what you called after it: your answer had more parts than are allowed. Call again, fewer at once.",
+}
+"""What a model is told of the last call of an answer that was cut off."""
 
 
-def refused(call: ToolCallPart, event: Event, place: int, most: int) -> str:
-    """Why that call of the event, the `place`-th from 0, is not made, whatever tool it is for; empty when it may be.
-
-    `most` is how many calls of one answer are made.
-    """
+def refused(call: ToolCallPart, event: Event) -> str:
+    """Why that call of the event is not made, whatever tool it is for; empty when it may be."""
     blocked = next((g for g in event.actions.guarded if g.call_id == call.call_id and g.action == "block"), None)
     if blocked is not None:
         because = f": {blocked.reason}" if blocked.reason else "."
         return f"It was not called: {blocked.guardrail} blocked it{because}"
-    if place >= most:
-        return f"It was not called: {most} calls at once are allowed. Call it again."
-    if call.raw is not None:
-        return f"It was not called: its arguments have to be one JSON object, and are: {call.raw[:RAW_CHARACTERS]}"
-    return ""
+    if call.raw is None:
+        return ""
+    is_last = event.content is not None and event.content.tool_calls[-1].call_id == call.call_id
+    if is_last and event.actions.cut_off in CUT_OFF:
+        return f"It was not called{CUT_OFF[event.actions.cut_off]}"
+    return f"It was not called: its arguments have to be one JSON object, and are: {call.raw[:RAW_CHARACTERS]}"
 
 
 def misfit(spec: ToolSpec, arguments: Mapping[str, JsonValue]) -> str:

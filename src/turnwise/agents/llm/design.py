@@ -30,3 +30,13 @@ class Design(NamedTuple):
     summary_model: Model | None
     names_next: bool
     result_characters: int
+
+
+def in_turn(design: Design, context: AgentContext) -> Design:
+    """The design in this turn. To whom a flow gives it, the flow says what is to be given and who goes on: there is no answer
+    of a type of its own, and no colleague to name. Whose answer is to be what it always is keeps both, as do the parts of a
+    composite, which works for the flow as a whole.
+    """
+    if context.assignment is None or not context.assignment.tools:
+        return design
+    return design._replace(output=None, names_next=False)

@@ -10,8 +10,10 @@ from pydantic import JsonValue
 
 from turnwise.agents.llm.acting import Acting
 from turnwise.agents.llm.asking import Asking
-from turnwise.agents.llm.design import Design
+from turnwise.agents.llm.design import Design, in_turn
+from turnwise.agents.llm.output import MORE_TOKENS
 from turnwise.agents.llm.output import NAME as OUTPUT
+from turnwise.agents.llm.pieces import TOKENS
 from turnwise.agents.llm.summary import Summarizing
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, DataPart, Part, ToolResultPart
@@ -30,7 +32,8 @@ class Run:
     """One run. What it keeps besides the log is read from it."""
 
     def __init__(self, design: Design, context: AgentContext) -> None:
-        self._design, self._context = design, context
+        self._design = design = in_turn(design, context)
+        self._context = context
         self._toolbox = Toolbox(design, context)
         self._summarizing = Summarizing(design.summary_model, design.history)
         self._asking = Asking(design, context, self._toolbox, self._summarizing)
@@ -50,6 +53,11 @@ class Run:
         fix = "" if self._design.max_steps is None else f"Raise max_steps of agent {name!r} if this is expected."
         raise LimitReached("steps", f"Agent {name!r} asked its model {most} times without coming to an end.", fix=fix)
 
+    def rest(self) -> Event | None:
+        """What is still to be told when the run is over, however it ended: a summary that no answer tells of."""
+        event = self._summarizing.put(self._context.event(end=End()))
+        return event if event.actions.usage is not None else None
+
     async def _step(self, step: int) -> bool:
         """One answer of the model, and the results of its calls; True when the run is over with that."""
         event = await self._context.once(f"model#{step}", self._asking.make)
@@ -59,11 +67,11 @@ class Run:
             return True
         results, told = await self._acting.act(step, event)
         answer = self._answer(results)
-        is_over = answer is not None or self._handed_over(results)
+        is_over = answer is not None or self._handed_over(results) or self._is_done()
         rest = [result for result in results if result.call_id not in told]
         said = await self._context.once(f"results#{step}", self._saying(rest, answer, is_over=is_over))
         if answer is None:
-            self._count_invalid(results)
+            self._count_invalid(results, event)
         else:
             self._keep_data(said)
         return is_over
@@ -71,6 +79,10 @@ class Run:
     def _handed_over(self, results: Sequence[ToolResultPart]) -> bool:
         transfer = self._toolbox.transfer
         return transfer is not None and any(r.tool == transfer.spec.name and not r.failed for r in results)
+
+    def _is_done(self) -> bool:
+        """Whether nothing is left to do for the flow that gave this turn."""
+        return self._context.assignment is not None and self._context.assignment.is_over
 
     def _answer(self, results: Sequence[ToolResultPart]) -> ToolResultPart | None:
         """The result that is the answer: the first that fits."""
@@ -90,7 +102,7 @@ class Run:
 
         return make
 
-    def _count_invalid(self, results: Sequence[ToolResultPart]) -> None:
+    def _count_invalid(self, results: Sequence[ToolResultPart], event: Event) -> None:
         """ModelAnswerInvalid once the model had all its tries."""
         if self._design.output is None or not any(result.tool == OUTPUT for result in results):
             return
@@ -99,7 +111,8 @@ class Run:
             last = next(result.result for result in reversed(results) if result.tool == OUTPUT)
             raise ModelAnswerInvalid(
                 f"The model {self._design.model.name} gave agent {self._context.card.name!r} no answer of its output_type "
-                f"in {self._invalid} tries. {last}"
+                f"in {self._invalid} tries. {last}",
+                fix=MORE_TOKENS if event.actions.cut_off == TOKENS else "",
             )
 
     def _keep_data(self, said: Event) -> None:

@@ -10,6 +10,8 @@ from turnwise.facts.errors import AgentDefinitionError, ToolFailed
 from turnwise.ports.tool import ToolCall, ToolRules, ToolSpec
 
 NAME = "final_answer"
+MORE_TOKENS = "Raise max_tokens in the agent's settings, or ask for less in one answer."
+"""What helps when a model runs into its limit of tokens before it has given its answer."""
 PROBLEMS_SHOWN = 10
 _WRAPPED = "result"
 

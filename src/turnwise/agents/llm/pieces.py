@@ -2,11 +2,15 @@
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from turnwise.facts.content import Content, Part, TextPart, ThinkingPart, ToolCallPart
 from turnwise.facts.events import Event
-from turnwise.ports.model import ModelPiece
+from turnwise.ports.model import LENGTH, ModelPiece, ModelReply
+from turnwise.transcript.sizes import as_text
+
+TOKENS, PARTS = "tokens", "parts"
+"""What an answer ran into that is not whole: the model's limit, or ours (`Actions.cut_off`)."""
 
 ID_CHARACTERS = 28
 """What is left of 40 for the number of the call, and what is derived from its id."""
@@ -38,15 +42,42 @@ def partial(event: Event, piece: ModelPiece, private: Collection[str]) -> Event:
     return event.model_copy(update={"content": Content(parts=(part,)), "partial": True})
 
 
-def whole(event: Event, content: Content, private: Collection[str]) -> Event:
-    """The event with that content, its calls under ids of ours."""
+def whole(event: Event, reply: ModelReply, private: Collection[str], *, most: int) -> Event:
+    """The event with what the model answered, in at most so many parts, its calls under ids of ours.
+
+    What is not whole is marked as cut off. A call that lost arguments, or stands for others that are left out, has none: what
+    the model wrote of it is its `raw`, so that it is never made.
+    """
+    left, cut_off = _left(reply, most)
     parts: list[Part] = []
     place = 0
-    for part in content.parts:
+    for part in left:
         if isinstance(part, ToolCallPart):
             ours = {"call_id": call_id(event.id, place), "private": part.tool in private}
             parts.append(part.model_copy(update=ours))
             place += 1
         else:
             parts.append(part)
-    return event.model_copy(update={"content": Content(parts=tuple(parts))})
+    actions = event.actions.model_copy(update={"cut_off": cut_off}) if cut_off else event.actions
+    return event.model_copy(update={"content": Content(parts=tuple(parts)), "actions": actions})
+
+
+def _left(reply: ModelReply, most: int) -> tuple[Sequence[Part], str | None]:
+    """The parts that are kept, and what the answer ran into, if it did."""
+    parts = list(reply.content.parts)
+    kept, calls = parts[:most], [part for part in parts[most:] if isinstance(part, ToolCallPart)]
+    if calls:
+        last = kept[-1]
+        kept[-1] = _unmade(last if isinstance(last, ToolCallPart) else calls[0])
+    if len(parts) > most:
+        return kept, PARTS
+    if reply.finish != LENGTH:
+        return kept, None
+    if kept and isinstance(kept[-1], ToolCallPart):
+        kept[-1] = _unmade(kept[-1])
+    return kept, TOKENS
+
+
+def _unmade(call: ToolCallPart) -> ToolCallPart:
+    written = as_text(call.arguments) if call.raw is None else call.raw
+    return call.model_copy(update={"arguments": {}, "raw": written})

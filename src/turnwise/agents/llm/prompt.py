@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from turnwise.agents.llm.design import Design
 from turnwise.agents.llm.output import NAME as OUTPUT
@@ -16,15 +17,28 @@ from turnwise.transcript.fences import PREAMBLE
 _MARK = "<said "
 
 
-async def instructions_of(
-    design: Design, context: AgentContext, toolbox: Toolbox, messages: Sequence[Content], more: str = ""
-) -> str:
-    """The agent's own instructions, then what it has to know of this conversation, of its tools, and of those around it.
+class Prompt(NamedTuple):
+    """What a model is told besides the conversation; `marks`: how to read those in it, which is told where there are some."""
+
+    own: str
+    marks: str
+    situation: str
+
+    def text(self, messages: Sequence[Content]) -> str:
+        """All that is told with these messages."""
+        parts = (self.own, self.marks if _holds_marks(messages) else "", self.situation)
+        return "\n\n".join(part for part in parts if part)
+
+
+async def prompt_of(design: Design, context: AgentContext, toolbox: Toolbox) -> Prompt:
+    """The agent's own instructions, and what it has to know of its conversation, of its tools, and of those around it.
 
     AgentFailed for a state key that is missing, and for a function of instructions that gives no text.
     """
-    parts = [await _own(design, context), *_situation(design, context, toolbox, messages), more]
-    return "\n\n".join(part.strip() for part in parts if part.strip())
+    own = (await _own(design, context)).strip()
+    marks = f"You are {_quoted(context.card.name)}.\n{PREAMBLE}"
+    situation = (part.strip() for part in _situation(design, context, toolbox))
+    return Prompt(own, marks, "\n\n".join(part for part in situation if part))
 
 
 async def _own(design: Design, context: AgentContext) -> str:
@@ -40,13 +54,13 @@ async def _own(design: Design, context: AgentContext) -> str:
     return text
 
 
-def _situation(design: Design, context: AgentContext, toolbox: Toolbox, messages: Sequence[Content]) -> Iterator[str]:
-    if _holds_marks(messages):
-        yield f"You are {_quoted(context.card.name)}.\n{PREAMBLE}"
+def _situation(design: Design, context: AgentContext, toolbox: Toolbox) -> Iterator[str]:
     if toolbox.transfer is not None:
         yield _transfers(context, toolbox.transfer.spec.name)
     if design.names_next:
         yield _team(context)
+    if context.assignment is not None:
+        yield context.assignment.instructions
     if design.output is not None:
         yield f"Give your answer by calling {OUTPUT}, never as plain text."
     if toolbox.problems:  # in whose words stands what a server said, which is no instruction

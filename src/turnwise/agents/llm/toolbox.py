@@ -9,11 +9,15 @@ from turnwise.ports.context import AgentContext
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.transfer import transfer_tool
 
+NAME_CHARACTERS = 64
+"""How much of a toolset's name is told."""
+
 log = logging.getLogger("turnwise.agents")
 
 
 class Toolbox:
-    """Its own tools first, those of toolsets when somebody asks for them. Of two with one name the first counts.
+    """Those of its tasks in a flow first, then its own, those of toolsets when somebody asks for them. Of two with one name the
+    first counts.
 
     transfer: the tool by which the floor is handed over; None when there is nobody to hand it to.
     """
@@ -21,7 +25,7 @@ class Toolbox:
     def __init__(self, design: Design, context: AgentContext) -> None:
         self._context, self._toolsets = context, design.toolsets
         self.transfer, self.output = transfer_tool(context), design.output
-        self._own = _by_name([*design.tools, *filter(None, (self.transfer, self.output))])
+        self._own = _by_name([*_of_tasks(design, context), *design.tools, *filter(None, (self.transfer, self.output))])
         self._known: dict[int, Sequence[Tool]] = {}
         self._problems: dict[int, str] = {}
 
@@ -49,22 +53,52 @@ class Toolbox:
             tools = await toolset.tools(self._context)
             names = {tool.spec.name for tool in tools}
         except ToolFailed as problem:
-            self._problems[place] = str(problem)
+            self._problems[place] = _problem(toolset, str(problem))
             return
         except StaleWriter:
             raise
         except Exception as error:
-            log.exception("Agent %r cannot have the tools of %r.", self._context.card.name, toolset)
-            self._problems[place] = f"A set of tools raised {type(error).__name__}."
+            log.exception("Agent %r cannot have the tools of %s.", self._context.card.name, _named(toolset))
+            self._problems[place] = f"{_named(toolset)} raised {type(error).__name__}."
             return
         self._problems.pop(place, None)
         self._known[place] = tools
         taken = {tool.spec.name for other, tool in self._of_toolsets() if other < place} | self._own.keys()
         for name in sorted(names & taken):
-            log.warning("Agent %r has two tools named %r; that of %r is not used.", self._context.card.name, name, toolset)
+            log.warning(
+                "Agent %r has two tools named %r; that of %s is not used.", self._context.card.name, name, _named(toolset)
+            )
 
     def _of_toolsets(self) -> Iterator[tuple[int, Tool]]:
         return ((place, tool) for place in sorted(self._known) for tool in self._known[place])
+
+
+def _of_tasks(design: Design, context: AgentContext) -> Sequence[Tool]:
+    """What a flow brings for this turn; it is told which of the agent's own tools that replaces."""
+    if context.assignment is None:
+        return ()
+    brought: Sequence[Tool] = context.assignment.tools
+    for name in sorted({tool.spec.name for tool in brought} & {tool.spec.name for tool in design.tools}):
+        log.warning(
+            "Agent %r has two tools named %r; its own is not used while it works for %r.",
+            context.card.name,
+            name,
+            context.assignment.by,
+        )
+    return brought
+
+
+def _named(toolset: Toolset) -> str:
+    """The toolset for people and models: by its `name` if it has one, else by its class."""
+    name = getattr(toolset, "name", None)
+    kind = type(toolset).__name__
+    return f"The toolset {kind} {name[:NAME_CHARACTERS]!r}" if isinstance(name, str) and name else f"The toolset {kind}"
+
+
+def _problem(toolset: Toolset, words: str) -> str:
+    """What a toolset says of itself, with its name in it."""
+    name = getattr(toolset, "name", None)
+    return words if isinstance(name, str) and name and name in words else f"{_named(toolset)}: {words}"
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:

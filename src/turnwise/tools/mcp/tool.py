@@ -25,6 +25,9 @@ class McpTool:
     def __repr__(self) -> str:
         return f"McpTool({self.spec.name!r})"
 
-    async def run(self, call: ToolCall) -> JsonValue:
+    def check_call(self, call: ToolCall) -> None:
         check_arguments(self.spec.parameters, call.arguments)
+
+    async def run(self, call: ToolCall) -> JsonValue:
+        self.check_call(call)
         return await json_of(await self._ask(self._name, dict(call.arguments)), call, self.spec.name)

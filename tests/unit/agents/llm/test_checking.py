@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from turnwise.agents.llm.checking import misfit, refused
-from turnwise.facts.content import ToolCallPart
+from turnwise.facts.content import Content, ToolCallPart
 from turnwise.facts.events import Actions, Event, Guarded
 from turnwise.ports.tool import ToolSpec
 
@@ -42,15 +42,23 @@ def test_a_call_is_refused_that_a_guardrail_blocked() -> None:
     """C13: by whom and why; what was only rewritten, or blocked of another call, is made."""
     call = ToolCallPart(call_id="c", tool="t")
     blocked = Guarded(guardrail="g", action="block", reason="secret", call_id="c")
-    assert refused(call, event(blocked), 0, 9) == "It was not called: g blocked it: secret"
-    assert refused(call, event(blocked.model_copy(update={"reason": ""})), 0, 9) == "It was not called: g blocked it."
-    assert refused(call, event(blocked.model_copy(update={"action": "rewrite"})), 0, 9) == ""
-    assert refused(call, event(blocked.model_copy(update={"call_id": "d"})), 0, 9) == ""
+    assert refused(call, event(blocked)) == "It was not called: g blocked it: secret"
+    assert refused(call, event(blocked.model_copy(update={"reason": ""}))) == "It was not called: g blocked it."
+    assert refused(call, event(blocked.model_copy(update={"action": "rewrite"}))) == ""
+    assert refused(call, event(blocked.model_copy(update={"call_id": "d"}))) == ""
 
 
-def test_a_call_is_refused_that_is_one_too_many_or_no_object() -> None:
+def test_a_call_is_refused_whose_arguments_are_no_object() -> None:
     call = ToolCallPart(call_id="c", tool="t")
-    assert refused(call, event(), 8, 9) == ""
-    assert "9 calls at once" in refused(call, event(), 9, 9)
-    words = refused(call.model_copy(update={"raw": "[" * 500}), event(), 0, 9)
+    assert refused(call, event()) == ""
+    words = refused(call.model_copy(update={"raw": "[" * 500}), event())
     assert words.endswith("are: " + "[" * 200)
+
+
+@pytest.mark.parametrize(("cut_off", "words"), [("tokens", "limit of tokens"), ("parts", "more parts"), ("new", "JSON object")])
+def test_the_last_call_of_what_was_cut_off_is_refused_for_that(cut_off: str, words: str) -> None:
+    lost, last = (ToolCallPart(call_id=id_, tool="t", raw="{") for id_ in "cd")
+    said = event().model_copy(update={"content": Content(parts=(lost, last)), "actions": Actions(cut_off=cut_off)})
+    assert "JSON object" in refused(lost, said)
+    assert words in refused(last, said)
+    assert refused(last.model_copy(update={"raw": None}), said) == ""

@@ -97,7 +97,7 @@ except StoreFull as error:
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
-    command = [sys.executable, "-B", "-c", _SAVE_WITHOUT_SPACE, str(tmp_path)]
+    command = [sys.executable, "-c", _SAVE_WITHOUT_SPACE, str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert "no space left" in result.stdout
     assert files(tmp_path) == set()

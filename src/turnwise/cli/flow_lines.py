@@ -1,0 +1,146 @@
+"""Flows as a reader at a terminal sees them: what they are made of, how a run stands, and what is new in it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.text import Text
+
+from turnwise.cli import rendering
+from turnwise.cli.clean import one_line
+from turnwise.flows.briefs import as_words
+from turnwise.flows.design import Design
+from turnwise.flows.drawing.boxes import SIGNS, heading, named
+from turnwise.flows.graph import Graph
+from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord
+from turnwise.flows.results import ResultType
+from turnwise.flows.task import Status
+
+RESULT_CHARACTERS = 100
+STYLES: Mapping[Status, str] = {
+    Status.SUCCESSFUL: "green",
+    Status.RUNNING: "bold cyan",
+    Status.FAILED: "red",
+    Status.SKIPPED: "yellow",
+    Status.PENDING: "dim",
+}
+
+
+def definition(design: Design) -> Iterator[Text]:
+    """What a flow is made of: its tasks in the order in which they can be done, and the rules of its turns."""
+    graph = design.graph
+    rules = [heading(graph, None), f"strategy {design.strategy.name}", f"at most {design.max_turns} turns"]
+    rules += [f"{design.side_by_side} side by side"] if design.side_by_side > 1 else []
+    yield rendering.styled(one_line(graph.flow), "bold").append(f" · {' · '.join(map(one_line, rules))}", style="dim")
+    rows: list[list[str | Text]] = []
+    for name in graph.order:
+        task = graph.tasks[name]
+        needs = ", ".join(graph.needs[name]) + (" (always)" if task.run_if == "always" else "")
+        agents = named(task.agent_names or design.agents)
+        rows.append(
+            [*map(one_line, (name, agents, needs, _kind(task.result))), rendering.styled(one_line(task.objective), "dim")]
+        )
+    yield from rendering.table(("task", "agents", "needs", "result", "objective"), rows)
+
+
+def standing(graph: Graph, record: FlowRecord) -> Iterator[Text]:
+    """How a run of it stands: every task, then every turn and why it was whose."""
+    yield rendering.styled(one_line(record.flow), "bold").append(f" · {one_line(heading(graph, record))}", style="dim")
+    yield from _tasks([record.tasks[name] for name in graph.order])
+    yield Text()
+    rows: list[list[str | Text]] = [
+        [str(turn.number), _agent(turn), one_line(", ".join(turn.tasks)), rendering.styled(_why(turn), "dim")]
+        for turn in record.turns
+    ]
+    yield from rendering.table(("turn", "agent", "tasks", "because"), rows, right=("turn",))
+    for turn in record.at_work:
+        if turn.question is not None:
+            yield question_line(turn.agent, turn.question)
+    if record.end is not None:
+        yield Text()
+        yield end_line(record)
+        if not record.is_good and record.detail:
+            yield rendering.indented(rendering.styled(one_line(record.detail), "dim"))
+
+
+def at_a_glance(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator[Text]:
+    """The tasks in at most that many lines, those that somebody is at work on first, when there are too many."""
+    tasks = [record.tasks[name] if record else TaskRecord(name) for name in graph.order]
+    if len(tasks) > rows:
+        ranked = [Status.RUNNING, Status.PENDING, Status.FAILED, Status.SKIPPED, Status.SUCCESSFUL]
+        tasks.sort(key=lambda task: ranked.index(task.status))
+    yield from _tasks(tasks[:rows])
+    if left := Counter(task.status for task in tasks[rows:]):
+        listed = ", ".join(f"{count} {status.value}" for status, count in left.items())
+        yield rendering.styled(f"   … and {listed}", "dim")
+
+
+def news(before: FlowRecord | None, after: FlowRecord) -> Iterator[Text]:
+    """What happened between the two, a line each: turns that began, and tasks that ended."""
+    known = {turn.number: turn.agent for turn in before.turns} if before else {}
+    for turn in after.turns:
+        if turn.agent and not known.get(turn.number):
+            line = rendering.styled("→ ", "dim").append(one_line(turn.agent), style="bold cyan")
+            tasks = one_line(", ".join(turn.tasks))
+            yield line.append(f" · {tasks}").append(f" · {one_line(turn.method)}" if turn.method else "", style="dim")
+    for name, task in after.tasks.items():
+        ended = before is not None and before.tasks[name].status.is_complete
+        if task.status.is_complete and not ended:
+            line = _signed(task).append(f" {one_line(name)}", style="bold")
+            yield line.append(f" {task.status.value}").append(f" · {_outcome(task)}" if _outcome(task) else "", style="dim")
+
+
+def question_line(agent: str, question: str) -> Text:
+    """Who asks what."""
+    return rendering.styled(f"{one_line(agent)} asks: ", "bold").append(one_line(question))
+
+
+def end_line(record: FlowRecord) -> Text:
+    """How it ended."""
+    line = rendering.styled(one_line(record.end or ""), "bold green" if record.is_good else "bold red")
+    turns, calls = len(record.turns), record.model_calls
+    told = [f"{turns} turn{'' if turns == 1 else 's'}"]
+    told += [f"{calls} model call{'' if calls == 1 else 's'}"] if calls else []
+    return line.append(f" · {' · '.join(told)}", style="dim")
+
+
+def _tasks(tasks: Sequence[TaskRecord]) -> Iterator[Text]:
+    rows: list[list[str | Text]] = [
+        [
+            _signed(task),
+            one_line(task.name),
+            rendering.styled(task.status.value, STYLES[task.status]),
+            one_line(task.by),
+            ", ".join(map(str, task.turns)),
+            rendering.styled(_outcome(task), "dim"),
+        ]
+        for task in tasks
+    ]
+    return rendering.table(("", "task", "state", "by", "turns", "result"), rows)
+
+
+def _signed(task: TaskRecord) -> Text:
+    return rendering.styled(SIGNS[task.status], STYLES[task.status])
+
+
+def _outcome(task: TaskRecord) -> str:
+    """The result of a task, or why it has none."""
+    if task.status is Status.SUCCESSFUL:
+        return one_line(as_words(task.result), RESULT_CHARACTERS)
+    return one_line(task.reason)
+
+
+def _agent(turn: TurnRecord) -> Text:
+    return rendering.styled(one_line(turn.agent), "" if turn.is_over else STYLES[Status.RUNNING])
+
+
+def _why(turn: TurnRecord) -> str:
+    return one_line(f"{turn.method} · {turn.reason}" if turn.reason else turn.method)
+
+
+def _kind(result: ResultType) -> str:
+    if result.labels:
+        return f"one of {', '.join(result.labels)}"
+    if result.schema is None:
+        return "text"
+    kind = result.schema.get("title") or result.schema.get("type")
+    return kind if isinstance(kind, str) else "data"

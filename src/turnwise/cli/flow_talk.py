@@ -1,0 +1,126 @@
+"""One run of a flow at the terminal: what it is asked, what it asks, and what comes of it."""
+
+import asyncio
+import shlex
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from turnwise.cli import terminal
+from turnwise.cli.clean import clean, one_line
+from turnwise.cli.exits import FAILED, GOOD_ENDS, INTERRUPTED, OK
+from turnwise.cli.flow_lines import end_line, question_line
+from turnwise.cli.flow_view import FlowView
+from turnwise.cli.interrupts import Interrupts
+from turnwise.cli.leave import Question, answer_to, question_in
+from turnwise.cli.options import DEFAULT_USER
+from turnwise.facts.content import Content
+from turnwise.facts.messages import MessageContext
+
+if TYPE_CHECKING:
+    from turnwise.facts.sessions import SessionKey
+    from turnwise.flows.flow import Flow
+    from turnwise.runner import Runner
+    from turnwise.runner.invocation import Invocation, Result
+
+LEAVE = "y or n (what stands behind n is the reason)"
+Begin = Callable[[], Awaitable["Invocation"]]
+
+
+class Asked(NamedTuple):
+    """What somebody waits for. leave: the question whether a tool may be called, if it is that."""
+
+    agent: str
+    text: str
+    leave: Question | None = None
+
+    def answer(self, line: str) -> str | Content | None:
+        """The message that the line is; None when it is no answer."""
+        if self.leave is not None:
+            return answer_to(self.leave, line)
+        return line if line.strip() else None
+
+
+def resumption(user: str, session: str) -> str:
+    """The command that goes on with a run."""
+    whose = [] if user == DEFAULT_USER else ["--user", user]
+    return shlex.join(["turnwise", "flow", "resume", "--session", session, *whose])
+
+
+class FlowTalk:
+    """The messages of one run: the first, and the answers to what its agents ask. What happens is shown as it comes."""
+
+    def __init__(self, runner: "Runner", flow: "Flow", key: "SessionKey", context: MessageContext) -> None:
+        self._runner, self._flow, self._key = runner, flow, key
+        self._context = context.model_copy(update={"direct_agent_id": flow.card.name})
+        self._view = FlowView(flow.graph)
+        self._result: Result | None = None
+        self._stopped = False
+
+    async def send(self, message: str | Content) -> None:
+        """Sends it to the flow, and shows what comes of it, until the end or a question."""
+        user, session, context = self._key.user, self._key.id, self._context
+        await self._follow(lambda: self._runner.start(message, user=user, session=session, context=context))
+
+    async def look_back(self, invocation_id: str) -> None:
+        """Takes in what happened in that invocation so far."""
+        self._view.look_back(await self._runner.store.events(self._key, invocation_id=invocation_id))
+
+    async def attach(self, invocation_id: str) -> None:
+        """Shows what else comes of an invocation that another process began, and takes it up if nobody is at it any more."""
+        user, session = self._key.user, self._key.id
+        await self._follow(lambda: self._runner.attach(user=user, session=session, invocation_id=invocation_id))
+
+    async def asked(self) -> Asked | None:
+        """What can be answered here, the oldest first; None when there is no such thing."""
+        open_ = (await self._runner.sessions.get(self._key)).head.invocations
+        waits = [wait for each in open_.values() if each.agent == self._flow.card.name for wait in each.waits]
+        for agent, wait in waits:
+            event = self._view.asked(wait.id)
+            if event is not None and wait.kind == "reply":
+                return Asked(agent, event.text)
+            if event is not None and (question := question_in(event)):
+                return Asked(agent, question.text, question)
+        return None
+
+    def ask(self, asked: Asked) -> None:
+        """Shows the question."""
+        self._view.say(question_line(asked.agent, asked.text))
+
+    def finish(self) -> int:
+        """Prints the answer and how it ended; the exit code."""
+        result, record = self._result, self._view.record
+        if result is None or result.end is None:
+            terminal.note(f"It waits. Go on with: {resumption(self._key.user, self._key.id)}")
+            return OK
+        if self._stopped and result.end.reason == "cancelled":
+            return INTERRUPTED
+        is_good = result.end.reason in GOOD_ENDS and (record is None or record.is_good)
+        answer = record.answer if record else result.text
+        if answer:
+            terminal.say(clean(answer))
+        if record is not None:
+            self._view.say(end_line(record))
+        if not is_good:
+            error = result.error
+            code, why = (error.code, error.message) if error else (result.end.reason, result.end.detail)
+            terminal.complain(code, why or f"The flow ended {one_line(result.end.reason)}.")
+        return OK if is_good else FAILED
+
+    async def _follow(self, begin: Begin) -> None:
+        stop = asyncio.Event()
+        with Interrupts(stop.set):
+            invocation = await begin()
+            stopping = asyncio.create_task(self._stop_when(stop, invocation))
+            try:
+                with self._view.live():
+                    async for event in invocation.events(after=self._view.last):
+                        if not event.partial:
+                            self._view.show(event)
+            finally:
+                stopping.cancel()
+        self._result = await invocation.result()
+
+    async def _stop_when(self, stop: asyncio.Event, invocation: "Invocation") -> None:
+        await stop.wait()
+        self._stopped = True
+        await invocation.cancel()

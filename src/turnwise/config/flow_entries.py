@@ -1,0 +1,244 @@
+"""Flows of a configuration file: what an entry of kind `flow` says beside its card, made into an agent."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from turnwise.config.document import kind_of
+from turnwise.config.entries import AgentEntry
+from turnwise.config.flow_ends import read_until
+from turnwise.config.importing import resolve
+from turnwise.config.placed import PlacedAgent
+from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.tool_entries import AskedAgent, read_tools
+from turnwise.config.validation import validated
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.errors import FlowDefinitionError, TurnwiseError
+from turnwise.facts.fact import Fact
+from turnwise.flows.flow import Flow
+from turnwise.flows.graph import Graph
+from turnwise.flows.results import ResultType
+from turnwise.flows.strategies import named_strategy
+from turnwise.flows.task import Task
+from turnwise.flows.until import Until
+from turnwise.ports.agent import Agent
+from turnwise.ports.selector import Selector
+from turnwise.ports.tool import Tool
+
+_RESULT_FORMS = "Write text, `{labels: [one, other]}`, `{schema: …}`, or the import path of a type."
+
+
+class _Options(Fact):
+    agents: tuple[str, ...] = ()
+    side_by_side: int = Field(default=1, ge=1)
+    max_turns: int | None = Field(default=None, ge=1)
+    targets: tuple[str, ...] | None = None
+
+
+class _Task(Fact):
+    name: str
+    objective: str = ""
+    agents: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    parent: str | None = None
+    interactive: bool = False
+    run_if: Literal["success", "always"] = "success"
+
+
+class _Written(NamedTuple):
+    """A task as it was read, its result and tools made."""
+
+    where: Where
+    said: _Task
+    result: Any
+    tools: Sequence[Tool]
+
+    def task(self, agents: Mapping[str, Agent]) -> Task:
+        """The task; who is below the flow stands in it as an agent, everybody else as a name."""
+        said = {name: getattr(self.said, name) for name in _Task.model_fields if name not in {"name", "agents"}}
+        doers = [agents.get(name, name) for name in self.said.agents]
+        return Task(self.said.name, agents=doers, result=self.result, tools=self.tools, **said)
+
+
+class FlowRecipe:
+    """What makes a flow of an entry, once its card and its children are known."""
+
+    purpose = "to work in the flow"
+
+    def __init__(
+        self, where: Where, options: _Options, tasks: Sequence[_Written], strategy: Selector | None, until: Until | None
+    ) -> None:
+        self._where, self._options, self._tasks = where, options, tasks
+        self._strategy, self._until = strategy, until
+
+    @property
+    def asked(self) -> Sequence[AskedAgent]:
+        """The agents that it names."""
+        own = [AskedAgent(name, None, (*self._where, "agents", index)) for index, name in enumerate(self._options.agents)]
+        theirs = [
+            AskedAgent(name, None, (*task.where, "agents", index))
+            for task in self._tasks
+            for index, name in enumerate(task.said.agents)
+        ]
+        return [*own, *theirs]
+
+    def agent(self, card: AgentCard, children: Sequence[Agent], about: Mapping[str, str]) -> Agent:
+        """The flow. FlowDefinitionError for a task that nobody is there to do."""
+        below = {child.card.name: child for child in children}
+        fields = card.model_dump(exclude={"name", "description", "kind"})
+        doers = [below.get(name, name) for name in self._options.agents] if self._options.agents else list(children)
+        flow = Flow(
+            card.name,
+            [task.task(below) for task in self._tasks],
+            agents=doers,
+            strategy=self._strategy,
+            until=self._until,
+            side_by_side=self._options.side_by_side,
+            max_turns=self._options.max_turns,
+            targets=self._options.targets,
+            description=card.description,
+            **fields,
+        )
+        idle = [child for child in children if child not in flow.children]
+        return PlacedAgent(flow, flow.card, idle) if idle else flow
+
+    def try_out(self, document: Document, card: AgentCard) -> bool:
+        """True: what can be wrong with it besides, depends on its children."""
+        return True
+
+
+def read_flow(document: Document, entry: AgentEntry) -> FlowRecipe | None:
+    """The recipe of an entry of kind `flow`; None after what is wrong with it was reported.
+
+    Modules that it names are imported.
+    """
+    before = len(document.problems)
+    own, where = entry.own, entry.where
+    plain = {key: value for key, value in own.items() if key in _Options.model_fields}
+    options = validated(document, where, _Options, plain, FlowDefinitionError)
+    tasks = _tasks(document, (*where, "tasks"), own.get("tasks"))
+    strategy = _strategy(document, (*where, "strategy"), own["strategy"]) if "strategy" in own else None
+    names = [task.said.name for task in tasks]
+    known = names if len(document.problems) == before else None
+    until = read_until(document, (*where, "until"), own["until"], known) if "until" in own else None
+    if options is None or len(document.problems) > before:
+        return None
+    for index, target in enumerate(options.targets or ()):
+        _refuse_unknown(document, (*where, "targets", index), target, names, "for the target")
+    if len(document.problems) == before:
+        _refuse_circles(document, str(entry.card.get("name")), tasks)
+    return FlowRecipe(where, options, tasks, strategy, until) if len(document.problems) == before else None
+
+
+def _tasks(document: Document, where: Where, value: Any) -> list[_Written]:
+    if not isinstance(value, list):
+        document.report(where, f"'tasks' should be a list, but is {kind_of(value)}.", "Write `- ` before each task.")
+        return []
+    before = len(document.problems)
+    found = [_task(document, (*where, index), each) for index, each in enumerate(value)]
+    tasks = [task for task in found if task is not None]
+    if len(document.problems) == before:
+        _refuse_wrong_names(document, tasks)
+    return tasks
+
+
+def _task(document: Document, where: Where, value: Any) -> _Written | None:
+    if not isinstance(value, dict):
+        fix = "Write `name:`, and what is to be done as `objective:`."
+        document.report(where, f"A task is keys and values; this is {kind_of(value)}.", fix, FlowDefinitionError)
+        return None
+    before = len(document.problems)
+    for key in value:
+        if key not in (known := [*_Task.model_fields, "result", "tools"]):
+            document.report((*where, key), f"A task has no key {key!r}.", did_you_mean(key, known), FlowDefinitionError)
+    said = validated(
+        document, where, _Task, {key: each for key, each in value.items() if key in _Task.model_fields}, FlowDefinitionError
+    )
+    result = _result(document, (*where, "result"), value.get("result", "text"), str(value.get("name")))
+    tools = _tools(document, (*where, "tools"), value.get("tools", []))
+    if said is None or len(document.problems) > before:
+        return None
+    written = _Written(where, said, result, tools)
+    try:
+        written.task({})
+    except TurnwiseError as error:
+        document.report_error(where, error)
+    return written
+
+
+def _result(document: Document, where: Where, value: Any, task: str) -> Any:
+    """The kind of a task's result, as a Task takes it."""
+    kind: Any = str
+    try:
+        if isinstance(value, str) and value != "text":
+            kind = resolve(value, document.folder)
+        elif isinstance(value, dict) and len(value) == 1 and next(iter(value)) in ("labels", "schema"):
+            kind = next(iter(value.values()))
+        elif value != "text":
+            raise FlowDefinitionError("This is no kind of result.", fix=_RESULT_FORMS)
+        ResultType(kind, task)
+    except TurnwiseError as error:
+        document.report_error(where, error)
+    return kind
+
+
+def _tools(document: Document, where: Where, value: Any) -> list[Tool]:
+    found: Sequence[Any] = read_tools(document, where, value) or []
+    tools: list[Tool] = []
+    for index, tool in enumerate(found):
+        if hasattr(tool, "spec"):
+            tools.append(tool)
+        else:
+            problem = "A task takes single tools, no other agents and no sets of tools."
+            document.report((*where, index), problem, "Give it to an agent of the task.", FlowDefinitionError)
+    return tools
+
+
+def _strategy(document: Document, where: Where, value: Any) -> Selector | None:
+    if not isinstance(value, str | dict):
+        problem = f"'strategy' should be a name or keys and values, but is {kind_of(value)}."
+        document.report(where, problem, "Write `strategy: popcorn`.", FlowDefinitionError)
+        return None
+    try:
+        return named_strategy(value)
+    except TurnwiseError as error:
+        document.report_error(where, error)
+        return None
+
+
+def _refuse_wrong_names(document: Document, tasks: Sequence[_Written]) -> None:
+    """Reports two tasks of one name, and dependencies and parents that are not there."""
+    known: dict[str, _Written] = {}
+    for task in tasks:
+        first = known.setdefault(task.said.name, task)
+        if first is not task:
+            line = document.line(first.where)
+            problem = f"Two tasks are named {task.said.name!r}: this one and the one in line {line}."
+            document.report((*task.where, "name"), problem, "Rename one of them.", FlowDefinitionError)
+    for task in tasks:
+        for where, name, role in _references(task):
+            _refuse_unknown(document, where, name, list(known), role)
+
+
+def _references(task: _Written) -> Iterator[tuple[Where, str, str]]:
+    for index, name in enumerate(task.said.depends_on):
+        yield (*task.where, "depends_on", index), name, f"on which {task.said.name!r} depends"
+    if task.said.parent is not None:
+        yield (*task.where, "parent"), task.said.parent, f"to be the parent of {task.said.name!r}"
+
+
+def _refuse_unknown(document: Document, where: Where, name: str, known: Sequence[str], role: str) -> None:
+    if name not in known:
+        document.report(where, f"There is no task {name!r} {role}.", did_you_mean(name, known), FlowDefinitionError)
+
+
+def _refuse_circles(document: Document, flow: str, tasks: Sequence[_Written]) -> None:
+    """Reports what the graph finds wrong, at the first task that it names."""
+    try:
+        Graph(flow, [task.task({}) for task in tasks])
+    except FlowDefinitionError as error:
+        told = error.problem.removeprefix(f"The flow {flow!r}")
+        named = [(told.find(repr(task.said.name)), task.where) for task in tasks]
+        first = min((place for place in named if place[0] >= 0), default=(0, tasks[0].where if tasks else ()))
+        document.report_error(first[1], error)

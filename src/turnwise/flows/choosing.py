@@ -1,0 +1,77 @@
+"""Who has the next turn of a flow: the agent at work, else whom it named, else the strategy's choice (behaviour D3)."""
+
+import logging
+from collections.abc import Collection
+
+from turnwise.facts.selections import Verdict
+from turnwise.ports.selector import SelectionRequest, Selector
+from turnwise.selection.conversational import fitting
+from turnwise.selection.verdicts import abstained, checked, chosen, shown
+
+_log = logging.getLogger(__name__)
+_AGENTS_SHOWN = 8
+
+
+class TurnChoice:
+    """One turn's choice among the pool, which is the request's `eligible`; it goes by its strategy's name and place in order.
+
+    active: who had the last turn and did not end it; named: who was named as the next; both None when there is nobody. Who
+    is not in the pool is not chosen, and that a name was passed over is recorded. Without a choice of the strategy it is
+    the first of the pool, so only an empty pool gives an abstention.
+    """
+
+    def __init__(self, active: str | None, named: str | None, strategy: Selector) -> None:
+        self._active, self._named, self._strategy = active, named, strategy
+
+    @property
+    def name(self) -> str:
+        return self._strategy.name
+
+    def settled(self, pool: Collection[str]) -> str | None:
+        """Who it is whatever the strategy says; None when the strategy decides."""
+        if self._active in pool:
+            return self._active
+        return fitting(self._named, pool) if self._named else None
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        pool = _pool(request)
+        if not request.eligible:
+            return abstained(self.name, "Nobody is in the pool.")
+        ignored = self._ignored(request.eligible)
+        agent = self.settled(request.eligible)
+        if agent is not None:
+            method, why = ("active", "is at work") if agent == self._active else ("named", "was named as the next")
+            reason = f"{agent} {why}. {pool}"
+            return chosen(self.name, agent, method=method, confidence=1.0, reason=reason, ignored=ignored)
+        verdict = await self._asked(request)
+        ignored = (*ignored, *verdict.ignored)
+        if verdict.outcome == "chosen":
+            return verdict.model_copy(update={"reason": f"{verdict.reason} {pool}", "ignored": ignored})
+        agent = request.eligible[0]
+        reason = f"{verdict.reason} So it is {agent}, the first of the pool. {pool}"
+        return chosen(self.name, agent, method="first", confidence=1.0, reason=reason, ignored=ignored)
+
+    def _ignored(self, pool: Collection[str]) -> tuple[str, ...]:
+        if not self._named or self.settled(pool) is not None:
+            return ()
+        return (f"{shown(self._named)!r} was named as the next, and has no ready task",)
+
+    async def _asked(self, request: SelectionRequest) -> Verdict:
+        """The strategy's verdict; what it does wrong is an abstention on record."""
+        try:
+            return checked(await self._strategy.select(request), request, self.name)
+        except Exception as problem:
+            # The text of the exception may hold a secret or the user's words: its type has to do.
+            _log.warning("The strategy %r raised %s.", self.name, type(problem).__name__)
+            return abstained(self.name, f"It raised {type(problem).__name__}, so it was passed over.")
+
+
+def _pool(request: SelectionRequest) -> str:
+    """The pool in words: `In the pool: a (2 ready tasks), b (1 ready task).`"""
+    agents = [f"{name} ({_counted(request.tasks.get(name, 0))})" for name in request.eligible[:_AGENTS_SHOWN]]
+    more = len(request.eligible) - len(agents)
+    return f"In the pool: {', '.join(agents)}{f' and {more} more' if more else ''}."
+
+
+def _counted(tasks: int) -> str:
+    return f"{tasks} ready task{'' if tasks == 1 else 's'}"

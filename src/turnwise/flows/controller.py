@@ -1,0 +1,233 @@
+"""Runs a flow: turn after turn, until its tasks are done or nothing more can be (behaviours D3, D4, D10, D11, D13).
+
+What is next is decided elsewhere, by values; this file asks, runs, and puts on record. It holds nothing that is not in the
+log: a run that is taken up again comes to the same place by the same turns.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import Content, DataPart
+from turnwise.facts.errors import FlowFailed, LimitReached, SessionError, StoreError, TurnwiseError
+from turnwise.flows.assignment import Desk, TurnAssignment
+from turnwise.flows.briefs import Word, brief
+from turnwise.flows.choosing import TurnChoice
+from turnwise.flows.design import Design
+from turnwise.flows.logged import Ended
+from turnwise.flows.progress import Closing, Progress, begun, closed
+from turnwise.flows.strategies import Moderated
+from turnwise.flows.turns import Labels, Pool, Turn, is_within, pool_of, turn_of, without
+from turnwise.flows.until import Standing
+from turnwise.ports.assignment import EVERYTHING
+from turnwise.ports.context import AgentContext, Outcome, Suspend
+from turnwise.ports.selector import Selector
+from turnwise.selection.conversational import fitting
+
+COMPLETE, STUCK, TURNS = "complete", "stuck", "limit:turns"
+MODEL_KIND = "llm"
+Played = tuple[TurnAssignment, Outcome]
+"""What came of a turn."""
+
+
+class Ending(NamedTuple):
+    """How a run of a flow ended. reason: complete, failed, stuck, limit:turns, limit:model_calls, or what the flow's `until`
+    said.
+    """
+
+    reason: str
+    progress: Progress
+    turns: int
+    model_calls: int
+
+
+class Controller:
+    """One run of a flow."""
+
+    def __init__(self, design: Design, context: AgentContext) -> None:
+        self._design, self._context = design, context
+        part = context.assignment
+        outer = part.scope if part is not None else EVERYTHING
+        if is_within(context.card.name, outer):
+            raise FlowFailed(f"The flow {context.card.name!r} would be run for one of its own tasks.")
+        self._labels = Labels(context.card.name, design.graph, outer)
+        self._desk = Desk(context, design.graph, self._labels, self._waiting, design.names, design.relays)
+        self._progress = begun(design.graph, design.targets)
+        self._turns = 0
+        self._active: list[str] = []
+        self._ended: list[Ended] = []
+        self._said = ""
+
+    async def run(self) -> Ending:
+        """Suspend when it waits for a person; errors of the store as they are."""
+        while True:
+            pool = self._pool(self._progress)
+            reason = self._reason(pool)
+            if reason is not None:
+                return Ending(reason, self._progress, self._turns, self._context.model_calls)
+            ended, self._ended = self._ended, []
+            turns = await self._choose(pool, [each.next for each in ended if each.next])
+            await self._play(turns, _heard(turns, ended))
+
+    def _reason(self, pool: Pool) -> str | None:
+        """Why the flow ends here; None when it goes on."""
+        met = self._design.until.met(Standing(self._design.graph, self._progress, self._turns, self._context.model_calls))
+        if met is not None:
+            return met
+        if self._progress.is_complete:
+            return COMPLETE
+        if not pool:
+            return STUCK
+        return TURNS if self._turns >= self._design.max_turns else None
+
+    def _pool(self, progress: Progress) -> Pool:
+        return pool_of(self._design.graph, progress, self._design.agents, self._reachable)
+
+    def _reachable(self, agent: str) -> bool:
+        return self._context.tree.reachable(agent, self._context.message_context.roles)
+
+    def _waiting(self, closings: Sequence[Closing]) -> Sequence[str]:
+        progress = self._progress
+        for closing in closings:
+            progress = closed(self._design.graph, progress, closing)
+        return tuple(self._pool(progress))
+
+    async def _choose(self, pool: Pool, named: list[str]) -> Sequence[Turn]:
+        """Whose turn it is now, on record: one agent's, or several's side by side, with no task in common. named: who was
+        named by those who had the last turns, in their order.
+        """
+        turns = [await self._next(pool, named)]
+        while len(turns) < self._design.side_by_side and self._turns < self._design.max_turns:
+            pool = without(pool, turns[-1].agent, [task.name for task in turns[-1].tasks])
+            if not pool:
+                break
+            turns.append(await self._next(pool, named))
+        beside = len(turns) > 1
+        return [turn._replace(beside=beside) for turn in turns]
+
+    async def _next(self, pool: Pool, named: list[str]) -> Turn:
+        active = next((name for name in self._active if name in pool), None)
+        wanted = next((name for name in named if fitting(name, pool)), next(iter(named), None))
+        choice = TurnChoice(active, wanted, self._design.strategy)
+        if choice.settled(pool) is None:
+            choice = TurnChoice(active, wanted, await self._strategy(pool))
+        elif active is None and wanted is not None:
+            named.remove(wanted)
+        counts = {name: len(tasks) for name, tasks in pool.items()}
+        verdict = await self._context.select(choice, among=tuple(pool), tasks=counts)
+        # Whom the log names may be out of reach, if who waited for an answer got one with fewer roles.
+        agent = verdict.agent if verdict.agent and verdict.agent in pool else next(iter(pool))
+        self._turns += 1
+        tasks = pool[agent] if self._has_model(agent) else pool[agent][:1]
+        turn = turn_of(self._design.graph, self._progress, self._labels, self._turns, agent, tasks)
+        await self._context.say(Content(), scope=turn.scope.labels)
+        return turn
+
+    async def _strategy(self, pool: Pool) -> Selector:
+        """The strategy for the next turn; a moderator is asked, if there is something to choose."""
+        strategy = self._design.strategy
+        if not isinstance(strategy, Moderated) or len(pool) < 2:
+            return strategy
+        tasks = {name: [self._design.graph.tasks[task].objective or task for task in theirs] for name, theirs in pool.items()}
+        question = strategy.question(tasks, self._context.tree, said=self._said)
+        try:
+            answer = await self._context.call(strategy.moderator, question, segment=f"choice#{self._turns + 1}")
+        except TurnwiseError as problem:
+            if not _is_an_agents(problem):
+                raise
+            return strategy.answered("")
+        return strategy.answered(answer.text)
+
+    def _has_model(self, agent: str) -> bool:
+        return self._context.tree.card(agent).kind == MODEL_KIND
+
+    async def _play(self, turns: Sequence[Turn], words: Sequence[Sequence[Word]]) -> None:
+        """Runs them; one that waits does not stop the others, but then the whole waits. words: what each of them is told."""
+        works = [self._turn(*each) for each in zip(turns, words, strict=True)]
+        played = [await works[0]] if len(works) == 1 else await _side_by_side(works)
+        self._active = []
+        for turn, each in zip(turns, played, strict=True):
+            self._settle(turn, *each)
+
+    def _settle(self, turn: Turn, assignment: TurnAssignment, outcome: Outcome) -> None:
+        """Takes what came of a turn into account."""
+        self._said = outcome.text
+        for closing in assignment.closings.values():
+            self._progress = closed(self._design.graph, self._progress, closing)
+        if assignment.ended is not None:
+            self._ended.append(assignment.ended)
+        elif outcome.next is not None:
+            self._ended.append(Ended(outcome.next))
+        elif self._has_model(turn.agent):
+            self._active.append(turn.agent)
+
+    async def _turn(self, turn: Turn, words: Sequence[Word]) -> Played:
+        assignment = TurnAssignment(self._desk, turn)
+        await assignment.restore()
+        relays = self._design.relays
+        alone = relays or not self._has_model(turn.agent)
+        told = assignment.request if relays else brief(turn.tasks, assignment.request, words, alone=alone)
+        try:
+            outcome = await self._context.delegate(
+                turn.agent, segment=turn.segment, message=told, assignment=assignment, followed=alone
+            )
+        except TurnwiseError as problem:
+            if not _is_an_agents(problem):
+                raise
+            await assignment.fail_all(_told(turn.agent, problem))
+            return assignment, Outcome()
+        if alone and not assignment.is_over:
+            await assignment.answer(outcome.text, _data(outcome))
+        return assignment, outcome
+
+
+async def _side_by_side(works: Sequence[Coroutine[Any, Any, Played]]) -> Sequence[Played]:
+    """What they give, in order; Suspend when all are done that do not wait. When one raises, the others are stopped."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        waiting = await asyncio.gather(*map(_waits, tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if any(waiting):
+        raise Suspend
+    return [task.result() for task in tasks]
+
+
+async def _waits(turn: "asyncio.Future[Played]") -> bool:
+    try:
+        await turn
+    except Suspend:
+        return True
+    return False
+
+
+def _heard(turns: Sequence[Turn], ended: Sequence[Ended]) -> Sequence[Sequence[Word]]:
+    """What each of these turns is told by those who ended theirs: who was named hears it, else who comes first."""
+    agents = [turn.agent for turn in turns]
+    heard: list[list[Word]] = [[] for _ in turns]
+    for each in ended:
+        if each.word is not None and heard:
+            named = fitting(each.next, agents) if each.next else None
+            heard[agents.index(named) if named else 0].append(each.word)
+    return heard
+
+
+def _is_an_agents(problem: TurnwiseError) -> bool:
+    """Whether it is an agent's failure, not one of the store, or an end of the whole run."""
+    if isinstance(problem, LimitReached):
+        return problem.which != "events"
+    return not isinstance(problem, StoreError | SessionError)
+
+
+def _data(outcome: Outcome) -> JsonValue:
+    """The data in an agent's last word, but not what a flow says of itself."""
+    parts = outcome.event.content.parts if outcome.event and outcome.event.content else ()
+    return next((part.data for part in parts if isinstance(part, DataPart) and not part.private), None)
+
+
+def _told(agent: str, problem: TurnwiseError) -> str:
+    return f"{agent!r} failed ({problem.code}): {problem.problem}"

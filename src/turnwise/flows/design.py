@@ -1,0 +1,83 @@
+"""What a flow was made with."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from turnwise.facts.errors import FlowDefinitionError
+from turnwise.flows.graph import Graph
+from turnwise.flows.strategies import Popcorn
+from turnwise.flows.task import Task
+from turnwise.flows.until import AllComplete, Until
+from turnwise.ports.selector import Selector
+
+TURNS_PER_TASK = 10
+
+
+class Conduct(NamedTuple):
+    """How a flow is run, whatever its tasks are. strategy: whose turn it is when nobody is active or named. until: when it
+    ends, besides when nothing is left to do. side_by_side: how many agents may work at a time. max_turns: the limit of turns;
+    None = ten a task.
+    """
+
+    strategy: Selector
+    until: Until
+    side_by_side: int = 1
+    max_turns: int | None = None
+
+
+class Design(NamedTuple):
+    """graph: the tasks. agents: the names of those who may do a task that names nobody. strategy, until, side_by_side: as of
+    Conduct. max_turns: the limit of turns. targets: the tasks it is run for, with all upstream of them; None = all. relays:
+    each agent is given what the flow was asked, as it is, and does what it always does; its answer is the task's result.
+    """
+
+    graph: Graph
+    agents: Sequence[str]
+    strategy: Selector
+    until: Until
+    side_by_side: int
+    max_turns: int
+    targets: Sequence[str] | None = None
+    relays: bool = False
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of all who may get a turn, in order."""
+        named = (name for task in self.graph.tasks.values() for name in task.agent_names)
+        return tuple(dict.fromkeys((*named, *self.agents)))
+
+
+def conduct(flow: str, strategy: Selector | None, until: Until | None, side_by_side: int, max_turns: int | None) -> Conduct:
+    """That flow's conduct; Popcorn and AllComplete, if nothing is given. FlowDefinitionError for numbers below 1."""
+    for what, number in (("side_by_side", side_by_side), ("max_turns", max_turns)):
+        refuse_below_one(flow, what, number)
+    return Conduct(strategy or Popcorn(), until or AllComplete(), side_by_side, max_turns)
+
+
+def refuse_below_one(flow: str, what: str, number: int | None) -> None:
+    """FlowDefinitionError unless the number is 1 or more; None passes."""
+    if number is not None and number < 1:
+        raise FlowDefinitionError(f"The flow {flow!r} has {what} {number}.", fix="Use 1 or more.")
+
+
+def designed(
+    flow: str,
+    tasks: Sequence[Task],
+    conduct: Conduct,
+    *,
+    agents: Sequence[str] = (),
+    targets: Sequence[str] | None = None,
+    relays: bool = False,
+) -> Design:
+    """The design of that flow. FlowDefinitionError for tasks that are no graph, or that nobody may do, and for conditions and
+    targets that name none of them.
+    """
+    graph = Graph(flow, tasks)
+    for name, task in graph.tasks.items():
+        if not task.agents and not agents:
+            raise FlowDefinitionError(f"Nobody is there to do the task {name!r} of {flow!r}.", fix="Name agents.")
+    for target in targets or ():
+        graph.check(target)
+    conduct.until.check(graph)
+    max_turns = conduct.max_turns or TURNS_PER_TASK * len(graph.tasks)
+    return Design(graph, agents, conduct.strategy, conduct.until, conduct.side_by_side, max_turns, targets, relays)

@@ -1,0 +1,180 @@
+"""A flow as an SVG picture, legible in light and dark. Pure."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+from turnwise.flows.drawing.boxes import Box, boxes_of, heading, subtasks
+from turnwise.flows.drawing.layout import Layers, Layout, Sizes, Way
+from turnwise.flows.graph import Graph
+from turnwise.flows.record import FlowRecord
+
+WIDTH, PADDING, LINE, MARGIN, HEAD = 216.0, 12.0, 17.0, 24.0, 64.0
+BESIDE, PASSING = 18.0, 10.0
+BETWEEN_ACROSS, BETWEEN_DOWN = 72.0, 48.0
+NAME_PIXELS, TEXT_PIXELS = 8.9, 7.3
+"""How wide a letter is, rather too wide than too narrow: nobody knows which font there will be."""
+
+_NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[] "), frozenset("mwMW@%—…")
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_STYLE = """
+text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;font-size:12px}
+.name{font-size:13px;font-weight:600} .title{font-size:17px;font-weight:600}
+.way{fill:none;stroke-width:1.5} .part{stroke-dasharray:5 4} rect{stroke-width:1.5}
+.pending rect{stroke-dasharray:5 3} .skipped rect{stroke-dasharray:2 3} .running rect{stroke-width:3}
+.ground{stroke:none}
+"""
+_LIGHT = """
+.ground{fill:#ffffff} text{fill:#1f2328} .quiet{fill:#57606a} .way{stroke:#818b98} .tip{fill:#818b98}
+.defined rect{fill:#f6f8fa;stroke:#57606a} .pending rect{fill:#f6f8fa;stroke:#818b98}
+.running rect{fill:#ddf4ff;stroke:#0969da} .successful rect{fill:#dafbe1;stroke:#1a7f37}
+.failed rect{fill:#ffebe9;stroke:#cf222e} .skipped rect{fill:#eaeef2;stroke:#818b98}
+"""
+_DARK = """
+.ground{fill:#0d1117} text{fill:#f0f6fc} .quiet{fill:#a8b3be} .way{stroke:#656c76} .tip{fill:#656c76}
+.defined rect{fill:#161b22;stroke:#8b949e} .pending rect{fill:#161b22;stroke:#656c76}
+.running rect{fill:#10284a;stroke:#4493f8} .successful rect{fill:#12301b;stroke:#3fb950}
+.failed rect{fill:#3c1618;stroke:#f85149} .skipped rect{fill:#1c2128;stroke:#656c76}
+"""
+
+
+class _Frame(NamedTuple):
+    """The picture's directions: whether ways lead down or to the right, and the sizes for that."""
+
+    down: bool
+    sizes: Sizes
+    height: float
+
+    def point(self, along: float, across: float) -> tuple[float, float]:
+        x, y = (across, along) if self.down else (along, across)
+        return x + MARGIN, y + HEAD
+
+    def start(self, layer: int) -> float:
+        """Where a layer begins."""
+        return layer * (self.sizes.along + self.sizes.between)
+
+    def room(self, layout: Layout) -> tuple[float, float]:
+        """How wide and high it all is."""
+        along = self.start(layout.layers) - self.sizes.between
+        return (layout.across, along) if self.down else (along, layout.across)
+
+
+def svg(graph: Graph, record: FlowRecord | None = None) -> str:
+    """The picture: a box for each task, those that nobody waits for at the top or on the left, whichever gives the smaller
+    picture; the way from a subtask to the task it is a part of is dashed. With a record, how that run stands. What does not
+    fit in a box is cut, and whole in its tooltip. FlowDefinitionError for a graph too large to be drawn.
+    """
+    boxes = boxes_of(graph, record)
+    height = 2 * PADDING + LINE * max(len(_lines(box)) for box in boxes.values()) - 4
+    across = _Frame(False, Sizes(WIDTH, height, BETWEEN_ACROSS, BESIDE, PASSING), height)
+    down = _Frame(True, Sizes(height, WIDTH, BETWEEN_DOWN, BESIDE, PASSING), height)
+    layers = Layers(graph)
+    drawn = [(frame, layers.layout(frame.sizes)) for frame in (down, across)]
+    frame, layout = min(drawn, key=lambda pair: max(pair[0].room(pair[1])))
+    parts = subtasks(graph)
+    body = [
+        *(_way(frame, layout, way, part=(way.source, way.target) in parts) for way in layout.ways),
+        *(_box(frame, layout, box) for box in boxes.values()),
+    ]
+    wide, high = frame.room(layout)
+    legend = "dashed arrows: from a subtask to its task" if parts else ""
+    return "\n".join(_whole(graph.flow, heading(graph, record), legend, body, wide, high)) + "\n"
+
+
+def _whole(flow: str, summary: str, legend: str, body: Iterable[str], wide: float, high: float) -> Iterator[str]:
+    least = max(len(flow) * 10.0, len(summary) * TEXT_PIXELS, len(legend) * TEXT_PIXELS)
+    width, height = max(wide, least) + 2 * MARGIN, high + HEAD + MARGIN + (LINE if legend else 0)
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img">'
+    )
+    yield f"<title>{_text(flow)}: {_text(summary)}</title>"
+    yield f"<style>{_STYLE}{_LIGHT}@media (prefers-color-scheme: dark){{{_DARK}}}</style>"
+    yield '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    yield '<path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>'
+    yield '<rect class="ground" width="100%" height="100%"/>'
+    yield f'<text class="title" x="{MARGIN}" y="30">{_text(flow)}</text>'
+    yield f'<text class="quiet" x="{MARGIN}" y="48">{_text(summary)}</text>'
+    yield from body
+    if legend:
+        yield f'<text class="quiet" x="{MARGIN}" y="{height - 14:.0f}">{_text(legend)}</text>'
+    yield "</svg>"
+
+
+def _box(frame: _Frame, layout: Layout, box: Box) -> str:
+    layer, middle = layout.boxes[box.name]
+    x, y = frame.point(frame.start(layer), middle - frame.sizes.across / 2)
+    lines = _lines(box)
+    top = y + (frame.height - LINE * len(lines)) / 2 + 13
+    said = "".join(
+        f'<text class="{kind}" x="{x + PADDING:.1f}" y="{top + LINE * number:.1f}">{_text(line)}</text>'
+        for number, (kind, line) in enumerate(lines)
+    )
+    rect = f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH:.0f}" height="{frame.height:.0f}" rx="8"/>'
+    state = box.status.value if box.status else "defined"
+    return f'<g class="{state}"><title>{_text(box.more)}</title>{rect}{said}</g>'
+
+
+def _lines(box: Box) -> list[tuple[str, str]]:
+    """What stands in a box, line by line, with the kind of each."""
+    return [
+        *(("name", line) for line in _fitting(box.name, NAME_PIXELS, 2)),
+        *(("state", line) for line in _fitting(box.state, TEXT_PIXELS)),
+        *(("quiet", line) for line in _fitting(box.note, TEXT_PIXELS, 2)),
+    ]
+
+
+def _way(frame: _Frame, layout: Layout, way: Way, *, part: bool) -> str:
+    """Straight through the layers that it passes, curved between them."""
+    layer = layout.boxes[way.source][0]
+    end = frame.start(layer) + frame.sizes.along
+    points = [("M", end, way.across[0])]
+    for before, across in pairwise(way.across):
+        layer += 1
+        begin, middle = frame.start(layer), end + frame.sizes.between / 2
+        points += [("C", middle, before), (" ", middle, across), (" ", begin, across)]
+        end = begin + frame.sizes.along
+        points.append(("L", end, across))
+    path = "".join(f"{sign}{_pair(frame.point(along, across))}" for sign, along, across in points[:-1])
+    kind = "way part" if part else "way"
+    return f'<path class="{kind}" d="{path}" marker-end="url(#tip)"/>'
+
+
+def _pair(point: tuple[float, float]) -> str:
+    return f"{point[0]:.1f} {point[1]:.1f}"
+
+
+def _fitting(text: str, pixels: float, most: int = 1) -> list[str]:
+    """The text on at most that many lines, broken at spaces where it can be, and cut where there is no more room."""
+    lines: list[str] = []
+    rest = " ".join(text.split())
+    while rest:
+        fits = _fits(rest, pixels)
+        if fits == len(rest):
+            return [*lines, rest]
+        if len(lines) == most - 1:
+            return [*lines, rest[: fits - 1].rstrip() + "…"]
+        space = rest.rfind(" ", 0, fits + 1)
+        line = rest[: space if space > fits // 2 else fits]
+        lines.append(line)
+        rest = rest[len(line) :].lstrip()
+    return lines
+
+
+def _fits(text: str, pixels: float) -> int:
+    """How many of its letters fit in a box."""
+    room = (WIDTH - 2 * PADDING) / pixels
+    for number, letter in enumerate(text):
+        is_wide = unicodedata.east_asian_width(letter) in "WF" or letter in _WIDE
+        room -= 1.7 if is_wide else 0.6 if letter in _NARROW else 1
+        if room < 0:
+            return number
+    return len(text)
+
+
+def _text(text: str) -> str:
+    """Text for XML, without characters that XML has no place for."""
+    return escape(_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text))

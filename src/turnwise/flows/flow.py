@@ -1,0 +1,113 @@
+"""A flow: tasks that depend on each other, done by agents whose turn is decided one after the other (behaviours D1 to D13)."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, ClassVar, overload
+
+from turnwise.agents.function import make_card
+from turnwise.facts.cards import AgentCard, Kind
+from turnwise.facts.events import Event
+from turnwise.facts.tree import AgentTree
+from turnwise.flows.design import Design, conduct, designed
+from turnwise.flows.functions import TaskFunction
+from turnwise.flows.graph import Graph
+from turnwise.flows.members import name_of, objects_in, refuse_strangers
+from turnwise.flows.running import run_design
+from turnwise.flows.task import Task
+from turnwise.flows.until import Until
+from turnwise.ports.agent import Agent
+from turnwise.ports.context import AgentContext
+from turnwise.ports.selector import Selector
+
+
+class Flow:
+    """An agent that has its tasks done by others.
+
+    tasks: in the order of their creation, which decides between those that are ready; `task` adds one that is a function.
+    agents: who may do a task that names nobody. An agent that is given as an object becomes a child of the flow; one that is
+    given by its name stands anywhere in the tree. strategy: whose turn it is when nobody is at work and nobody was named;
+    Popcorn by default. until: ends the flow before all tasks are complete. side_by_side: how many agents may work at a time.
+    max_turns: 10 a task by default; then the flow ends `limit:turns`. targets: the tasks it is run for, with all upstream of
+    them; None = all.
+
+    Its answer is the result of the tasks that no other needs. FlowFailed when one of these did not succeed, FlowStuck when
+    nobody may do what is ready, LimitReached (turns, model_calls). Raises FlowDefinitionError for tasks that are no graph.
+    """
+
+    kind: ClassVar[Kind] = "flow"
+
+    def __init__(
+        self,
+        name: str,
+        tasks: Sequence[Task] = (),
+        *,
+        agents: Sequence[Agent | str] = (),
+        strategy: Selector | None = None,
+        until: Until | None = None,
+        side_by_side: int = 1,
+        max_turns: int | None = None,
+        targets: Sequence[str] | None = None,
+        description: str = "",
+        **card: Any,
+    ) -> None:
+        self.card: AgentCard = make_card({"name": name, "description": description, "kind": self.kind, **card})
+        self._tasks = list(tasks)
+        self._agents = tuple(agents)
+        self._conduct = conduct(name, strategy, until, side_by_side, max_turns)
+        self._targets = targets
+        self._made: Design | None = None
+        if self._tasks:
+            self._made = self._design()
+
+    def __repr__(self) -> str:
+        return f"Flow({self.card.name!r})"
+
+    @property
+    def children(self) -> Sequence[Agent]:
+        """The agents that were given as objects, in order, each once."""
+        return objects_in([*(agent for task in self._tasks for agent in task.agents), *self._agents])
+
+    @property
+    def design(self) -> Design:
+        """What it is made of. FlowDefinitionError while it has no tasks."""
+        if self._made is None:
+            self._made = self._design()
+        return self._made
+
+    @property
+    def graph(self) -> Graph:
+        """Its tasks. FlowDefinitionError while it has none."""
+        return self.design.graph
+
+    @overload
+    def task(self, function: Callable[..., Any], /) -> TaskFunction: ...
+    @overload
+    def task(self, /, **options: Any) -> Callable[[Callable[..., Any]], TaskFunction]: ...
+    def task(
+        self, function: Callable[..., Any] | None = None, /, **options: Any
+    ) -> TaskFunction | Callable[[Callable[..., Any]], TaskFunction]:
+        """Adds a task that is a function, with or without options: `@flow.task` or `@flow.task(depends_on=[…])`.
+
+        The task and the agent that does it have the function's name. Its parameters are filled by name: `context`,
+        `request` (what the flow was asked, as text), and the results of tasks it depends on. What it returns is the task's
+        result, of the type that it is annotated with. options: as of Task. Gives the agent.
+        """
+
+        def add(function: Callable[..., Any]) -> TaskFunction:
+            agent = TaskFunction(function, options)
+            self._tasks.append(agent.task)
+            self._made = None
+            return agent
+
+        return add if function is None else add(function)
+
+    def check(self, tree: AgentTree) -> None:
+        """FlowDefinitionError when the tasks are no graph, or name agents that are not there or hold the flow itself."""
+        refuse_strangers(self.card.name, self.design.names, self._conduct.strategy, tree)
+
+    async def run(self, context: AgentContext) -> AsyncIterator[Event]:
+        async for event in run_design(self.design, context):
+            yield event
+
+    def _design(self) -> Design:
+        agents = tuple(map(name_of, self._agents))
+        return designed(self.card.name, self._tasks, self._conduct, agents=agents, targets=self._targets)

@@ -1,0 +1,71 @@
+"""What a flow says of itself in the log: how tasks and turns ended, and how it ended itself.
+
+It is for programs. What an agent has to know of it, its brief tells.
+"""
+
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import Content, DataPart, TextPart
+from turnwise.facts.events import Event
+from turnwise.flows.briefs import Word
+from turnwise.flows.progress import Closing
+
+TASK, TURN_END, FLOW = "task", "turn_end", "flow"
+"""The names of the data parts."""
+
+
+class Ended(NamedTuple):
+    """That an agent ended its turn: whom it named, and its word to whoever goes on."""
+
+    next: str | None = None
+    word: Word | None = None
+
+
+def closing_content(flow: str, closing: Closing) -> Content:
+    """That a task came to its end."""
+    return told_as(TASK, {"flow": flow, **closing.model_dump(mode="json", exclude_defaults=True)})
+
+
+def closing_of(event: Event) -> Closing | None:
+    """The end of a task that the event tells; None when it tells none."""
+    data = data_of(event, TASK)
+    if data is None:
+        return None
+    return Closing.model_validate({key: value for key, value in data.items() if key != "flow"}, strict=False)
+
+
+def turn_end_content(flow: str, by: str, ended: Ended) -> Content:
+    """That an agent ended its turn before its tasks were done."""
+    word = ended.word.content.model_dump(mode="json") if ended.word else None
+    return told_as(TURN_END, {"flow": flow, "by": by, "next": ended.next, "message": word})
+
+
+def turn_end_of(event: Event) -> Ended | None:
+    """How the event says that its turn was ended; None when it does not."""
+    data: Any = data_of(event, TURN_END)
+    if data is None:
+        return None
+    word = data["message"] and Word(data["by"], Content.model_validate(data["message"], strict=False))
+    return Ended(data["next"], word)
+
+
+def flow_content(text: str, told: dict[str, JsonValue]) -> Content:
+    """The flow's last word: its answer, and what became of its tasks."""
+    parts = (TextPart(text=text),) if text else ()
+    return Content(parts=(*parts, DataPart(name=FLOW, data=told, private=True)))
+
+
+def data_of(event: Event, name: str) -> dict[str, JsonValue] | None:
+    """What the event's part of that name holds; None when it has none."""
+    parts = event.content.parts if event.content else ()
+    for part in parts:
+        if isinstance(part, DataPart) and part.name == name and isinstance(part.data, dict):
+            return part.data
+    return None
+
+
+def told_as(name: str, data: dict[str, JsonValue]) -> Content:
+    """What holds this data, and shows it to no model."""
+    return Content(parts=(DataPart(name=name, data=data, private=True),))

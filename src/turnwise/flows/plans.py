@@ -1,0 +1,114 @@
+"""A plan: the tasks of a flow that are known only once it is asked, as data. Pure."""
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from turnwise.facts.content import Content, DataPart
+from turnwise.facts.errors import FlowDefinitionError
+from turnwise.facts.events import Event
+from turnwise.facts.fact import Fact, optional
+from turnwise.flows.graph import Graph
+from turnwise.flows.logged import data_of, told_as
+from turnwise.flows.task import Task
+
+PLAN = "plan"
+"""The name of the data part that tells a plan."""
+MISTAKES_SHOWN = 5
+_NAMES_SHOWN = 20
+_FENCED = re.compile(r"^```[A-Za-z]*[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+class PlannedTask(Fact):
+    """A task as it is planned. agents: the names of those who may do it. result: `text`, labels one of which is chosen, or a
+    JSON schema. The rest as of Task.
+    """
+
+    name: str
+    objective: str = ""
+    agents: tuple[str, ...] = Field(min_length=1)
+    depends_on: tuple[str, ...] = optional(())
+    result: Literal["text"] | tuple[str, ...] | dict[str, JsonValue] = optional("text")
+
+
+class Plan(Fact):
+    """The tasks, in the order that decides between those that are ready."""
+
+    tasks: tuple[PlannedTask, ...] = Field(min_length=1)
+
+    @property
+    def agents(self) -> Sequence[str]:
+        """The names of all who may do something, each once."""
+        return tuple(dict.fromkeys(name for task in self.tasks for name in task.agents))
+
+    def made(self) -> Sequence[Task]:
+        """The tasks. FlowDefinitionError says what of one cannot be."""
+        return [
+            Task(
+                task.name,
+                task.objective,
+                agents=task.agents,
+                depends_on=task.depends_on,
+                result=str if task.result == "text" else task.result,
+            )
+            for task in self.tasks
+        ]
+
+
+def read_plan(answer: Content) -> Plan:
+    """The plan that an answer holds: as its last data, or as JSON in its text, which may stand in a fence.
+
+    FlowDefinitionError, in words for whoever answered, when that is no plan.
+    """
+    written = _written(answer)
+    try:
+        return Plan.model_validate_json(written, extra="forbid")
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+    told = [f"{_place(problem['loc'])}{problem['msg']}" for problem in problems]
+    more = f" ({len(told) - MISTAKES_SHOWN} more)" if len(told) > MISTAKES_SHOWN else ""
+    raise FlowDefinitionError(f"That is no plan: {'; '.join(told[:MISTAKES_SHOWN])}{more}.", fix="Answer with JSON alone.")
+
+
+def refuse_unfit(plan: Plan, agents: Collection[str], most: int) -> None:
+    """FlowDefinitionError when it has more tasks than that, or names others than these agents."""
+    if len(plan.tasks) > most:
+        raise FlowDefinitionError(f"The plan has {len(plan.tasks)} tasks, {most} are allowed.", fix="Make fewer, larger ones.")
+    for task in plan.tasks:
+        unknown = next((name for name in task.agents if name not in agents), None)
+        if unknown is not None:
+            listed = ", ".join(list(agents)[:_NAMES_SHOWN])
+            problem = f"The task {task.name[:64]!r} names the agent {unknown[:64]!r}, which does not exist."
+            raise FlowDefinitionError(problem, fix=f"Agents: {listed}.")
+
+
+def plan_content(flow: str, plan: Plan) -> Content:
+    """That the flow will do this."""
+    return told_as(PLAN, {"flow": flow, **plan.model_dump(mode="json")})
+
+
+def plan_of(event: Event) -> Plan | None:
+    """The plan that the event tells; None when it tells none."""
+    data: Any = data_of(event, PLAN)
+    return Plan.model_validate({key: value for key, value in data.items() if key != "flow"}, strict=False) if data else None
+
+
+def graph_of(flow: str, event: Event) -> Graph | None:
+    """The tasks that the flow of that name says with this event that it will do; None when it does not say so."""
+    plan = plan_of(event) if event.author == flow else None
+    return Graph(flow, plan.made()) if plan is not None else None
+
+
+def _written(answer: Content) -> str:
+    data = [part.data for part in answer.parts if isinstance(part, DataPart)]
+    if data:
+        return json.dumps(data[-1])
+    fenced = _FENCED.findall(answer.text)
+    return str(fenced[0]) if len(fenced) == 1 else answer.text
+
+
+def _place(where: Sequence[int | str]) -> str:
+    return f"{'.'.join(map(str, where))}: " if where else ""

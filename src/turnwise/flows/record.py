@@ -1,0 +1,227 @@
+"""What a session's log says of a flow: its tasks, its turns and why they went to whom, and how it ended. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from pydantic import JsonValue
+
+from turnwise.facts.events import USER, Event, segment_of
+from turnwise.flows.graph import Graph
+from turnwise.flows.logged import FLOW, closing_of, data_of
+from turnwise.flows.progress import begun, closed
+from turnwise.flows.task import Status
+
+BAD_ENDS = frozenset({"failed", "stuck", "cancelled", "blocked", "loop"})
+"""The ends that are a failure, limits aside: the flow's own, and those of its invocation."""
+
+
+class TaskRecord(NamedTuple):
+    """What became of a task. by: who is at work on it, or ended it; empty = nobody. turns: the numbers of those that it was
+    given to, in order.
+    """
+
+    name: str
+    status: Status = Status.PENDING
+    by: str = ""
+    result: JsonValue = None
+    reason: str = ""
+    turns: tuple[int, ...] = ()
+
+
+class TurnRecord(NamedTuple):
+    """One agent's turn. method, reason: why it got it; empty when the log has lost it. question: what the user is asked, and
+    has not answered yet; None = nothing.
+    """
+
+    number: int
+    agent: str
+    tasks: tuple[str, ...]
+    method: str = ""
+    reason: str = ""
+    is_over: bool = False
+    question: str | None = None
+
+
+class FlowRecord(NamedTuple):
+    """One run of a flow, as far as it came. tasks: all of the graph, in the order they were made. end: why it ended; None while
+    it goes on, or waits. detail: more about an end that is a failure. answer: its last word. model_calls: known at the end.
+    """
+
+    flow: str
+    invocation_id: str
+    tasks: Mapping[str, TaskRecord]
+    turns: tuple[TurnRecord, ...] = ()
+    end: str | None = None
+    detail: str = ""
+    answer: str = ""
+    model_calls: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it did not end badly, as far as it came."""
+        return self.end is None or not (self.end in BAD_ENDS or self.end.startswith("limit:"))
+
+    @property
+    def at_work(self) -> tuple[TurnRecord, ...]:
+        """The turns that are not over."""
+        return tuple(turn for turn in self.turns if not turn.is_over)
+
+
+def record_of(graph: Graph, events: Iterable[Event]) -> FlowRecord | None:
+    """The last run of that flow in these stored events, which are in the log's order, without what rewinds hide; None when it
+    did not run in them. What it says of tasks that the graph does not have any more is passed over.
+    """
+    reading = Reading(graph)
+    for event in events:
+        reading.add(event)
+    return reading.record
+
+
+class Reading:
+    """Reads a flow's runs out of a log, event by event, and keeps what belongs to the last."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._run: _Run | None = None
+
+    @property
+    def record(self) -> FlowRecord | None:
+        """The last run, as far as it was read; None before the flow said anything."""
+        return self._run.record() if self._run else None
+
+    def add(self, event: Event) -> None:
+        """Reads on. Partial events say nothing."""
+        if event.partial:
+            return
+        if event.author == self._graph.flow and event.content is not None:
+            run = (event.invocation_id, event.branch)
+            if self._run is None or self._run.place != run:
+                self._run = _Run(self._graph, *run)
+        if self._run is not None and event.invocation_id == self._run.place[0]:
+            self._run.add(event)
+
+
+class _Run:
+    """One run of a flow, on one branch of an invocation."""
+
+    def __init__(self, graph: Graph, invocation_id: str, branch: str) -> None:
+        self.place = (invocation_id, branch)
+        self._graph, self._below = graph, f"{branch}/"
+        self._progress = begun(graph)
+        self._turns: dict[int, TurnRecord] = {}
+        self._waits: dict[str, int] = {}
+        self._told: Mapping[str, JsonValue] = {}
+        self._answer = self._end = self._detail = ""
+
+    def add(self, event: Event) -> None:
+        if event.author == USER:
+            self._answered(event)
+        elif event.branch == self.place[1]:
+            self._own(event)
+        elif event.branch.startswith(self._below):
+            self._of_turn(event)
+        for branch in event.actions.finished:
+            place = branch.removeprefix(self._below)
+            if place != branch and _is_whole_turn(place):
+                self._changed(_turn_number(place), is_over=True)
+        if (end := event.actions.end) is not None:
+            self._end = self._end or end.reason
+            self._detail = end.detail
+
+    def _own(self, event: Event) -> None:
+        tasks, selection = _tasks(event, self._graph.flow), event.actions.selection
+        if event.content is not None and not event.content.parts and tasks:
+            number = max(self._turns, default=0) + 1
+            why = (selection.agent, tasks, selection.method, selection.reason) if selection is not None else ("", tasks)
+            self._turns[number] = TurnRecord(number, *why)
+        if closing := closing_of(event):
+            self._progress = closed(self._graph, self._progress, closing)
+        if told := data_of(event, FLOW):
+            self._told, self._answer, self._end = told, event.text, str(told.get("reason", ""))
+
+    def _of_turn(self, event: Event) -> None:
+        """An event of an agent at work: in a new attempt, only these say whose turn it is."""
+        number = _turn_number(event.branch[len(self._below) :])
+        if number is None or number not in self._turns:
+            return
+        if not self._turns[number].agent:
+            self._changed(number, agent=_agent(event.branch[len(self._below) :]))
+        if event.actions.awaits is not None:
+            self._waits[event.actions.awaits.id] = number
+            self._changed(number, question=event.text)
+
+    def _answered(self, event: Event) -> None:
+        results = event.content.tool_results if event.content else ()
+        for id_ in (event.actions.answers, *(result.call_id for result in results)):
+            if id_ in self._waits:
+                self._changed(self._waits.pop(id_), question=None)
+
+    def _changed(self, number: int | None, **changes: object) -> None:
+        if number is not None and number in self._turns:
+            self._turns[number] = self._turns[number]._replace(**changes)  # type: ignore[arg-type]
+
+    def record(self) -> FlowRecord:
+        turns = tuple(self._as_it_stands(turn) for _, turn in sorted(self._turns.items()))
+        calls = self._told.get("model_calls")
+        return FlowRecord(
+            self._graph.flow,
+            self.place[0],
+            self._tasks(turns),
+            turns,
+            self._end or None,
+            self._detail,
+            self._answer,
+            calls if isinstance(calls, int) else 0,
+        )
+
+    def _as_it_stands(self, turn: TurnRecord) -> TurnRecord:
+        """A turn is over with the flow, or when nothing is left to do in it."""
+        is_over = turn.is_over or bool(self._end) or all(task in self._progress.closings for task in turn.tasks)
+        return turn._replace(is_over=is_over, question=None if is_over else turn.question)
+
+    def _tasks(self, turns: Iterable[TurnRecord]) -> dict[str, TaskRecord]:
+        given: dict[str, list[TurnRecord]] = {}
+        for turn in turns:
+            for name in turn.tasks:
+                given.setdefault(name, []).append(turn)
+        return {name: self._task(name, given.get(name, [])) for name in self._graph.tasks}
+
+    def _task(self, name: str, turns: Sequence[TurnRecord]) -> TaskRecord:
+        numbers = tuple(turn.number for turn in turns)
+        if closing := self._progress.closings.get(name):
+            return TaskRecord(name, closing.status, closing.by, closing.result, closing.reason, numbers)
+        at_work = next((turn.agent for turn in turns if not turn.is_over), None)
+        if at_work is not None:
+            return TaskRecord(name, Status.RUNNING, at_work, turns=numbers)
+        return TaskRecord(name, turns=numbers)
+
+
+def _tasks(event: Event, flow: str) -> tuple[str, ...]:
+    """The tasks of that flow by whose labels the event is labelled: a label is flows and tasks by turns, joined by `/`."""
+    found: dict[str, None] = {}
+    for label in event.scope:
+        parts = label.split("/")
+        for above, name in zip(parts[::2], parts[1::2], strict=False):
+            if above == segment_of(flow):
+                found[unquote(name)] = None
+    return tuple(found)
+
+
+def _turn_number(place: str) -> int | None:
+    """The number of the turn that this part of a branch belongs to: `agent#3`, or `turn#3/~agent#3` for one beside others."""
+    number = place.partition("/")[0].rpartition("#")[2]
+    return int(number) if number.isdecimal() else None
+
+
+def _agent(place: str) -> str:
+    """Whose turn it is on that part of a branch."""
+    first, _, second = place.partition("/")
+    agent = second.partition("/")[0].removeprefix("~") if first.startswith("turn#") and second.startswith("~") else first
+    return unquote(agent.rpartition("#")[0])
+
+
+def _is_whole_turn(place: str) -> bool:
+    """Whether this part of a branch is a turn's itself, not that of an agent below its own."""
+    first, _, second = place.partition("/")
+    return not second or (second.startswith("~") and "/" not in second and second.endswith(first.removeprefix("turn")))

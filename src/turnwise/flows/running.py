@@ -1,0 +1,104 @@
+"""A flow's run from its design to its last word, and what that is: an answer, or why there is none (behaviours D10, D11)."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.facts.errors import FlowFailed, FlowStuck, LimitReached
+from turnwise.facts.events import End, Event
+from turnwise.flows.briefs import as_words
+from turnwise.flows.controller import STUCK, Controller, Ending
+from turnwise.flows.design import Design
+from turnwise.flows.graph import Graph
+from turnwise.flows.logged import flow_content
+from turnwise.flows.progress import Progress
+from turnwise.flows.task import Status
+from turnwise.ports.context import AgentContext
+
+_FAILED, _LIMIT = "failed", "limit:"
+
+
+class Judgement(NamedTuple):
+    """What a run came to: why it ended, in one word, its answer, and what there is to raise."""
+
+    reason: str
+    answer: str = ""
+    problem: FlowFailed | FlowStuck | LimitReached | None = None
+
+
+def judged(graph: Graph, ending: Ending) -> Judgement:
+    """A flow's answer is the result of the tasks that no other needs: one as it is, several under their names. It has failed
+    when one of these did not succeed.
+    """
+    unfinished = cut_short(graph, ending)
+    if unfinished is not None:
+        return unfinished
+    lost = (Status.FAILED, Status.SKIPPED)
+    failed = [name for name in _ends(graph, ending.progress) if ending.progress.statuses[name] in lost]
+    if failed or ending.reason == _FAILED:
+        return failure(graph, ending, failed or tuple(ending.progress.closings))
+    found = results(graph, ending.progress)
+    if len(found) == 1:
+        return Judgement(ending.reason, next(iter(found.values())))
+    return Judgement(ending.reason, "\n\n".join(f"{task}: {text}" for task, text in found.items()))
+
+
+def cut_short(graph: Graph, ending: Ending) -> Judgement | None:
+    """What a run came to that did not come to its end: it is stuck, or reached a limit; None when it did."""
+    if ending.reason.startswith(_LIMIT):
+        which = ending.reason.removeprefix(_LIMIT)
+        problem = f"The flow {graph.flow!r} came to no end in {ending.turns} turns."
+        fix = "Give the flow more of them, or see in the log what its agents did with theirs."
+        return Judgement(ending.reason, problem=LimitReached(which, problem, fix=fix))
+    if ending.reason == STUCK:
+        ready = ", ".join(map(repr, ending.progress.ready))
+        return Judgement(STUCK, problem=FlowStuck(f"Nobody may do what is ready in the flow {graph.flow!r}: {ready}."))
+    return None
+
+
+def failure(graph: Graph, ending: Ending, tasks: Sequence[str]) -> Judgement:
+    """That it failed, because of these tasks."""
+    why = "; ".join(f"{task!r} {_why(ending.progress, task)}" for task in tasks)
+    return Judgement(_FAILED, problem=FlowFailed(f"The flow {graph.flow!r} did not get done: {why}"))
+
+
+def results(graph: Graph, progress: Progress) -> Mapping[str, str]:
+    """The results of the tasks that no other needs, of those that succeeded, in words."""
+    done = {task: progress.closings[task] for task in _ends(graph, progress) if task in progress.closings}
+    return {task: as_words(closing.result) for task, closing in done.items() if closing.status is Status.SUCCESSFUL}
+
+
+def _ends(graph: Graph, progress: Progress) -> Sequence[str]:
+    """The tasks that no other needs, of those that were to be done."""
+    there = progress.statuses
+    return [name for name in graph.order if name in there and not any(other in there for other in graph.needed_by[name])]
+
+
+async def run_design(
+    design: Design, context: AgentContext, judge: Callable[[Graph, Ending], Judgement] = judged
+) -> AsyncIterator[Event]:
+    """Runs the flow whose turn this is, with that design; gives its last word, and raises what `judge` finds there to raise."""
+    ending = await Controller(design, context).run()
+    judgement = judge(design.graph, ending)
+    told = _told(design.graph.flow, judgement.reason, ending)
+    yield context.event(flow_content(judgement.answer, told), end=None if judgement.problem else End())
+    if judgement.problem is not None:
+        raise judgement.problem
+
+
+def _why(progress: Progress, task: str) -> str:
+    closing = progress.closings[task]
+    return f"{closing.status}: {closing.reason}" if closing.reason else str(closing.status)
+
+
+def _told(flow: str, reason: str, ending: Ending) -> dict[str, JsonValue]:
+    tasks: Mapping[str, Any] = {
+        name: {"status": str(status), **_detail(ending.progress, name)} for name, status in ending.progress.statuses.items()
+    }
+    return {"flow": flow, "reason": reason, "turns": ending.turns, "model_calls": ending.model_calls, "tasks": dict(tasks)}
+
+
+def _detail(progress: Progress, task: str) -> dict[str, JsonValue]:
+    closing = progress.closings.get(task)
+    return {"reason": closing.reason} if closing is not None and closing.reason else {}

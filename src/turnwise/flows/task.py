@@ -1,0 +1,132 @@
+"""What a task of a flow is (behaviour D1)."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, Final, Literal, TypeVar, Union, get_args
+
+from turnwise.facts.cards import NAME_CHARACTERS, check_name
+from turnwise.facts.errors import FlowDefinitionError
+from turnwise.flows.results import ResultType
+from turnwise.ports.agent import Agent
+from turnwise.ports.tool import Tool
+from turnwise.tools.function import FunctionTool
+
+RunIf = Literal["success", "always"]
+Given = TypeVar("Given")
+
+
+class Status(StrEnum):
+    """Where a task stands. It is complete when it is one of the last three, and stays so."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCESSFUL = "successful"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+    @property
+    def is_complete(self) -> bool:
+        return self not in (Status.PENDING, Status.RUNNING)
+
+    @property
+    def is_success(self) -> bool:
+        return self is Status.SUCCESSFUL
+
+
+class Task:
+    """Something to be done in a flow, with a result. It keeps nothing of a run, so one task may be in many.
+
+    name: unique in its flow. objective: what is to be done, in words for whoever does it. agents: who may do it, as agents or
+    names; none = any of the flow's. depends_on: tasks that have to be complete before, as tasks or names. parent: the task
+    that this one is a part of; that one is ready when all its parts are complete. result: the kind of its result, as
+    `ResultType` takes it. tools: what a model may call while it works on the task, beside its agent's own. interactive:
+    whether the user may be asked. run_if: `success`: it is skipped when a task that it needs fails or is skipped; `always`: it
+    is done all the same.
+
+    FlowDefinitionError says what of it cannot be; ConfigError, which function cannot be a tool.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        objective: str = "",
+        *,
+        agents: Sequence[Agent | str] = (),
+        depends_on: Sequence[Union["Task", str]] = (),
+        parent: Union["Task", str, None] = None,
+        result: Any = str,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        interactive: bool = False,
+        run_if: RunIf = "success",
+    ) -> None:
+        _check_name(name)
+        if run_if not in get_args(RunIf):
+            raise FlowDefinitionError(f"Task {name!r}: run_if is {run_if!r}.", fix="Use 'success' or 'always'.")
+        self.name: Final = name
+        self.objective: Final = objective
+        self.agents: Final[tuple[Agent | str, ...]] = _listed(name, "agents", agents)
+        self.agent_names: Final = tuple(_agent_name(name, agent) for agent in self.agents)
+        self.depends_on: Final = tuple(
+            dict.fromkeys(_task_name(name, each) for each in _listed(name, "depends_on", depends_on))
+        )
+        self.parent: Final = None if parent is None else _task_name(name, parent)
+        self.result: Final = ResultType(result, name)
+        self.tools: Final[tuple[Tool, ...]] = tuple(_tool(name, each) for each in _listed(name, "tools", tools))
+        self.interactive: Final = interactive
+        self.run_if: Final[RunIf] = run_if
+        _check_distinct(name, "agents", self.agent_names)
+        _check_distinct(name, "tools", [tool.spec.name for tool in self.tools])
+
+    def __repr__(self) -> str:
+        return f"Task({self.name!r})"
+
+
+def _check_name(name: object) -> None:
+    try:
+        if not isinstance(name, str):
+            raise ValueError
+        check_name(name)
+    except ValueError:
+        shown = repr(name[:NAME_CHARACTERS]) if isinstance(name, str) else f"A {type(name).__name__}"
+        raise FlowDefinitionError(
+            f"{shown} cannot be a task's name.",
+            fix=f"Use 1 to {NAME_CHARACTERS} printable characters without space at the ends, and not 'user'.",
+        ) from None
+
+
+def _listed(task: str, field: str, given: Sequence[Given]) -> tuple[Given, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise FlowDefinitionError(f"Task {task!r}: {field} is a {type(given).__name__}.", fix="Give a list.")
+    return tuple(given)
+
+
+def _agent_name(task: str, agent: Agent | str) -> str:
+    card = getattr(agent, "card", None)
+    try:
+        return card.name if card is not None else check_name(str(agent) if isinstance(agent, str) else "")
+    except ValueError:
+        shown = repr(agent[:NAME_CHARACTERS]) if isinstance(agent, str) else f"a {type(agent).__name__}"
+        raise FlowDefinitionError(f"Task {task!r}: {shown} is no agent.", fix="Give agents, or their names.") from None
+
+
+def _task_name(task: str, given: Task | str) -> str:
+    if isinstance(given, Task):
+        return given.name
+    if isinstance(given, str):
+        return given
+    raise FlowDefinitionError(f"Task {task!r}: a {type(given).__name__} is no task.", fix="Give tasks, or their names.")
+
+
+def _tool(task: str, given: Any) -> Tool:
+    if hasattr(given, "spec") and hasattr(given, "rules"):
+        tool: Tool = given
+        return tool
+    if callable(given):
+        return FunctionTool(given)
+    raise FlowDefinitionError(f"Task {task!r}: a {type(given).__name__} is no tool.", fix="Give tools, or functions.")
+
+
+def _check_distinct(task: str, field: str, names: Sequence[str]) -> None:
+    twice = [name for number, name in enumerate(names) if name in names[:number]]
+    if twice:
+        raise FlowDefinitionError(f"Task {task!r} has two {field} named {twice[0]!r}.", fix="Take one away, or rename it.")

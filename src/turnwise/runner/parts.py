@@ -1,0 +1,60 @@
+"""What the parts of an agent that runs others have of its assignment."""
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import Content
+from turnwise.facts.errors import ToolFailed
+from turnwise.ports.assignment import AssignedTask, Assignment, Scope
+
+
+class Part:
+    """An assignment that is somebody else's (implements `ports.assignment.Assignment`): its tasks can be read, and are not
+    ended here, as the last word of the whole is their result.
+    """
+
+    is_over = False
+    instructions = ""
+    tools: Sequence[Any] = ()
+
+    def __init__(self, whole: Assignment) -> None:
+        self._whole = whole
+
+    @property
+    def by(self) -> str:
+        return self._whole.by
+
+    @property
+    def giver(self) -> str | None:
+        return self._whole.giver
+
+    @property
+    def request(self) -> Content:
+        return self._whole.request
+
+    @property
+    def tasks(self) -> tuple[AssignedTask, ...]:
+        return self._whole.tasks
+
+    @property
+    def scope(self) -> Scope:
+        return self._whole.scope
+
+    async def succeed(self, result: JsonValue = "", *, task: str | None = None) -> None:
+        self._refuse()
+
+    async def fail(self, reason: str, *, task: str | None = None) -> None:
+        self._refuse()
+
+    async def end_turn(self, *, next: str | None = None, message: str | Content | None = None) -> None:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ToolFailed("The task was given to the agent that this one is a part of.", fix="Answer; that agent ends it.")
+
+
+def part_of(assignment: Assignment | None) -> Assignment | None:
+    """What a part has of the assignment of the whole."""
+    return assignment if assignment is None or isinstance(assignment, Part) else Part(assignment)

@@ -1,0 +1,98 @@
+"""Flows in lines."""
+
+from turnwise.cli.flow_lines import at_a_glance, definition, end_line, news, question_line, standing
+from turnwise.flows.design import Design
+from turnwise.flows.graph import Graph
+from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord
+from turnwise.flows.strategies import Popcorn
+from turnwise.flows.task import Status, Task
+from turnwise.flows.until import AllComplete
+
+GRAPH = Graph(
+    "report",
+    [
+        Task("research", "Find \x1b[31msources.", agents=["reader"]),
+        Task("draft", depends_on=["research"], run_if="always", result=["good", "bad"]),
+        Task("score", depends_on=["draft"], result=dict),
+    ],
+)
+BEFORE = FlowRecord(
+    "report",
+    "i",
+    {"research": TaskRecord("research", Status.RUNNING, "reader"), "draft": TaskRecord("draft"), "score": TaskRecord("score")},
+    (TurnRecord(1, "reader", ("research",), "popcorn", "It is the first."),),
+)
+AFTER = BEFORE._replace(
+    tasks={
+        "research": TaskRecord("research", Status.FAILED, "reader", reason="No\nnet.", turns=(1,)),
+        "draft": TaskRecord("draft", Status.RUNNING, "writer", turns=(2,)),
+        "score": TaskRecord("score", Status.SUCCESSFUL, "writer", result={"stars": 3}),
+    },
+    turns=(
+        BEFORE.turns[0]._replace(is_over=True),
+        TurnRecord(2, "writer", ("draft", "score"), "active", "writer is at work.", question="How\nlong?"),
+    ),
+)
+
+
+def test_a_definition_has_its_tasks_in_order() -> None:
+    lines = [line.plain for line in definition(Design(GRAPH, ("ann", "bob"), Popcorn(), AllComplete(), 2, 30))]
+    assert lines == [
+        "report · 3 tasks · strategy popcorn · at most 30 turns · 2 side by side",
+        "task      agents    needs              result            objective",
+        "research  reader                       text              Find sources.",
+        "draft     ann, bob  research (always)  one of good, bad",
+        "score     ann, bob  draft              object",
+    ]
+
+
+def test_a_run_has_its_tasks_turns_and_questions() -> None:
+    lines = [line.plain for line in standing(GRAPH, AFTER)]
+    assert lines == [
+        "report · 3 tasks · 1 successful · 1 running · 1 failed",
+        "   task      state       by      turns  result",
+        "✗  research  failed      reader  1      No net.",
+        "▶  draft     running     writer  2",
+        '✓  score     successful  writer         {"stars": 3}',
+        "",
+        "turn  agent   tasks         because",
+        "   1  reader  research      popcorn · It is the first.",
+        "   2  writer  draft, score  active · writer is at work.",
+        "writer asks: How long?",
+    ]
+
+
+def test_an_end_says_how_and_a_bad_one_why() -> None:
+    bad = AFTER._replace(end="failed", detail="'research' failed.", model_calls=1)
+    assert [line.plain for line in standing(GRAPH, bad)][-2:] == ["failed · 2 turns · 1 model call", "   'research' failed."]
+    assert end_line(BEFORE._replace(end="complete")).plain == "complete · 1 turn"
+
+
+def test_news_are_what_began_and_what_ended() -> None:
+    assert [line.plain for line in news(None, BEFORE)] == ["→ reader · research · popcorn"]
+    assert [line.plain for line in news(BEFORE, AFTER)] == [
+        "→ writer · draft, score · active",
+        "✗ research failed · No net.",
+        '✓ score successful · {"stars": 3}',
+    ]
+    assert list(news(AFTER, AFTER)) == []
+
+
+def test_a_turn_is_news_once_its_agent_is_known() -> None:
+    unknown = BEFORE._replace(turns=(TurnRecord(1, "", ("research",)),))
+    assert list(news(None, unknown)) == []
+    known = BEFORE._replace(turns=(TurnRecord(1, "reader", ("research",)),))
+    assert [line.plain for line in news(unknown, known)] == ["→ reader · research"]
+
+
+def test_a_glance_keeps_to_its_rows_and_shows_who_is_at_work_first() -> None:
+    assert [line.plain for line in at_a_glance(GRAPH, AFTER, 1)] == [
+        "   task   state    by      turns  result",
+        "▶  draft  running  writer  2",
+        "   … and 1 failed, 1 successful",
+    ]
+    assert len(list(at_a_glance(GRAPH, None, 10))) == 4
+
+
+def test_what_agents_wrote_is_made_safe() -> None:
+    assert question_line("a\x1b[31m", "b\nc\x07").plain == "a asks: b c"

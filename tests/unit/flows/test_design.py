@@ -1,0 +1,39 @@
+"""Designs: what is checked before anything runs."""
+
+import pytest
+
+from turnwise.facts.errors import FlowDefinitionError
+from turnwise.flows.design import conduct, designed
+from turnwise.flows.strategies import Popcorn
+from turnwise.flows.task import Task
+from turnwise.flows.until import AllComplete, AnyComplete
+
+PLAIN = conduct("f", None, None, 1, None)
+
+
+def test_what_is_not_given_is_plain() -> None:
+    design = designed("f", [Task("a", agents=["x"]), Task("b", agents=["x", "y"])], PLAIN, agents=("z",))
+    assert isinstance(design.strategy, Popcorn)
+    assert isinstance(design.until, AllComplete)
+    assert (design.side_by_side, design.max_turns, design.targets, design.relays) == (1, 20, None, False)
+    assert design.names == ("x", "y", "z")
+
+
+@pytest.mark.parametrize(("side_by_side", "max_turns", "told"), [(0, None, "side_by_side 0"), (1, 0, "max_turns 0")])
+def test_numbers_below_one_are_refused(side_by_side: int, max_turns: int | None, told: str) -> None:
+    with pytest.raises(FlowDefinitionError, match=told):
+        conduct("f", None, None, side_by_side, max_turns)
+
+
+def test_a_task_that_nobody_may_do_is_refused() -> None:
+    with pytest.raises(FlowDefinitionError, match="Nobody is there to do the task 'a'"):
+        designed("f", [Task("a")], PLAIN)
+    assert designed("f", [Task("a")], PLAIN, agents=("x",)).agents == ("x",)
+
+
+def test_conditions_and_targets_name_tasks_that_are_there() -> None:
+    tasks = [Task("a", agents=["x"])]
+    with pytest.raises(FlowDefinitionError, match="no task 'b'"):
+        designed("f", tasks, PLAIN, targets=["b"])
+    with pytest.raises(FlowDefinitionError, match="no task 'b'"):
+        designed("f", tasks, PLAIN._replace(until=AnyComplete("b")))

@@ -1,0 +1,112 @@
+"""Plans: how they are read, what cannot be one, and that the log gives them back."""
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.facts.content import Content, DataPart, TextPart, text_content
+from turnwise.facts.errors import FlowDefinitionError
+from turnwise.facts.events import Event
+from turnwise.flows.plans import Plan, PlannedTask, graph_of, plan_content, plan_of, read_plan, refuse_unfit
+
+TASK = {"name": "look", "objective": "Look.", "agents": ["reader"]}
+WHOLE: dict[str, Any] = {
+    "tasks": [
+        TASK,
+        {"name": "judge", "agents": ["critic"], "depends_on": ["look"], "result": ["good", "bad"]},
+        {"name": "count", "agents": ["critic"], "result": {"type": "integer"}},
+        {"name": "tell", "agents": ["critic"], "result": "text"},
+    ]
+}
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*TASK, "tasks", "result", "x"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def said(plan: Plan, by: str = "flow") -> Event:
+    return Event(id="e", author=by, invocation_id="i", created_at=datetime.now(UTC), content=plan_content("flow", plan))
+
+
+def problem(answer: Any) -> str:
+    with pytest.raises(FlowDefinitionError) as raised:
+        read_plan(text_content(answer if isinstance(answer, str) else json.dumps(answer)))
+    return raised.value.problem
+
+
+def test_a_plan_is_json_alone_or_in_a_fence_or_data() -> None:
+    plan = read_plan(text_content(json.dumps(WHOLE)))
+    assert [task.name for task in plan.tasks] == ["look", "judge", "count", "tell"]
+    assert plan.agents == ("reader", "critic")
+    fenced = f"Here it is:\n```json\n{json.dumps(WHOLE, indent=1)}\n```\nDone."
+    assert read_plan(text_content(fenced)) == plan
+    data = (TextPart(text="As data."), DataPart(data={"first": "draft"}), DataPart(data=WHOLE))
+    assert read_plan(Content(parts=data)) == plan
+
+
+def test_its_tasks_have_results_of_their_kinds() -> None:
+    look, judge, count, tell = read_plan(text_content(json.dumps(WHOLE))).made()
+    assert (look.agent_names, look.objective, look.result.schema) == (("reader",), "Look.", None)
+    assert (judge.depends_on, judge.result.labels) == (("look",), ("good", "bad"))
+    assert (count.result.schema, tell.result.schema) == ({"type": "integer"}, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("I cannot plan that.", "no plan: Invalid JSON"),
+        ("```json\n{}\n```\n```json\n{}\n```", "Invalid JSON"),
+        ("[" * 10_000, "Invalid JSON"),
+        ({}, "tasks: Field required"),
+        ({"tasks": []}, "tasks: Tuple should have at least 1 item"),
+        ({"tasks": [TASK], "comment": "x"}, "comment: Extra inputs are not permitted"),
+        ({"tasks": [{**TASK, "agents": []}]}, "tasks.0.agents: Tuple should have at least 1 item"),
+        ({"tasks": [{"name": "look"}]}, "tasks.0.agents: Field required"),
+        ({"tasks": [{**TASK, "agents": "reader"}]}, "tasks.0.agents: "),
+        ({"tasks": [{**TASK, "name": 3}]}, "tasks.0.name: Input should be a valid string"),
+        ({"tasks": [{**TASK, "tools": ["rm"]}]}, "tasks.0.tools: Extra inputs are not permitted"),
+        ({"tasks": [3] * 9}, " more)."),
+    ],
+)
+def test_what_is_no_plan_is_told_by_its_place(answer: Any, told: str) -> None:
+    assert told in problem(answer)
+
+
+@given(ANY_JSON, st.booleans())
+def test_whatever_is_answered_is_a_plan_or_told_in_words(answer: Any, as_data: bool) -> None:
+    content = Content(parts=(DataPart(data=answer),)) if as_data else text_content(json.dumps(answer))
+    with suppress(FlowDefinitionError):
+        read_plan(content).made()
+
+
+def test_more_tasks_than_allowed_and_unknown_agents_are_refused() -> None:
+    plan = read_plan(text_content(json.dumps(WHOLE)))
+    refuse_unfit(plan, ("reader", "critic"), 4)
+    with pytest.raises(FlowDefinitionError, match="4 tasks, 3 are allowed"):
+        refuse_unfit(plan, ("reader", "critic"), 3)
+    with pytest.raises(FlowDefinitionError, match=r"'judge' names the agent 'critic', which does not exist.*Agents: reader"):
+        refuse_unfit(plan, ("reader",), 4)
+
+
+def test_the_log_gives_a_plan_back() -> None:
+    plan = read_plan(text_content(json.dumps(WHOLE)))
+    stored = Event.model_validate_json(said(plan).model_dump_json())
+    assert plan_of(stored) == plan
+    graph = graph_of("flow", stored)
+    assert graph is not None
+    assert (graph.flow, graph.needs["judge"]) == ("flow", ("look",))
+
+
+def test_another_agents_plan_is_none_of_the_flow() -> None:
+    """D9: who speaks is known by its name, so an agent cannot forge a plan."""
+    plan = Plan(tasks=(PlannedTask(name="a", agents=("b",)),))
+    assert graph_of("flow", said(plan, by="somebody")) is None
+    assert graph_of("flow", said(plan).model_copy(update={"content": text_content("words")})) is None

@@ -1,0 +1,164 @@
+"""What a session's log says of a flow."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from turnwise import AgentContext, Runner, Sequential, SqlSessionStore, agent
+from turnwise.facts.events import Actions, Event
+from turnwise.flows.flow import Flow
+from turnwise.flows.record import FlowRecord, Reading, record_of
+from turnwise.flows.task import Status, Task
+from turnwise.ports.agent import Agent
+
+
+@agent
+def reader(message: str) -> str:
+    return "three sources"
+
+
+@agent
+def critic(message: str) -> str:
+    raise ValueError("no mood")
+
+
+@agent
+async def boss(context: AgentContext) -> str:
+    return (await context.ask("Is it good?")).text
+
+
+@agent
+def does() -> str:
+    return "done"
+
+
+def report() -> Flow:
+    return Flow(
+        "report",
+        [
+            Task("research", agents=[reader]),
+            Task("judge/it", agents=[critic], depends_on=["research"]),
+            Task("mend", agents=["reader"], depends_on=["judge/it"]),
+            Task("approve", agents=[boss], depends_on=["research"]),
+        ],
+    )
+
+
+@asynccontextmanager
+async def ran(root: Agent, *messages: str) -> AsyncIterator[list[Event]]:
+    runner = Runner(root, store=SqlSessionStore("sqlite:///:memory:"))
+    try:
+        for message in messages:
+            await (await runner.start(message, user="ann", session="s")).result()
+        yield await runner.store.events(runner.key("ann", "s"))
+    finally:
+        await runner.close()
+
+
+def states(record: FlowRecord | None) -> dict[str, tuple[str, str]]:
+    assert record is not None
+    return {name: (task.status.value, task.by) for name, task in record.tasks.items()}
+
+
+async def test_a_run_that_waits_is_told_task_by_task() -> None:
+    """D1, D2, D4: who is at work, what failed and why, and what is skipped for it before anybody says so."""
+    flow = report()
+    async with ran(flow, "Go") as events:
+        record = record_of(flow.graph, events)
+    assert states(record) == {
+        "research": ("successful", "reader"),
+        "judge/it": ("failed", "critic"),
+        "mend": ("skipped", ""),
+        "approve": ("running", "boss"),
+    }
+    assert record is not None
+    assert record.tasks["research"].result == "three sources"
+    assert "no mood" in record.tasks["judge/it"].reason
+    assert "'judge/it' failed" in record.tasks["mend"].reason
+    assert record.tasks["approve"].turns == (3,)
+    assert (record.end, record.is_good) == (None, True)
+
+
+async def test_turns_say_whose_they_were_and_why() -> None:
+    flow = report()
+    async with ran(flow, "Go") as events:
+        record = record_of(flow.graph, events)
+    assert record is not None
+    assert [(turn.number, turn.agent, turn.tasks, turn.method, turn.is_over) for turn in record.turns] == [
+        (1, "reader", ("research",), "popcorn", True),
+        (2, "critic", ("judge/it",), "popcorn", True),
+        (3, "boss", ("approve",), "popcorn", False),
+    ]
+    assert "reader is the first of the pool" in record.turns[0].reason
+    assert [turn.question for turn in record.at_work] == ["Is it good?"]
+
+
+async def test_an_answer_ends_the_question_and_the_run_its_end() -> None:
+    flow = report()
+    async with ran(flow, "Go", "yes") as events:
+        reading = Reading(flow.graph)
+        for event in events:
+            reading.add(event)
+            if event.text == "yes":
+                assert reading.record is not None
+                assert reading.record.turns[-1].question is None
+    record = reading.record
+    assert record is not None
+    assert states(record)["approve"] == ("successful", "boss")
+    assert (record.end, record.is_good, record.at_work) == ("failed", False, ())
+    assert "'mend' skipped" in record.detail
+
+
+async def test_the_last_run_is_told_and_only_the_flows_own() -> None:
+    inner = Flow("inner", [Task("x", agents=[does])])
+    outer = Flow("outer", [Task("x", agents=[inner]), Task("again", agents=["inner"], depends_on=["x"])])
+    async with ran(Sequential("both", [outer]), "Go", "Again") as events:
+        record = record_of(inner.graph, events)
+        above = record_of(outer.graph, events)
+    assert record is not None
+    assert above is not None
+    assert record.invocation_id == above.invocation_id == events[-1].invocation_id
+    assert [turn.tasks for turn in record.turns] == [("x",)]
+    assert states(above) == {"x": ("successful", "inner"), "again": ("successful", "inner")}
+    assert (above.end, above.answer) == ("complete", "done")
+
+
+async def test_agents_side_by_side_are_at_work_at_once() -> None:
+    """D13."""
+    both = Flow("both", [Task("a", agents=[boss]), Task("b", agents=[reader])], side_by_side=2)
+    async with ran(both, "Go") as events:
+        record = record_of(both.graph, events)
+    assert states(record) == {"a": ("running", "boss"), "b": ("successful", "reader")}
+
+
+async def test_a_turn_whose_beginning_was_taken_back_is_known_by_its_agent() -> None:
+    flow = report()
+    async with ran(flow, "Go") as events:
+        lost = [event.model_copy(update={"actions": Actions()}) if not event.text else event for event in events]
+        record = record_of(flow.graph, [event for event in lost if event.author != "user"])
+    assert record is not None
+    assert [(turn.agent, turn.method) for turn in record.turns if turn.agent] == [("reader", ""), ("critic", ""), ("boss", "")]
+
+
+async def test_nothing_is_read_where_nothing_ran_and_of_tasks_that_are_gone() -> None:
+    flow = report()
+    assert record_of(flow.graph, []) is None
+    async with ran(reader, "Go") as events:
+        assert record_of(flow.graph, events) is None
+    async with ran(flow, "Go") as events:
+        now = Flow("report", [Task("new", agents=["reader"])])
+        record = record_of(now.graph, events)
+    assert states(record) == {"new": (Status.PENDING.value, "")}
+
+
+async def test_a_cancelled_run_is_at_an_end() -> None:
+    flow = report()
+    runner = Runner(flow, store=SqlSessionStore("sqlite:///:memory:"))
+    invocation = await runner.start("Go", user="ann", session="s")
+    await invocation.result()
+    key = runner.key("ann", "s")
+    await runner.sessions.cancel(key, str(invocation.id))
+    record = record_of(flow.graph, await runner.store.events(key))
+    await runner.close()
+    assert record is not None
+    assert (record.end, record.is_good) == ("cancelled", False)
+    assert record.tasks["approve"].status is Status.PENDING
