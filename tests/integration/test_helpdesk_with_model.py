@@ -35,7 +35,10 @@ def environment(folder: Path, service: FakeOpenAI) -> dict[str, str]:
 
 def said(arguments: str, folder: Path, service: FakeOpenAI, *lines: str) -> str:
     done = turnwise(
-        *arguments.split(), cwd=HELPDESK, stdin="".join(f"{line}\n" for line in lines), **environment(folder, service)
+        *arguments.split(),
+        cwd=HELPDESK,
+        stdin="".join(f"{line}\n" for line in lines),
+        environment=environment(folder, service),
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

@@ -74,13 +74,20 @@ IMPATIENT = "process: {lease_seconds: 1, recovery_seconds: 0.1}\n"
 
 
 def turnwise(
-    *arguments: str, cwd: Path, stdin: str | bytes = "", cold: bool = False, **environment: str
+    *arguments: str, cwd: Path, stdin: str | bytes = "", cold: bool = False, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end; `cold` in a Python of its own, as whatever is started to be spoken with is."""
+    """Runs the command to its end; `cold` in a Python of its own, as whatever is started to be spoken with is. The
+    environment is that of the tests, with these variables."""
     data = stdin if isinstance(stdin, bytes) else stdin.encode()
     command = COMMAND if cold else [str(warm_folder() / "turnwise")]
     done = subprocess.run(
-        [*command, *arguments], cwd=cwd, input=data, capture_output=True, timeout=60, check=False, env=ENVIRONMENT | environment
+        [*command, *arguments],
+        cwd=cwd,
+        input=data,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=ENVIRONMENT | (environment or {}),
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -185,7 +185,7 @@ class Crash:
             await asyncio.Event().wait()
 
 
-async def die(make: Any, root: Any, crash: Crash, text: str = "hi", **options: Any) -> Any:
+async def die(make: Any, root: Any, crash: Crash, text: str | Content = "hi", **options: Any) -> Any:
     """Sends a message to a process of its own, which dies while it answers; the handle that it had given."""
     limits = Limits(invocation_seconds=0.5, grace_seconds=0)
     dead = make(root, store=ShortLease(make(root).store), config=RunConfig(limits=limits))
@@ -208,7 +208,7 @@ async def killed() -> AsyncIterator[None]:
     await asyncio.sleep(0.02)
 
 
-async def kill(make: Any, root: Any, crash: Crash, text: str = "hi", session: str = "s", **options: Any) -> Any:
+async def kill(make: Any, root: Any, crash: Crash, text: str | Content = "hi", session: str = "s", **options: Any) -> Any:
     """As `die`, of a process that is gone for good: nobody reads in it, nor notices that it is late."""
     dead = make(root, store=ShortLease(make(root).store))
     async with killed():

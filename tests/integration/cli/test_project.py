@@ -56,7 +56,7 @@ def test_mistakes_of_usage(tmp_path: Path, arguments: tuple[str, ...], problem: 
 
 
 def test_a_traceback_for_those_who_ask(tmp_path: Path) -> None:
-    said = turnwise("check", "-c", "other.yaml", cwd=tmp_path, TURNWISE_DEBUG="1")
+    said = turnwise("check", "-c", "other.yaml", cwd=tmp_path, environment={"TURNWISE_DEBUG": "1"})
     assert said.returncode == 1
     assert "Traceback" in said.stderr
 
@@ -154,11 +154,11 @@ def test_select_knows_the_session_and_the_context(shop: Path) -> None:
 
 
 def test_output_in_a_pipe_is_plain_and_utf8(shop: Path) -> None:
-    said = turnwise("select", "Ünïcode 漢字", "--explain", cwd=shop, FORCE_COLOR="1")
+    said = turnwise("select", "Ünïcode 漢字", "--explain", cwd=shop, environment={"FORCE_COLOR": "1"})
     assert "\x1b" not in said.stdout
     assert not [line for line in said.stdout.splitlines() if line != line.rstrip()]
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
-    odd = turnwise("select", "x", cwd=shop, cold=True, **ascii_only)
+    odd = turnwise("select", "x", cwd=shop, cold=True, environment=ascii_only)
     assert odd.returncode == 0
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import pytest
 from llm_play import answering, calls_of, last_results, results_of, told, waiting_call
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 from runner_play import Crash, ask, key, kill, reason, texts
 
 from turnwise import Runner
@@ -140,12 +140,16 @@ async def test_nobody_is_asked_about_a_call_that_its_tool_will_not_take(process:
 
     Amount = Annotated[int, Field(ge=0), AfterValidator(even)]
 
-    @tool(confirm=lambda call: call.arguments["amount"] > 1)
+    def is_much(call: ToolCall) -> bool:
+        amount: Any = call.arguments["amount"]
+        return bool(amount > 1)
+
+    @tool(confirm=is_much)
     async def pay(amount: Amount) -> str:
         ran.append(amount)
         return "paid"
 
-    wrong = [{"amount": "3"}, {"amount": -2}, {"amount": 3}, {"amount": 0}]
+    wrong: list[dict[str, JsonValue]] = [{"amount": "3"}, {"amount": -2}, {"amount": 3}, {"amount": 0}]
     asked = [calls("pay", arguments) for arguments in wrong]
     refused = await ask(process(clerk(asked, tools=[pay])), "pay")
     assert (reason(refused), ran) == ("completed", [])
@@ -264,7 +268,7 @@ async def test_what_was_agreed_to_and_done_before_a_crash_is_not_done_again(proc
     pay, ships = [call.call_id for call in calls_of(first.events) if call.tool == "confirm"]
     await ask(process(worker), answering(pay, True))
     assert bank.paid == []
-    await kill(process, worker, crash, answering(ships, True))  # type: ignore[arg-type]
+    await kill(process, worker, crash, answering(ships, True))
     alive = process(worker)
     await alive.recover()
     assert bank.paid == [1]

@@ -1,6 +1,7 @@
 """What a step gave is its agent's alone: the runner finds it again, and no reader of events sees it (A42, A43, E7)."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from runner_play import Crash, ask, key, kill
 
@@ -28,6 +29,16 @@ def steps(events: Iterable[Event]) -> list[tuple[str, object]]:
     return [(step.key, step.value) for event in events for step in event.actions.steps]
 
 
+def finds(worked: list[str]) -> Callable[[], str]:
+    """Work that gives the secret; each time that it is done is noted."""
+
+    def work() -> str:
+        worked.append(SECRET)
+        return SECRET
+
+    return work
+
+
 async def test_no_reader_sees_what_a_step_gave_and_its_agent_does(process: Process) -> None:
     """A42: live, in the result, afterwards, by hooks, and by other agents."""
     seen: list[Event] = []
@@ -41,7 +52,7 @@ async def test_no_reader_sees_what_a_step_gave_and_its_agent_does(process: Proce
 
     @agent(children=[other])
     async def clerk(context: AgentContext) -> None:
-        file = await context.step("file", lambda: worked.append(SECRET) or SECRET)
+        file = await context.step("file", finds(worked))
         reply = (await context.ask("Shall I go on?")).text
         await context.say(f"{reply}: {file}")
         await context.transfer("other")
@@ -64,11 +75,11 @@ async def test_no_reader_sees_what_a_step_gave_and_its_agent_does(process: Proce
 
 async def test_a_new_attempt_finds_what_a_step_gave_and_its_readers_do_not(process: Process) -> None:
     """E7: the event that begins the attempt carries the step over."""
-    crash, worked = Crash(), []
+    crash, worked = Crash(), list[str]()
 
     @agent
     async def clerk(context: AgentContext) -> str:
-        file = await context.step("file", lambda: worked.append(SECRET) or SECRET)
+        file = await context.step("file", finds(worked))
         await crash.here()
         return f"read {len(file)}"
 
@@ -93,7 +104,7 @@ async def test_windows_of_events_are_those_of_the_store(process: Process) -> Non
     runner = process(clerk)
     results = [await ask(runner, text) for text in ("one", "two", "three")]
     await runner.sessions.rewind(key(), results[2].invocation_id)
-    windows = [{"last": 2}, {"after": 1, "limit": 2}, {"before": 3}, {"hidden": True}]
+    windows: list[dict[str, Any]] = [{"last": 2}, {"after": 1, "limit": 2}, {"before": 3}, {"hidden": True}]
     for window in [*windows, {"invocation_id": results[0].invocation_id}]:
         assert await runner.sessions.events(key(), **window) == await runner.store.events(key(), **window)
     assert await runner.sessions.events(key("nowhere")) == []

@@ -34,7 +34,7 @@ def closed(number: int, status: Status = Status.SUCCESSFUL) -> Event:
 
 
 def test_a_line_for_whatever_happens(capsys: pytest.CaptureFixture[str]) -> None:
-    view = FlowView(GRAPH)
+    view = FlowView("report", GRAPH)
     handed = turn_end_content("report", "writer", Ended("critic", Word("writer", text_content("Look\nat it."))))
     with view.live():
         for each in (begun(), event(2, handed, scope=("report",)), closed(3, Status.FAILED)):
@@ -47,7 +47,7 @@ def test_a_line_for_whatever_happens(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_what_happened_before_is_not_told_again(capsys: pytest.CaptureFixture[str]) -> None:
-    view = FlowView(GRAPH)
+    view = FlowView("report", GRAPH)
     view.look_back([begun()])
     view.show(closed(2))
     assert capsys.readouterr().err == "✓ draft successful · x\n"
@@ -55,7 +55,7 @@ def test_what_happened_before_is_not_told_again(capsys: pytest.CaptureFixture[st
 
 def test_what_a_new_attempt_takes_back_is_no_longer_so(capsys: pytest.CaptureFixture[str]) -> None:
     """E7."""
-    view = FlowView(GRAPH)
+    view = FlowView("report", GRAPH)
     view.show(begun())
     view.show(closed(2))
     again = Actions(rewind=Rewind(from_sequence=2, invocation_id="i"))

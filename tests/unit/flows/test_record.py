@@ -95,7 +95,7 @@ async def test_turns_say_whose_they_were_and_why() -> None:
 async def test_an_answer_ends_the_question_and_the_run_its_end() -> None:
     flow = report()
     async with ran(flow, "Go", "yes") as events:
-        reading = Reading(flow.graph)
+        reading = Reading("report", flow.graph)
         for event in events:
             reading.add(event)
             if event.text == "yes":

@@ -34,7 +34,7 @@ async def test_whoever_works_in_a_step_is_there_in_every_thread_and_task() -> No
     assert spot_of("1") == MAIN
     with inside(PAY):
         with inside(Spot("1/>b#1", "1/>b#1:look")):
-            assert await asyncio.gather(where(), in_thread(spot_of, "1")) == [PAY, PAY]
+            assert list(await asyncio.gather(where(), in_thread(spot_of, "1"))) == [PAY, PAY]
             with inside(SHIP):
                 assert spot_of("1") == SHIP
         assert (spot_of("1"), spot_of("1/>b#1")) == (PAY, Spot("1/>b#1"))

@@ -98,7 +98,7 @@ async def test_what_was_said_once_is_said_anew_by_every_attempt_and_made_once(pr
 
     await kill(process, clerk, crashes[0])
     await process(clerk).recover()
-    await kill(process, clerk, crashes[1], results("c"))  # type: ignore[arg-type]
+    await kill(process, clerk, crashes[1], results("c"))
     await process(clerk).recover()
     await kill(process, clerk, crashes[2], "yes")
     alive = process(clerk)
@@ -205,7 +205,7 @@ async def test_results_may_come_in_one_message_and_after_a_crash(process: Proces
 
     await ask(process(clerk), "hi")
     await ask(process(clerk), results("c"))
-    await kill(process, clerk, crash, results("b", "a"))  # type: ignore[arg-type]
+    await kill(process, clerk, crash, results("b", "a"))
     alive = process(clerk)
     await alive.recover()
     assert (await texts(alive))[-1] == "result a result b result c"

@@ -54,10 +54,6 @@ class Acted(NamedTuple):
     said: frozenset[str]
 
 
-class _Absent(Exception):
-    """There is no such step on record."""
-
-
 class _NoStep(Exception):
     """What the tool gave is on record by what it did. That it failed is not, and has to become a step like any other's."""
 
@@ -109,18 +105,11 @@ class Acting:
     async def _said(self, step: int) -> tuple[int, frozenset[str]]:
         """How often something was said before all calls of the step were done, and of which calls."""
         count, said = 0, frozenset[str]()
-        while await self._recorded(key := f"told#{step}.{count + 1}"):
-            event = await self._context.once(key, _absent)
+        while (key := f"told#{step}.{count + 1}") in self._context.recorded:
+            event = await self._context.once(key, _never)
             said |= {result.call_id for result in event.content.tool_results} if event.content else frozenset()
             count += 1
         return count, said
-
-    async def _recorded(self, key: str) -> tuple[Any, ...]:
-        """The value of the step of that key, alone; empty when there is no such step on record."""
-        try:
-            return (await self._context.step(key, _absent),)
-        except _Absent:
-            return ()
 
     async def _work_off(self, jobs: Sequence[Job]) -> None:
         """Sees to it that something is told of every call. Suspend when some of them wait."""
@@ -145,9 +134,9 @@ class Acting:
         tool = None if problem else await self._toolbox.find(call.tool)
         if tool is None and not problem:
             # A call that was made needs no tool any more, and its tool may be out of reach now.
-            for made in await self._recorded(f"tool#{place}"):
-                job = Job(place, call, None, Told(**made))
-                if await self._recorded(f"later#{place}"):
+            if (key := f"tool#{place}") in self._context.recorded:
+                job = Job(place, call, None, Told(**await self._context.step(key, _never)))
+                if f"later#{place}" in self._context.recorded:
                     job.told, job.begun = None, True
                 return job
             names = ", ".join(await self._toolbox.every()) or "none"
@@ -163,8 +152,8 @@ class Acting:
         confirm = job.tool.rules.confirm
         if not confirm:
             return False
-        made = await self._recorded(f"tool#{job.place}")
-        job.told = None if made else unfit(job.tool, self._call(job), characters=self._characters)
+        if f"tool#{job.place}" not in self._context.recorded:
+            job.told = unfit(job.tool, self._call(job), characters=self._characters)
         if job.told is not None:
             return False
         if confirm is True:
@@ -259,5 +248,5 @@ async def _side_by_side(works: Sequence[Awaitable[bool]]) -> Sequence[bool]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _absent(*_: Any) -> Any:
-    raise _Absent
+async def _never(*_: Any) -> Any:
+    raise AssertionError("It is on record.")
