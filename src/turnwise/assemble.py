@@ -19,7 +19,7 @@ from turnwise.config.roster import Roster, flows, models
 from turnwise.config.settings import Endpoint, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.flow import Flow
+from turnwise.flows.kinds import AnyFlow
 from turnwise.ports.agent import Agent
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
@@ -54,7 +54,7 @@ class App(NamedTuple):
     runner: Runner
     path: Path
     store: str = ""
-    flows: Mapping[str, Flow] = {}
+    flows: Mapping[str, AnyFlow] = {}
 
 
 class Report(NamedTuple):
@@ -142,7 +142,7 @@ class _Assembly:
         self.timings: list[tuple[str, float]] = []
         self.tree: AgentTree | None = None
         self.models: Mapping[str, str] = {}
-        self.flows: Mapping[str, Flow] = {}
+        self.flows: Mapping[str, AnyFlow] = {}
         with self._timed("read"):
             self.settings: Settings = read_settings(path)
         self._document = self.settings.document

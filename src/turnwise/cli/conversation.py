@@ -12,7 +12,7 @@ from turnwise.cli.exits import GOOD_ENDS
 from turnwise.cli.interrupts import Interrupts
 from turnwise.cli.leave import Question, answer_to, question_in
 from turnwise.cli.model_work import CallLines
-from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
+from turnwise.facts.content import Content, DataPart, Part, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import MessageContext
@@ -171,7 +171,7 @@ class Answer:
 
     def _say(self, event: Event) -> None:
         assert event.content is not None
-        said = [part for part in event.content.parts if not isinstance(part, ToolCallPart | ToolResultPart)]
+        said = [part for part in event.content.parts if _is_for_people(part)]
         for number, line in enumerate(rendering.content_lines(Content(parts=tuple(said)))):
             shown = _speaker(event).append_text(line) if number == 0 else line
             terminal.say(shown)
@@ -200,3 +200,7 @@ class Answer:
 
 def _speaker(event: Event) -> Text:
     return rendering.styled(f"{one_line(event.author)}: ", "bold")
+
+
+def _is_for_people(part: Part) -> bool:
+    return not (isinstance(part, ToolCallPart | ToolResultPart) or (isinstance(part, DataPart) and part.private))

@@ -7,11 +7,15 @@ from rich.text import Text
 
 from turnwise.cli import rendering
 from turnwise.cli.clean import one_line
+from turnwise.facts.tree import AgentTree
 from turnwise.flows.briefs import as_words
-from turnwise.flows.design import Design
+from turnwise.flows.design import TURNS_PER_TASK, Design
 from turnwise.flows.drawing.boxes import SIGNS, heading, named
+from turnwise.flows.flow import Flow
 from turnwise.flows.graph import Graph
-from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord
+from turnwise.flows.kinds import AnyFlow
+from turnwise.flows.planned import PlannedFlow
+from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, Unplanned
 from turnwise.flows.results import ResultType
 from turnwise.flows.task import Status
 
@@ -25,26 +29,31 @@ STYLES: Mapping[Status, str] = {
 }
 
 
+def made_of(flow: AnyFlow, tree: AgentTree) -> Iterator[Text]:
+    """What a flow is made of, or who makes that for each message."""
+    if isinstance(flow, Flow):
+        return definition(flow.design)
+    if isinstance(flow, PlannedFlow):
+        return _planning(flow, tree)
+    return iter([_headed(flow.card.name, "asks all agents that a message is for", "side by side", "a task each")])
+
+
 def definition(design: Design) -> Iterator[Text]:
-    """What a flow is made of: its tasks in the order in which they can be done, and the rules of its turns."""
-    graph = design.graph
-    rules = [heading(graph, None), f"strategy {design.strategy.name}", f"at most {design.max_turns} turns"]
-    rules += [f"{design.side_by_side} side by side"] if design.side_by_side > 1 else []
-    yield rendering.styled(one_line(graph.flow), "bold").append(f" · {' · '.join(map(one_line, rules))}", style="dim")
-    rows: list[list[str | Text]] = []
-    for name in graph.order:
-        task = graph.tasks[name]
-        needs = ", ".join(graph.needs[name]) + (" (always)" if task.run_if == "always" else "")
-        agents = named(task.agent_names or design.agents)
-        rows.append(
-            [*map(one_line, (name, agents, needs, _kind(task.result))), rendering.styled(one_line(task.objective), "dim")]
-        )
-    yield from rendering.table(("task", "agents", "needs", "result", "objective"), rows)
+    """A flow's tasks in the order in which they can be done, and the rules of its turns."""
+    rules = [f"strategy {design.strategy.name}", f"at most {design.max_turns} turns", *_beside(design.side_by_side)]
+    yield _headed(design.graph.flow, heading(design.graph, None), *rules)
+    yield from _definitions(design.graph, design.agents)
+
+
+def plan(graph: Graph) -> Iterator[Text]:
+    """The tasks that were planned for a run."""
+    yield _headed("plan", heading(graph, None))
+    yield from _definitions(graph)
 
 
 def standing(graph: Graph, record: FlowRecord) -> Iterator[Text]:
     """How a run of it stands: every task, then every turn and why it was whose."""
-    yield rendering.styled(one_line(record.flow), "bold").append(f" · {one_line(heading(graph, record))}", style="dim")
+    yield _headed(record.flow, heading(graph, record))
     yield from _tasks([record.tasks[name] for name in graph.order])
     yield Text()
     rows: list[list[str | Text]] = [
@@ -60,6 +69,15 @@ def standing(graph: Graph, record: FlowRecord) -> Iterator[Text]:
         yield end_line(record)
         if not record.is_good and record.detail:
             yield rendering.indented(rendering.styled(one_line(record.detail), "dim"))
+
+
+def without_tasks(run: Unplanned) -> Iterator[Text]:
+    """How a run stands that has said no tasks."""
+    yield _headed(run.flow, "no plan yet" if run.end is None else f"ended without a plan: {run.end}")
+    if run.question is not None:
+        yield question_line(run.asked_by, run.question)
+    if run.detail:
+        yield rendering.indented(rendering.styled(one_line(run.detail), "dim"))
 
 
 def at_a_glance(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator[Text]:
@@ -101,6 +119,37 @@ def end_line(record: FlowRecord) -> Text:
     told = [f"{turns} turn{'' if turns == 1 else 's'}"]
     told += [f"{calls} model call{'' if calls == 1 else 's'}"] if calls else []
     return line.append(f" · {' · '.join(told)}", style="dim")
+
+
+def _planning(flow: PlannedFlow, tree: AgentTree) -> Iterator[Text]:
+    """Who plans, the rules, and who may do what is planned, with what the planner is told of them."""
+    conduct = flow.conduct
+    turns = f"at most {conduct.max_turns} turns" if conduct.max_turns else f"at most {TURNS_PER_TASK} turns a task"
+    rules = [f"at most {flow.max_tasks} tasks", f"strategy {conduct.strategy.name}", turns, *_beside(conduct.side_by_side)]
+    yield _headed(flow.card.name, f"planned by {flow.planner}", *rules)
+    rows: list[list[str | Text]] = [
+        [one_line(name), rendering.styled(one_line(tree.card(name).description), "dim")] for name in flow.agents
+    ]
+    yield from rendering.table(("agent", "description"), rows)
+
+
+def _headed(name: str, *told: str) -> Text:
+    return rendering.styled(one_line(name), "bold").append(f" · {' · '.join(map(one_line, told))}", style="dim")
+
+
+def _beside(agents: int) -> Sequence[str]:
+    return [f"{agents} side by side"] if agents > 1 else []
+
+
+def _definitions(graph: Graph, agents: Sequence[str] = ()) -> Iterator[Text]:
+    """The tasks as they were made. agents: who may do those that name nobody."""
+    rows: list[list[str | Text]] = []
+    for name in graph.order:
+        task = graph.tasks[name]
+        needs = ", ".join(graph.needs[name]) + (" (always)" if task.run_if == "always" else "")
+        told = (name, named(task.agent_names or agents), needs, _kind(task.result))
+        rows.append([*map(one_line, told), rendering.styled(one_line(task.objective), "dim")])
+    return rendering.table(("task", "agents", "needs", "result", "objective"), rows)
 
 
 def _tasks(tasks: Sequence[TaskRecord]) -> Iterator[Text]:

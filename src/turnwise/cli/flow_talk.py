@@ -18,7 +18,7 @@ from turnwise.facts.messages import MessageContext
 
 if TYPE_CHECKING:
     from turnwise.facts.sessions import SessionKey
-    from turnwise.flows.flow import Flow
+    from turnwise.flows.kinds import AnyFlow
     from turnwise.runner import Runner
     from turnwise.runner.invocation import Invocation, Result
 
@@ -49,10 +49,10 @@ def resumption(user: str, session: str) -> str:
 class FlowTalk:
     """The messages of one run: the first, and the answers to what its agents ask. What happens is shown as it comes."""
 
-    def __init__(self, runner: "Runner", flow: "Flow", key: "SessionKey", context: MessageContext) -> None:
+    def __init__(self, runner: "Runner", flow: "AnyFlow", key: "SessionKey", context: MessageContext) -> None:
         self._runner, self._flow, self._key = runner, flow, key
         self._context = context.model_copy(update={"direct_agent_id": flow.card.name})
-        self._view = FlowView(flow.graph)
+        self._view = FlowView(flow.card.name, flow.graph)
         self._result: Result | None = None
         self._stopped = False
 
@@ -63,7 +63,7 @@ class FlowTalk:
 
     async def look_back(self, invocation_id: str) -> None:
         """Takes in what happened in that invocation so far."""
-        self._view.look_back(await self._runner.store.events(self._key, invocation_id=invocation_id))
+        self._view.look_back(await self._runner.sessions.events(self._key, invocation_id=invocation_id))
 
     async def attach(self, invocation_id: str) -> None:
         """Shows what else comes of an invocation that another process began, and takes it up if nobody is at it any more."""

@@ -8,11 +8,12 @@ from rich.text import Text
 
 from turnwise.cli import rendering, terminal
 from turnwise.cli.clean import one_line
-from turnwise.cli.flow_lines import at_a_glance, news
+from turnwise.cli.flow_lines import at_a_glance, news, plan
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import visible
 from turnwise.flows.graph import Graph
 from turnwise.flows.logged import TURN_END, Ended, data_of, turn_end_of
+from turnwise.flows.plans import graph_of
 from turnwise.flows.record import FlowRecord, Reading
 
 REFRESHES = 6
@@ -21,13 +22,15 @@ OTHER_LINES = 8
 
 
 class FlowView:
-    """Shows the events of a flow's run as they come. `record` is how it stands, None before it began."""
+    """Shows the events of a flow's run as they come. graph: its tasks; None when the run says them. `record` is how it stands,
+    None before it began.
+    """
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+    def __init__(self, flow: str, graph: Graph | None = None) -> None:
+        self._flow, self._known = flow, graph
         self._console = terminal.err()
         self._events: list[Event] = []
-        self._reading = Reading(graph)
+        self._reading = Reading(flow, graph)
         self._record: FlowRecord | None = None
 
     @property
@@ -54,8 +57,11 @@ class FlowView:
         self._take(event)
         if rendering.begins_attempt(event):
             self.say(rendering.attempt_line(event))
-        if (told := data_of(event, TURN_END)) and (ended := turn_end_of(event)):
+        if self._reading.is_told(event) and (told := data_of(event, TURN_END)) and (ended := turn_end_of(event)):
             self.say(_handed_on(str(told.get("by", "")), ended))
+        if self._known is None and (planned := graph_of(self._flow, event)):
+            for line in plan(planned):
+                self.say(line)
         for line in news(before, self._record) if self._record else ():
             self.say(line)
 
@@ -87,14 +93,14 @@ class FlowView:
             self._reading.add(event)
         else:
             self._events = visible(self._events)
-            self._reading = Reading(self._graph)
+            self._reading = Reading(self._flow, self._known)
             for left in self._events:
                 self._reading.add(left)
         self._record = self._reading.record
 
     def _glance(self) -> Group:
-        rows = max(self._console.height - OTHER_LINES, 3)
-        lines = list(at_a_glance(self._graph, self._record, rows))
+        rows, graph = max(self._console.height - OTHER_LINES, 3), self._reading.graph
+        lines = list(at_a_glance(graph, self._record, rows)) if graph else [rendering.styled("   no plan yet", "dim")]
         for line in lines:
             line.truncate(self._console.width, overflow="ellipsis")
         return Group(Text(), *lines)

@@ -2,9 +2,10 @@
 
 import asyncio
 import secrets
+import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from turnwise.cli.flow_talk import FlowTalk
     from turnwise.facts.messages import MessageContext
     from turnwise.facts.sessions import SessionKey
-    from turnwise.flows.flow import Flow
-    from turnwise.flows.record import FlowRecord
+    from turnwise.facts.tree import AgentTree
+    from turnwise.flows.graph import Graph
+    from turnwise.flows.kinds import AnyFlow
+    from turnwise.flows.record import FlowRecord, Unplanned
 
 PAGE_EVENTS = 500
 BEGIN = "Begin."
@@ -46,6 +49,17 @@ class Format(StrEnum):
     TERMINAL = "terminal"
     MERMAID = "mermaid"
     SVG = "svg"
+
+
+class _Shown(NamedTuple):
+    """What there is to show. graph: the tasks, None when nobody knows them. run: how the last one stands; None = none is asked
+    for.
+    """
+
+    flow: "AnyFlow"
+    tree: "AgentTree"
+    graph: "Graph | None"
+    run: "FlowRecord | Unplanned | None" = None
 
 
 @app.command(short_help="Run a flow.")
@@ -110,16 +124,16 @@ def _talk(loop: asyncio.Runner, talk: "FlowTalk") -> int:
     return talk.finish()
 
 
-async def _refuse(app: "App", flow: "Flow", key: "SessionKey", context: "MessageContext") -> None:
+async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext") -> None:
     """Raises what speaks against a new run: it may not be chosen, or one of this session waits for an answer."""
     from turnwise.facts.errors import SessionMissing
 
     name = flow.card.name
     selection = await app.runner.select(BEGIN, user=key.user, context=context.model_copy(update={"direct_agent_id": name}))
     if selection.agent != name:
-        ignored = [why for verdict in selection.verdicts for why in verdict.ignored]
+        ignored = [why.rpartition(": ")[2] for verdict in selection.verdicts for why in verdict.ignored]
         problem = f"The flow {name!r} cannot be run by itself."
-        raise UsageProblem(problem, fix=f"{ignored[0].rpartition(': ')[2]}." if ignored else "")
+        raise UsageProblem(problem, fix=f"{ignored[0][:1].upper()}{ignored[0][1:]}." if ignored else "")
     try:
         head = (await app.runner.sessions.get(key)).head
     except SessionMissing:
@@ -143,13 +157,13 @@ def show(
     from turnwise.cli.clean import clean
     from turnwise.cli.flow_talk import resumption
 
-    shown, record = asyncio.run(_looked_up(config, flow, user, session))
+    shown = asyncio.run(_looked_up(config, flow, user, session))
     if format_ is Format.TERMINAL and output is None:
-        terminal.say_all(_lines(shown, record))
-        if record is not None and record.end is None and session is not None:
+        terminal.say_all(_lines(shown))
+        if shown.run is not None and shown.run.end is None and session is not None:
             terminal.note(f"It has not ended. Go on with: {resumption(user, session)}")
         return
-    text = _drawn(shown, record, format_)
+    text = _drawn(shown, format_)
     if output is None:
         terminal.write(clean(text))
         return
@@ -160,44 +174,61 @@ def show(
     terminal.note(f"wrote {output}")
 
 
-async def _looked_up(config: Path | None, name: str, user: str, session: str | None) -> "tuple[Flow, FlowRecord | None]":
+async def _looked_up(config: Path | None, name: str, user: str, session: str | None) -> _Shown:
     from turnwise.cli.running import running
 
     async with running(config) as turnwise:
-        flow = _flow(turnwise, name)
-        return flow, await _last_run(turnwise, flow, turnwise.runner.key(user, session)) if session is not None else None
+        flow, tree = _flow(turnwise, name), turnwise.runner.tree
+        if session is None:
+            return _Shown(flow, tree, flow.graph)
+        return _Shown(flow, tree, *await _last_run(turnwise, flow, turnwise.runner.key(user, session)))
 
 
-def _drawn(flow: "Flow", record: "FlowRecord | None", format_: Format) -> str:
+def _drawn(shown: _Shown, format_: Format) -> str:
+    """The text of a picture. UsageProblem when nobody knows what there is to draw."""
     from turnwise.flows.drawing.mermaid import mermaid
     from turnwise.flows.drawing.svg import svg
+    from turnwise.flows.record import Unplanned
 
     if format_ is Format.TERMINAL:
-        return "".join(f"{line.plain}\n" for line in _lines(flow, record))
-    return (svg if format_ is Format.SVG else mermaid)(flow.graph, record)
+        return "".join(f"{line.plain}\n" for line in _lines(shown))
+    name = shown.flow.card.name
+    if isinstance(shown.run, Unplanned):
+        raise UsageProblem(f"The last run of {name!r} has no plan, so no tasks.", fix="See how it stands, without --format.")
+    if shown.graph is None:
+        raise UsageProblem(f"The tasks of {name!r} are not known before it runs.", fix="Draw a run of it, with --session.")
+    return (svg if format_ is Format.SVG else mermaid)(shown.graph, shown.run)
 
 
-def _lines(flow: "Flow", record: "FlowRecord | None") -> "Iterator[Text]":
-    from turnwise.cli.flow_lines import definition, standing
+def _lines(shown: _Shown) -> "Iterator[Text]":
+    from turnwise.cli.flow_lines import made_of, standing, without_tasks
+    from turnwise.flows.record import Unplanned
 
-    return definition(flow.design) if record is None else standing(flow.graph, record)
+    if isinstance(shown.run, Unplanned):
+        return without_tasks(shown.run)
+    if shown.run is None or shown.graph is None:
+        return made_of(shown.flow, shown.tree)
+    return standing(shown.graph, shown.run)
 
 
-async def _last_run(app: "App", flow: "Flow", key: "SessionKey") -> "FlowRecord":
-    """The last run of that flow in the session. SessionMissing, InvocationMissing."""
+async def _last_run(app: "App", flow: "AnyFlow", key: "SessionKey") -> "tuple[Graph | None, FlowRecord | Unplanned]":
+    """The last run of that flow in the session, and its tasks, if there are any yet. SessionMissing, InvocationMissing."""
     from turnwise.facts.errors import InvocationMissing
     from turnwise.flows.record import Reading
 
     await app.runner.sessions.get(key)
-    reading, after = Reading(flow.graph), 0
-    while page := await app.runner.store.events(key, after=after, limit=PAGE_EVENTS):
+    reading, after = Reading(flow.card.name, flow.graph), 0
+    while page := await app.runner.sessions.events(key, after=after, limit=PAGE_EVENTS):
         for event in page:
             reading.add(event)
         after = page[-1].sequence or after
+    if reading.unplanned is not None:
+        return None, reading.unplanned
     if reading.record is None:
         problem = f"The flow {flow.card.name!r} never ran in session {key.id!r}."
-        raise InvocationMissing(problem, fix=f"Run it there: turnwise flow run {flow.card.name} --session {key.id}")
-    return reading.record
+        command = shlex.join(["turnwise", "flow", "run", flow.card.name, "--session", key.id])
+        raise InvocationMissing(problem, fix=f"Run it there: {command}" if flow.card.routable else "")
+    return reading.graph, reading.record
 
 
 @app.command(short_help="Go on with a run that waits, or was left.")
@@ -241,7 +272,7 @@ def _resume(loop: asyncio.Runner, config: Path | None, user: str, session: str, 
         loop.run(app.runner.close())
 
 
-def _flow(app: "App", name: str) -> "Flow":
+def _flow(app: "App", name: str) -> "AnyFlow":
     """The flow of that name. UsageProblem when there is none."""
     from turnwise.config.places import did_you_mean
 
@@ -251,6 +282,5 @@ def _flow(app: "App", name: str) -> "Flow":
         raise UsageProblem(f"There is no flow {name!r}.", fix=did_you_mean(name, app.flows))
     kind = app.runner.tree.card(name).kind
     if kind == "flow":
-        problem = f"The tasks of {name!r} are not known before it runs."
-        raise UsageProblem(problem, fix="Send it a message with `turnwise chat`.")
+        raise UsageProblem(f"What {name!r} does is not known here.", fix="Send it a message with `turnwise chat`.")
     raise UsageProblem(f"The agent {name!r} is no flow, but of kind {kind!r}.", fix=did_you_mean("", app.flows))

@@ -24,7 +24,7 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, FlowDefinitionError, PatternError, TurnwiseError
 from turnwise.facts.fact import Fact
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.flow import Flow
+from turnwise.flows.kinds import AnyFlow
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.agent import Agent
 from turnwise.ports.encoder import Encoder
@@ -210,10 +210,10 @@ def models(root: Agent) -> dict[str, str]:
     return own | {name: model for child in root.children for name, model in models(child).items()}
 
 
-def flows(root: Agent) -> dict[str, Flow]:
+def flows(root: Agent) -> dict[str, AnyFlow]:
     """All flows, by name."""
     behind = root.agent if isinstance(root, PlacedAgent) else root
-    own = {root.card.name: behind} if isinstance(behind, Flow) else {}
+    own = {root.card.name: behind} if isinstance(behind, AnyFlow) else {}
     return own | {name: flow for child in root.children for name, flow in flows(child).items()}
 
 

@@ -33,7 +33,8 @@ class StepRecord(Fact):
 
     says: the result is what the event says that it stands in (`context.once`); the event that begins a new attempt holds
     it as the value. call: the id of the tool call whose result the value is, as `{"result": …, "failed": …}`.
-    state_delta, artifact_versions: what the work wrote besides, so that a new attempt has it without the work.
+    state_delta, artifact_versions: what the work wrote besides, so that a new attempt has it without the work. model_calls:
+    how many answers of models it took to say it, when they are counted on the event that an attempt before said first.
     """
 
     key: str
@@ -42,6 +43,7 @@ class StepRecord(Fact):
     call: str | None = optional(None)
     state_delta: dict[str, JsonValue] = Field(default_factory=dict)
     artifact_versions: dict[str, int] = Field(default_factory=dict)
+    model_calls: int = optional(0)
 
 
 class Rewind(Fact):
@@ -96,10 +98,12 @@ class Actions(Fact):
     instead of that message, which only chose an agent); stopped: hand-overs were stopped, and how the invocation will end for
     it.
     next: the agent named by a `<next>` tag in the answer. escalate: leave the enclosing loop.
-    awaits: the invocation waits; state_before: what the keys that it changed so far held
-    before it began, None for absent ones. answers: the id of the wait this message answers.
+    awaits: the invocation waits; answers: the id of the wait this message answers. state_before: once it has waited or come
+    to a checkpoint: what the keys that it changed, and that no event before tells of, held before it began, None for absent
+    ones.
     selection: why the agent was chosen. positions: places in fixed orders, by key.
-    steps: recorded steps; the event that begins a new attempt holds those of the attempts before. finished: branches that
+    steps: recorded steps; the event that begins a new attempt holds those of the attempts before, and what holds their writes
+    anew holds them again. finished: branches that
     ran to their end before this event, so a resumed turn skips them.
     blocked_by: the guardrail that stopped the author before it spoke; guarded: what guardrails changed in this event.
     checkpoint: a new attempt goes on behind this event, and takes back nothing up to it.

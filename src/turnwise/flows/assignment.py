@@ -1,9 +1,11 @@
 """An agent's part in a flow, for one turn: what it is to do, and how it says that it is done (behaviours D3, D6)."""
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from itertools import count
+from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
@@ -12,7 +14,7 @@ from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import Event
 from turnwise.flows.briefs import Word, instructions, relayed
 from turnwise.flows.graph import Graph
-from turnwise.flows.logged import Ended, closing_content, closing_of, turn_end_content, turn_end_of
+from turnwise.flows.logged import Ended, closing_content, closing_left, turn_end_content, turn_end_of
 from turnwise.flows.progress import Closing
 from turnwise.flows.task import Status
 from turnwise.flows.task_tools import task_tools
@@ -22,6 +24,9 @@ from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.tool import Tool
 
 REASON_CHARACTERS = 2_000
+Way = Literal["close", "settle"]
+WAYS: Sequence[Way] = ("close", "settle")
+"""Who ends a task: the agent, while it is at work, or the flow for it, when its run is over."""
 
 
 class Desk(NamedTuple):
@@ -43,14 +48,24 @@ class Desk(NamedTuple):
 
 
 class TurnAssignment:
-    """One turn's assignment (implements `ports.assignment.Assignment`). How tasks end is said by the flow, at once."""
+    """One turn's assignment (implements `ports.assignment.Assignment`). How tasks end is said by the flow, at once.
 
-    def __init__(self, desk: Desk, turn: Turn) -> None:
-        self._desk, self._turn = desk, turn
+    runs_again: all that the agent does is on record, as of one with a model. So its run is not over because of what it did in
+    a process that died: it is run again, comes to all of that again, and goes on behind it.
+    """
+
+    def __init__(self, desk: Desk, turn: Turn, *, runs_again: bool = False) -> None:
+        self._desk, self._turn, self._runs_again = desk, turn, runs_again
         self.closings: dict[str, Closing] = {}
         self.ended: Ended | None = None
-        self._restored: set[str] = set()
-        self._tries: dict[str, int] = {}
+        self._behind: set[str] = set()
+        """Tasks whose end is on record, and the run has not come to again."""
+        self._end_is_behind = False
+        self._tries: dict[tuple[Way, str], int] = {}
+        self._unsure: set[str] = set()
+        """Tasks whose end was about to be said when whoever said it was stopped."""
+        self._saying = asyncio.Lock()
+        self._is_closed = False
 
     @property
     def by(self) -> str:
@@ -77,12 +92,9 @@ class TurnAssignment:
 
     @property
     def is_over(self) -> bool:
-        return self.ended is not None or self.is_done
-
-    @property
-    def is_done(self) -> bool:
-        """Whether every task has its end."""
-        return len(self.closings) == len(self.tasks)
+        if self.ended is not None and not self._end_is_behind:
+            return True
+        return len(self.closings) == len(self.tasks) and self._behind.isdisjoint(self.closings)
 
     @cached_property
     def instructions(self) -> str:
@@ -97,57 +109,60 @@ class TurnAssignment:
     async def restore(self) -> None:
         """Takes up what is on record of this turn."""
         for task in self.tasks:
-            closing = await self._recorded(task.name)
+            closing, way = await self._recorded(task.name)
             if closing is not None:
                 self.closings[task.name] = closing
-                self._restored.add(task.name)
-        if self._end_key in self._desk.context.recorded:
-            self.ended = turn_end_of(await self._desk.context.once(self._end_key, _never)) or Ended()
+                if self._runs_again and way == "close":
+                    self._behind.add(task.name)
+        await self._take_up_end()
+        self._end_is_behind = self.ended is not None and self._runs_again
+
+    async def close(self) -> None:
+        """The turn is over: returns when all is said that was begun; what comes later raises ToolFailed."""
+        self._is_closed = True
+        async with self._saying:
+            for name in tuple(self._unsure):
+                await self._make_sure(name)
+            await self._take_up_end()
 
     async def succeed(self, result: JsonValue = "", *, task: str | None = None) -> None:
         name = self._named(task)
-        checked = self._desk.graph.tasks[name].result.checked(result)
-        self._refuse_large(checked)
-        await self._close(name, Closing(task=name, status=Status.SUCCESSFUL, result=checked))
+        await self._close("close", self._success(name, self._desk.graph.tasks[name].result.checked(result)))
 
     async def answer(self, text: str, data: JsonValue) -> None:
         """The agent came to its end with these words: they are the result of the first task that is open."""
-        name = next(task.name for task in self.tasks if task.name not in self.closings)
+        name = next((task.name for task in self.tasks if task.name not in self.closings), self.tasks[0].name)
         try:
-            result = self._desk.graph.tasks[name].result.of_answer(text, data)
-            self._refuse_large(result)
-            await self._close(name, Closing(task=name, status=Status.SUCCESSFUL, result=result))
+            await self._close("settle", self._success(name, self._desk.graph.tasks[name].result.of_answer(text, data)))
         except ToolFailed as misfit:
             await self.fail_all(str(misfit))
 
     async def fail(self, reason: str, *, task: str | None = None) -> None:
-        name = self._named(task)
-        await self._close(name, Closing(task=name, status=Status.FAILED, reason=reason[:REASON_CHARACTERS]))
+        await self._close("close", _failure(self._named(task), reason))
 
     async def fail_all(self, reason: str) -> None:
         """No task that is open will be done in this turn, or at all."""
         for task in self.tasks:
-            if task.name in self.closings:
-                continue
             try:
-                await self.fail(reason, task=task.name)
-            except ToolFailed as blocked:  # a guardrail lets the reason not be said
-                await self.fail(str(blocked), task=task.name)
+                await self._close("settle", _failure(task.name, reason))
+            except ToolFailed as blocked:
+                if task.name not in self.closings:  # a guardrail lets the reason not be said
+                    await self._close("settle", _failure(task.name, str(blocked)))
 
     async def end_turn(self, *, next: str | None = None, message: str | Content | None = None) -> None:
-        candidates = self._desk.waiting(tuple(self.closings.values()))
-        if next is not None and next not in candidates:
-            listed = ", ".join(candidates) or "nobody"
-            raise ToolFailed(f"{next[:64]!r} has nothing to do in {self.by!r} now.", fix=f"Those who have: {listed}.")
         content = text_content(message) if isinstance(message, str) else message
         ended = Ended(next, Word(self._turn.agent, content) if content is not None and content.parts else None)
 
         async def make(_: Show) -> Event:
-            event = self._desk.context.event(turn_end_content(self.by, self._turn.agent, ended))
+            event = self._desk.context.event(turn_end_content(self.by, self._turn.agent, ended), checkpoint=True)
             return event.model_copy(update={"scope": (self._desk.labels.own,)})
 
-        said = await self._desk.context.once(self._end_key, make)
-        self.ended = turn_end_of(said) or Ended()  # a guardrail blocked whom it named, and its word
+        async with self._saying:
+            self._refuse_late()
+            if self._end_key not in self._desk.context.recorded:
+                self._refuse_idle(next)
+            self.ended = self._ended_by(await self._desk.context.once(self._end_key, make))
+            self._end_is_behind = False
 
     @property
     def _others(self) -> Sequence[str]:
@@ -167,45 +182,107 @@ class TurnAssignment:
             raise ToolFailed(f"{name[:64]!r} is no task of yours.", fix=f"Yours: {', '.join(names)}.")
         return name
 
-    def _refuse_large(self, result: JsonValue) -> None:
+    def _refuse_idle(self, named: str | None) -> None:
+        candidates = self._desk.waiting(tuple(self.closings.values()))
+        if named is not None and named not in candidates:
+            listed = ", ".join(candidates) or "nobody"
+            raise ToolFailed(f"{named[:64]!r} has nothing to do in {self.by!r} now.", fix=f"Those who have: {listed}.")
+
+    def _success(self, name: str, result: JsonValue) -> Closing:
+        """ToolFailed when the result is too large."""
         most = self._desk.context.config.limits.message_bytes
-        size = len(json.dumps(result))
+        size = len(json.dumps(result, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         if size > most:
             raise ToolFailed(f"The result has {size:,} bytes, {most:,} are allowed.", fix="Save it as an artifact.")
+        return Closing(task=name, status=Status.SUCCESSFUL, result=result)
 
-    async def _close(self, name: str, closing: Closing) -> None:
+    def _refuse_late(self) -> None:
+        if self._is_closed:
+            raise ToolFailed(f"The turn of {self._turn.agent!r} is over.")
+
+    async def _close(self, way: Way, closing: Closing) -> None:
         """Says how the task ended. ToolFailed when it ended before, or a guardrail does not let it be said."""
-        if name in self._restored:
-            self._restored.remove(name)  # the run that did it is run again
-            return
-        if name in self.closings:
-            raise ToolFailed(f"The task {name!r} is {self.closings[name].status} already.")
-        closing = closing.model_copy(update={"by": self._turn.agent, "turn": self._turn.number})
+        name = closing.task
+        async with self._saying:
+            self._refuse_late()
+            await self._make_sure(name)
+            if name in self.closings and (way == "settle" or name not in self._behind):
+                raise ToolFailed(f"The task {name!r} is {self.closings[name].status} already.")
+            self._unsure.add(name)
+            await self._say(way, self._signed(closing))
+            self._unsure.discard(name)
+            self._behind.discard(name)
+
+    async def _make_sure(self, name: str) -> None:
+        """An end that is in the log counts, though whoever said it had no time left to see that."""
+        if name in self._unsure and name not in self.closings:
+            closing, _ = await self._recorded(name)
+            if closing is not None:
+                self.closings[name] = closing
+        self._unsure.discard(name)
+
+    async def _take_up_end(self) -> None:
+        if self.ended is None and self._end_key in self._desk.context.recorded:
+            self.ended = self._ended_by(await self._desk.context.once(self._end_key, _never))
+
+    async def _say(self, way: Way, closing: Closing) -> None:
+        """Says it, or comes to it again."""
+        number = self._tries.get((way, closing.task), 0) + 1
+        key = self._close_key(way, number, closing)
+        if closing.task in self._behind and key not in self._desk.context.recorded:
+            return  # this time it is ended in another way: the first one counts
 
         async def make(_: Show) -> Event:
             event = self._desk.context.event(closing_content(self.by, closing), checkpoint=True)
-            return event.model_copy(update={"scope": (self._desk.labels.of(name),)})
+            return event.model_copy(update={"scope": (self._desk.labels.of(closing.task),)})
 
-        self._tries[name] = self._tries.get(name, 0) + 1
-        said = await self._desk.context.once(self._close_key(name, self._tries[name]), make)
-        closed = closing_of(said)
-        if closed is None:
+        said = await self._desk.context.once(key, make)
+        self._tries[way, closing.task] = number
+        left = self._left(said, closing)
+        if left is None:
             by = said.actions.guarded[-1].guardrail if said.actions.guarded else "a guardrail"
             raise ToolFailed(f"The result was blocked by {by!r}.", fix="Leave out what it must not hold.")
-        self.closings[name] = closed
+        self.closings[closing.task] = left
 
-    def _close_key(self, name: str, number: int) -> str:
-        return f"close#{self._turn.number}.{number}:{name}"
+    def _left(self, said: Event, closing: Closing) -> Closing | None:
+        """The closing as guardrails left it; None when what they left is none any more."""
+        left = closing_left(said, closing)
+        if left is not None and left.status is Status.SUCCESSFUL and said.actions.guarded:
+            try:
+                return left.model_copy(update={"result": self._desk.graph.tasks[left.task].result.checked(left.result)})
+            except ToolFailed:
+                return None
+        return left
 
-    async def _recorded(self, name: str) -> Closing | None:
-        """How the task ended in this turn, as far as that is on record."""
-        number = 1
-        while (key := self._close_key(name, number)) in self._desk.context.recorded:
-            closing = closing_of(await self._desk.context.once(key, _never))
-            if closing is not None:
-                return closing
-            number += 1
-        return None
+    def _ended_by(self, said: Event) -> Ended:
+        """How the turn ended; a guardrail may have blocked whom the agent named, and its word."""
+        ended = turn_end_of(said) or Ended()
+        return ended._replace(word=ended.word and ended.word._replace(by=self._turn.agent))
+
+    def _signed(self, closing: Closing) -> Closing:
+        return closing.model_copy(update={"by": self._turn.agent, "turn": self._turn.number})
+
+    def _close_key(self, way: Way, number: int, closing: Closing) -> str:
+        return f"{way}#{self._turn.number}.{number}.{closing.status}:{closing.task}"
+
+    async def _recorded(self, name: str) -> tuple[Closing | None, Way]:
+        """How the task ended in this turn, as far as that is on record, and who ended it."""
+        ends = [self._signed(Closing(task=name, status=status)) for status in (Status.SUCCESSFUL, Status.FAILED)]
+        for way in WAYS:
+            for number in count(1):
+                keys = {self._close_key(way, number, known): known for known in ends}
+                said = [key for key in keys if key in self._desk.context.recorded]
+                for key in said:
+                    left = self._left(await self._desk.context.once(key, _never), keys[key])
+                    if left is not None:
+                        return left, way
+                if not said:
+                    break
+        return None, "close"
+
+
+def _failure(name: str, reason: str) -> Closing:
+    return Closing(task=name, status=Status.FAILED, reason=reason[:REASON_CHARACTERS])
 
 
 async def _never(_: Show) -> Event:

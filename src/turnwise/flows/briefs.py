@@ -20,11 +20,11 @@ class Word(NamedTuple):
     content: Content
 
 
-def brief(tasks: Sequence[AssignedTask], request: Content, words: Sequence[Word], *, alone: bool) -> Content:
-    """What opens an agent's turn. alone: it does not read the log, so that it is told what the flow was asked."""
+def brief(tasks: Sequence[AssignedTask], request: Content | None, words: Sequence[Word]) -> Content:
+    """What opens an agent's turn. request: what the flow was asked; None = the agent reads it in the log."""
     lines: list[str] = []
     more: list[Part] = []
-    if alone and (request.text or request.parts):
+    if request is not None and request.parts:
         lines += _told_under("The request:", request.text)
         more += [part for part in request.parts if not isinstance(part, TextPart)]
     for task in tasks:
@@ -77,5 +77,6 @@ def _told(task: AssignedTask) -> list[str]:
 
 
 def _told_under(heading: str, text: str) -> list[str]:
-    """A text of one line beside its heading, a longer one below it."""
-    return [heading, *(f"    {line}" for line in text.splitlines())] if "\n" in text else [f"{heading} {text}"]
+    """A text of one line beside its heading, a longer one below it: none of its lines stands where a heading does."""
+    lines = text.splitlines()
+    return [heading, *(f"    {line}" for line in lines)] if len(lines) > 1 else [f"{heading} {''.join(lines)}"]

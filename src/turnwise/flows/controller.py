@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.content import Content, DataPart
+from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.errors import FlowFailed, LimitReached, SessionError, StoreError, TurnwiseError
+from turnwise.flows.asked import is_in_the_log
 from turnwise.flows.assignment import Desk, TurnAssignment
 from turnwise.flows.briefs import Word, brief
 from turnwise.flows.choosing import TurnChoice
@@ -54,6 +55,8 @@ class Controller:
             raise FlowFailed(f"The flow {context.card.name!r} would be run for one of its own tasks.")
         self._labels = Labels(context.card.name, design.graph, outer)
         self._desk = Desk(context, design.graph, self._labels, self._waiting, design.names, design.relays)
+        self._is_open = all(context.tree.reachable(name, ()) for name in design.names)
+        self._is_told: bool | None = None
         self._progress = begun(design.graph, design.targets)
         self._turns = 0
         self._active: list[str] = []
@@ -63,7 +66,7 @@ class Controller:
     async def run(self) -> Ending:
         """Suspend when it waits for a person; errors of the store as they are."""
         while True:
-            pool = self._pool(self._progress)
+            pool = await self._pool_on_record()
             reason = self._reason(pool)
             if reason is not None:
                 return Ending(reason, self._progress, self._turns, self._context.model_calls)
@@ -81,6 +84,20 @@ class Controller:
         if not pool:
             return STUCK
         return TURNS if self._turns >= self._design.max_turns else None
+
+    @property
+    def _pool_key(self) -> str:
+        return f"pool#{self._turns + 1}"
+
+    async def _pool_on_record(self) -> Pool:
+        """Who may do what is ready, for the turns that are chosen now. Whoever answers a question may have other roles than who
+        asked for the flow: where that matters, it is on record who was in reach, so that past turns stay as they were.
+        """
+        pool, key = self._pool(self._progress), self._pool_key
+        if self._is_open or not (pool or key in self._context.recorded):
+            return pool
+        names = await self._context.step(key, lambda: list(pool))
+        return pool_of(self._design.graph, self._progress, self._design.agents, names.__contains__)
 
     def _pool(self, progress: Progress) -> Pool:
         return pool_of(self._design.graph, progress, self._design.agents, self._reachable)
@@ -117,7 +134,7 @@ class Controller:
             named.remove(wanted)
         counts = {name: len(tasks) for name, tasks in pool.items()}
         verdict = await self._context.select(choice, among=tuple(pool), tasks=counts)
-        # Whom the log names may be out of reach, if who waited for an answer got one with fewer roles.
+        # An older log may name somebody who is not in the pool any more.
         agent = verdict.agent if verdict.agent and verdict.agent in pool else next(iter(pool))
         self._turns += 1
         tasks = pool[agent] if self._has_model(agent) else pool[agent][:1]
@@ -133,12 +150,17 @@ class Controller:
         tasks = {name: [self._design.graph.tasks[task].objective or task for task in theirs] for name, theirs in pool.items()}
         question = strategy.question(tasks, self._context.tree, said=self._said)
         try:
-            answer = await self._context.call(strategy.moderator, question, segment=f"choice#{self._turns + 1}")
+            answer = await self._context.delegate(
+                strategy.moderator,
+                segment=f"choice#{self._turns + 1}",
+                message=text_content(question, "user"),
+                private=True,
+            )
         except TurnwiseError as problem:
             if not _is_an_agents(problem):
                 raise
             return strategy.answered("")
-        return strategy.answered(answer.text)
+        return strategy.answered(answer.text, answer.next)
 
     def _has_model(self, agent: str) -> bool:
         return self._context.tree.card(agent).kind == MODEL_KIND
@@ -163,12 +185,36 @@ class Controller:
         elif self._has_model(turn.agent):
             self._active.append(turn.agent)
 
+    async def _request(self, agent: str) -> Content | None:
+        """What the flow was asked, if that agent has to be told: it does not read the log, or not there."""
+        if self._has_model(agent):
+            if self._is_told is None:
+                self._is_told = not await is_in_the_log(self._context)
+            if not self._is_told:
+                return None
+        return self._context.message
+
     async def _turn(self, turn: Turn, words: Sequence[Word]) -> Played:
-        assignment = TurnAssignment(self._desk, turn)
+        assignment = TurnAssignment(self._desk, turn, runs_again=self._has_model(turn.agent))
         await assignment.restore()
+        try:
+            return await self._worked(turn, assignment, words)
+        finally:
+            await assignment.close()
+
+    def _has_lapsed(self, turn: Turn, assignment: TurnAssignment) -> bool:
+        """Whether the agent waited for an answer, and who gave it has not the roles for this agent. What came after a turn
+        that is over already is on record.
+        """
+        is_open = assignment.ended is None and len(assignment.closings) < len(assignment.tasks)
+        return is_open and not self._reachable(turn.agent) and self._pool_key not in self._context.recorded
+
+    async def _worked(self, turn: Turn, assignment: TurnAssignment, words: Sequence[Word]) -> Played:
+        if self._has_lapsed(turn, assignment):
+            await assignment.end_turn()
         relays = self._design.relays
         alone = relays or not self._has_model(turn.agent)
-        told = assignment.request if relays else brief(turn.tasks, assignment.request, words, alone=alone)
+        told = assignment.request if relays else brief(turn.tasks, await self._request(turn.agent), words)
         try:
             outcome = await self._context.delegate(
                 turn.agent, segment=turn.segment, message=told, assignment=assignment, followed=alone

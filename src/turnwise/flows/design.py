@@ -76,6 +76,8 @@ def designed(
     for name, task in graph.tasks.items():
         if not task.agents and not agents:
             raise FlowDefinitionError(f"Nobody is there to do the task {name!r} of {flow!r}.", fix="Name agents.")
+    if targets is not None and not targets:
+        raise FlowDefinitionError(f"The flow {flow!r} has no targets.", fix="Name tasks, or give None.")
     for target in targets or ():
         graph.check(target)
     conduct.until.check(graph)

@@ -3,9 +3,9 @@
 It is for programs. What an agent has to know of it, its brief tells.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.events import Event
@@ -33,7 +33,19 @@ def closing_of(event: Event) -> Closing | None:
     data = data_of(event, TASK)
     if data is None:
         return None
-    return Closing.model_validate({key: value for key, value in data.items() if key != "flow"}, strict=False)
+    try:
+        return Closing.model_validate({key: value for key, value in data.items() if key != "flow"}, strict=False)
+    except ValidationError:
+        return None  # guardrails rewrote it, or somebody else said it
+
+
+def closing_left(event: Event, closing: Closing) -> Closing | None:
+    """The closing with the result and the reason that guardrails left of it in the event; None when they left none."""
+    data = data_of(event, TASK)
+    reason = data.get("reason", "") if data is not None else None
+    if data is None or not isinstance(reason, str):
+        return None
+    return closing.model_copy(update={"result": data.get("result"), "reason": reason})
 
 
 def turn_end_content(flow: str, by: str, ended: Ended) -> Content:
@@ -44,11 +56,16 @@ def turn_end_content(flow: str, by: str, ended: Ended) -> Content:
 
 def turn_end_of(event: Event) -> Ended | None:
     """How the event says that its turn was ended; None when it does not."""
-    data: Any = data_of(event, TURN_END)
+    data = data_of(event, TURN_END)
     if data is None:
         return None
-    word = data["message"] and Word(data["by"], Content.model_validate(data["message"], strict=False))
-    return Ended(data["next"], word)
+    by, named, message = data.get("by"), data.get("next"), data.get("message")
+    if not isinstance(by, str) or not isinstance(named, str | None):
+        return None
+    try:
+        return Ended(named, None if message is None else Word(by, Content.model_validate(message, strict=False)))
+    except ValidationError:
+        return None
 
 
 def flow_content(text: str, told: dict[str, JsonValue]) -> Content:

@@ -35,6 +35,7 @@ class PlannedFlow:
     """
 
     kind: ClassVar[Kind] = "flow"
+    graph: ClassVar[None] = None
 
     def __init__(
         self,
@@ -53,12 +54,12 @@ class PlannedFlow:
     ) -> None:
         self.card: AgentCard = make_card({"name": name, "description": description, "kind": self.kind, **card})
         self.children: Sequence[Agent] = objects_in([planner, *agents])
-        self._planner, self._agents = name_of(planner), tuple(dict.fromkeys(map(name_of, agents)))
-        self._conduct = conduct(name, strategy, until, side_by_side, max_turns)
-        self._tries, self._max_tasks = tries, max_tasks
+        self.planner, self.agents = name_of(planner), tuple(dict.fromkeys(map(name_of, agents)))
+        self.conduct = conduct(name, strategy, until, side_by_side, max_turns)
+        self._tries, self.max_tasks = tries, max_tasks
         for what, number in (("tries", tries), ("max_tasks", max_tasks)):
             refuse_below_one(name, what, number)
-        if not self._agents:
+        if not self.agents:
             raise FlowDefinitionError(f"Nobody is there to do the tasks of {name!r}.", fix="Name agents.")
 
     def __repr__(self) -> str:
@@ -66,7 +67,7 @@ class PlannedFlow:
 
     def check(self, tree: AgentTree) -> None:
         """FlowDefinitionError when it names agents that are not there, or hold the flow itself."""
-        refuse_strangers(self.card.name, [self._planner, *self._agents], self._conduct.strategy, tree)
+        refuse_strangers(self.card.name, [self.planner, *self.agents], self.conduct.strategy, tree)
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         plan = await settled(context, partial(self._plan, context))
@@ -76,31 +77,31 @@ class PlannedFlow:
     async def _plan(self, context: AgentContext) -> Plan:
         """A plan without a flaw. FlowFailed when the planner gives none; its own errors as they are."""
         agents = self._reachable(context)
-        asked = question(context.message, agents, self._max_tasks)
+        asked = question(context.message, agents, self.max_tasks)
         told, problem = asked, ""
         for number in range(1, self._tries + 1):
-            answer = await context.call(self._planner, told, segment=f"plan#{number}")
+            answer = await context.call(self.planner, told, segment=f"plan#{number}")
             try:
                 return self._checked(answer, agents)
             except FlowDefinitionError as flaw:
                 problem = f"{flaw.problem} {flaw.fix}".strip()
             told = again(asked, answer, problem)
         tries = "once" if self._tries == 1 else f"{self._tries} times"
-        raise FlowFailed(f"{self._planner!r} was asked {tries} for a plan of {self.card.name!r} and gave none. {problem}")
+        raise FlowFailed(f"{self.planner!r} was asked {tries} for a plan of {self.card.name!r} and gave none. {problem}")
 
     def _reachable(self, context: AgentContext) -> Mapping[str, str]:
         """Who may do something for this caller, with their descriptions."""
         roles = context.message_context.roles
-        found = {name: context.tree.card(name).description for name in self._agents if context.tree.reachable(name, roles)}
+        found = {name: context.tree.card(name).description for name in self.agents if context.tree.reachable(name, roles)}
         if not found:
             raise FlowFailed(f"None of the agents of {self.card.name!r} may be reached.")
         return found
 
     def _checked(self, answer: Content, agents: Mapping[str, str]) -> Plan:
         plan = read_plan(answer)
-        refuse_unfit(plan, tuple(agents), self._max_tasks)
+        refuse_unfit(plan, tuple(agents), self.max_tasks)
         self._designed(plan)
         return plan
 
     def _designed(self, plan: Plan) -> Design:
-        return designed(self.card.name, plan.made(), self._conduct)
+        return designed(self.card.name, plan.made(), self.conduct)

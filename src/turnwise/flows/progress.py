@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, JsonValue
@@ -84,12 +83,6 @@ def closed(graph: Graph, progress: Progress, closing: Closing) -> Progress:
             elif not missing[name]:
                 freed.append(name)
     return Progress(statuses, closings, missing, _ready(graph, progress.ready, closing.task, freed))
-
-
-def skipped(before: Progress, after: Progress) -> tuple[Closing, ...]:
-    """The tasks that were skipped by themselves on the way from one to the other, in the order in which they were."""
-    new = islice(after.closings.values(), len(before.closings), None)
-    return tuple(closing for closing in new if closing.status is Status.SKIPPED and not closing.by)
 
 
 def _because(closing: Closing) -> str:

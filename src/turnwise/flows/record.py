@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from turnwise.facts.events import USER, Event, segment_of
 from turnwise.flows.graph import Graph
 from turnwise.flows.logged import FLOW, closing_of, data_of
+from turnwise.flows.plans import graph_of
 from turnwise.flows.progress import begun, closed
 from turnwise.flows.task import Status
 
@@ -68,56 +69,124 @@ class FlowRecord(NamedTuple):
         return tuple(turn for turn in self.turns if not turn.is_over)
 
 
+class Unplanned(NamedTuple):
+    """A run that did not say what its tasks are. end: why its invocation ended; None while that is open. asked_by, question:
+    who asks the user, and what; None = nothing.
+    """
+
+    flow: str
+    invocation_id: str
+    end: str | None = None
+    detail: str = ""
+    asked_by: str = ""
+    question: str | None = None
+
+
 def record_of(graph: Graph, events: Iterable[Event]) -> FlowRecord | None:
     """The last run of that flow in these stored events, which are in the log's order, without what rewinds hide; None when it
     did not run in them. What it says of tasks that the graph does not have any more is passed over.
     """
-    reading = Reading(graph)
+    reading = Reading(graph.flow, graph)
     for event in events:
         reading.add(event)
     return reading.record
 
 
 class Reading:
-    """Reads a flow's runs out of a log, event by event, and keeps what belongs to the last."""
+    """Reads a flow's runs out of a log, event by event. The last is the one that the flow said something in last.
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._run: _Run | None = None
+    graph: its tasks; None = each run says its own, as a plan.
+    """
+
+    def __init__(self, flow: str, graph: Graph | None = None) -> None:
+        self._flow, self._known = flow, graph
+        self._runs: dict[tuple[str, str], _Run] = {}
+        """The last one, at the end, and those that may still go on, by their places."""
+        self._unplanned: Unplanned | None = None
 
     @property
     def record(self) -> FlowRecord | None:
-        """The last run, as far as it was read; None before the flow said anything."""
-        return self._run.record() if self._run else None
+        """The last run that said what its tasks are, as far as it was read; None before there is one."""
+        return next(reversed(self._runs.values())).record() if self._runs else None
+
+    @property
+    def graph(self) -> Graph | None:
+        """The tasks of that run; before it, those that are known."""
+        return next(reversed(self._runs.values())).graph if self._runs else self._known
+
+    @property
+    def unplanned(self) -> Unplanned | None:
+        """A run that began after that one, and has said no tasks; None when there is none. Who chose the flow is on record:
+        where it runs without that, as in a sequence, only its plan tells that it does.
+        """
+        return self._unplanned
+
+    def is_told(self, event: Event) -> bool:
+        """Whether it is the flow that says this, in a run that was read: what others say of it in their own name is not so."""
+        run = self._runs.get((event.invocation_id, event.branch))
+        return run is not None and run.is_told(event)
 
     def add(self, event: Event) -> None:
         """Reads on. Partial events say nothing."""
         if event.partial:
             return
-        if event.author == self._graph.flow and event.content is not None:
-            run = (event.invocation_id, event.branch)
-            if self._run is None or self._run.place != run:
-                self._run = _Run(self._graph, *run)
-        if self._run is not None and event.invocation_id == self._run.place[0]:
-            self._run.add(event)
+        if self._known is None:
+            self._read_before_the_plan(event)
+        if event.author == self._flow and event.content is not None:
+            self._spoke(event)
+        for run in self._runs.values():
+            if event.invocation_id == run.place[0]:
+                run.add(event)
+
+    def _spoke(self, event: Event) -> None:
+        place = (event.invocation_id, event.branch)
+        run = self._runs.pop(place, None)
+        if run is None:
+            graph = self._known or graph_of(self._flow, event)
+            if graph is None:
+                return
+            self._runs = {at: other for at, other in self._runs.items() if not other.is_over}
+            run = _Run(graph, *place)
+        self._runs[place] = run
+        self._unplanned = None
+
+    def _read_before_the_plan(self, event: Event) -> None:
+        id_, actions = event.invocation_id, event.actions
+        if actions.selection is not None and actions.selection.agent == self._flow:
+            is_answer = event.author == USER and any(place[0] == id_ for place in self._runs)
+            self._unplanned = self._unplanned if is_answer else Unplanned(self._flow, id_)
+        if self._unplanned is None or self._unplanned.invocation_id != id_:
+            return
+        if actions.awaits is not None:
+            self._unplanned = self._unplanned._replace(asked_by=event.author, question=event.text)
+        if actions.end is not None:
+            self._unplanned = self._unplanned._replace(end=actions.end.reason, detail=actions.end.detail, question=None)
 
 
 class _Run:
     """One run of a flow, on one branch of an invocation."""
 
     def __init__(self, graph: Graph, invocation_id: str, branch: str) -> None:
-        self.place = (invocation_id, branch)
-        self._graph, self._below = graph, f"{branch}/"
+        self.place, self.graph = (invocation_id, branch), graph
+        self._below = f"{branch}/"
         self._progress = begun(graph)
         self._turns: dict[int, TurnRecord] = {}
         self._waits: dict[str, int] = {}
         self._told: Mapping[str, JsonValue] = {}
         self._answer = self._end = self._detail = ""
 
+    @property
+    def is_over(self) -> bool:
+        return bool(self._end)
+
+    def is_told(self, event: Event) -> bool:
+        """Whether the flow says this of itself in this run."""
+        return event.author == self.graph.flow and (event.invocation_id, event.branch) == self.place
+
     def add(self, event: Event) -> None:
         if event.author == USER:
             self._answered(event)
-        elif event.branch == self.place[1]:
+        elif self.is_told(event):
             self._own(event)
         elif event.branch.startswith(self._below):
             self._of_turn(event)
@@ -130,13 +199,15 @@ class _Run:
             self._detail = end.detail
 
     def _own(self, event: Event) -> None:
-        tasks, selection = _tasks(event, self._graph.flow), event.actions.selection
+        tasks, selection = _tasks(event, self.graph.flow), event.actions.selection
         if event.content is not None and not event.content.parts and tasks:
             number = max(self._turns, default=0) + 1
             why = (selection.agent, tasks, selection.method, selection.reason) if selection is not None else ("", tasks)
             self._turns[number] = TurnRecord(number, *why)
         if closing := closing_of(event):
-            self._progress = closed(self._graph, self._progress, closing)
+            if closing.task not in self.graph.tasks and len(tasks) == 1:  # guardrails rewrite words, and leave the label
+                closing = closing.model_copy(update={"task": tasks[0]})
+            self._progress = closed(self.graph, self._progress, closing)
         if told := data_of(event, FLOW):
             self._told, self._answer, self._end = told, event.text, str(told.get("reason", ""))
 
@@ -165,7 +236,7 @@ class _Run:
         turns = tuple(self._as_it_stands(turn) for _, turn in sorted(self._turns.items()))
         calls = self._told.get("model_calls")
         return FlowRecord(
-            self._graph.flow,
+            self.graph.flow,
             self.place[0],
             self._tasks(turns),
             turns,
@@ -185,7 +256,7 @@ class _Run:
         for turn in turns:
             for name in turn.tasks:
                 given.setdefault(name, []).append(turn)
-        return {name: self._task(name, given.get(name, [])) for name in self._graph.tasks}
+        return {name: self._task(name, given.get(name, [])) for name in self.graph.tasks}
 
     def _task(self, name: str, turns: Sequence[TurnRecord]) -> TaskRecord:
         numbers = tuple(turn.number for turn in turns)

@@ -34,6 +34,7 @@ class Several:
     """
 
     kind: ClassVar[Kind] = "flow"
+    graph: ClassVar[None] = None
     children: Sequence[Agent] = ()
 
     def __init__(self, name: str = "several", *, unanswered: str = UNANSWERED, **card: Any) -> None:

@@ -197,12 +197,13 @@ class AgentContext(Protocol):
         message: Content | None = None,
         assignment: Assignment | None = None,
         followed: bool = False,
+        private: bool = False,
     ) -> Outcome:
         """Runs a child in the open, as composites do. `segment` names this run on the branch, once per turn.
 
         assignment: the tasks that the run is for; None = those of this one, which the child can read, but not end. When it is
         over there is nothing to run: what is on record counts. followed: unless the assignment is over with the run, something
-        is said at once that has to be stored with the child's last word.
+        is said at once that has to be stored with the child's last word. private: it is any agent, asked as by `call`.
         """
         ...
 

@@ -76,13 +76,16 @@ class Floor:
         self.temp: dict[str, JsonValue] = {}
         self.handover: Handover | None = None
         self.steps: dict[str, StepRecord] = dict(journal.steps)
+        self.spoken: dict[str, Event] = dict(journal.spoken)
         self.stopped: End | None = None
         self.failure: TurnwiseError | None = None
         self.notice = ""
         self._held: list[Event] = []
-        self._before: dict[str, JsonValue] = dict(journal.state_before)
+        self._changed = set(journal.state_before)
+        self._before: dict[str, JsonValue] = {}
+        self._tells_before = bool(journal.state_before)
         self._pending: dict[str, Any] = {}
-        self._emitted = 0
+        self._made = journal.made
         self.unsaid = Unsaid()
         self.guarding = Guarding(cast.guardrails, config.limits.guardrail_seconds)
         self._held_back = HoldingBack(self.guarding.stages)
@@ -124,8 +127,7 @@ class Floor:
 
         Returns it as it is recorded. LimitReached (events).
         """
-        self._emitted += 1
-        if self._emitted > self.config.limits.events:
+        if self._made >= self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
         self._held_back.forget(event.id)
         event = _without_tag(event)
@@ -178,12 +180,27 @@ class Floor:
         if delta:
             self.keep_temporary(delta)
             now = self._state_now()
-            self._before |= {k: now.get(k) for k in delta if k not in self._before and not k.startswith(TEMP_PREFIX)}
-        if event.actions.awaits is not None:
-            actions = event.actions.model_copy(update={"state_before": dict(self._before)})
-            event = event.model_copy(update={"actions": actions})
+            self._before |= {k: now.get(k) for k in delta if k not in self._changed and not k.startswith(TEMP_PREFIX)}
+            self._changed.update(delta)
+        event = self._with_before(event)
+        self.replay.goes_on(event.branch)
+        self._made += 1
         self._held.append(event)
+        said = [step for step in event.actions.steps if step.says]
+        self.steps |= {step.key: step for step in said}  # though whoever says it may be cancelled while it is stored
+        self.spoken |= {step.key: event for step in said}
         return event
+
+    def _with_before(self, event: Event) -> Event:
+        """The event with what keys held before, if the turn may be taken up behind it. Each key is told of once: a checkpoint
+        after each of a thousand tasks would else tell of all.
+        """
+        actions = event.actions
+        self._tells_before = self._tells_before or actions.awaits is not None or actions.checkpoint
+        if not self._tells_before or not self._before:
+            return event
+        before, self._before = self._before, {}
+        return event.model_copy(update={"actions": actions.model_copy(update={"state_before": before})})
 
     def keep_temporary(self, delta: Mapping[str, JsonValue]) -> None:
         """Keeps the `temp:` keys of a delta for the rest of this invocation."""

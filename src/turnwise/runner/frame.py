@@ -151,17 +151,11 @@ class Frame:
         await self._floor.hand_over(Handover(agent, self.card.name, brief), self.event())
 
     async def call(self, agent: str, message: str | Content, *, segment: str | None = None) -> Content:
-        if self.branch.count("/>") >= self.config.limits.call_depth:
-            raise LimitReached("call_depth", f"Agents called each other {self.config.limits.call_depth} levels deep.")
-        if agent not in self._floor.cast.tree or not self._reachable(agent):
-            raise AgentFailed(f"{self.card.name!r} called {agent!r}, which does not exist or is not allowed here.")
         if segment is None:
             self._calls += 1
             segment = str(self._calls)
         content = text_content(message, "user") if isinstance(message, str) else message
-        branch = f"{self.branch}/>{segment_of(agent)}#{segment_of(segment)}"
-        outcome = await self._run_below(agent, branch, content, None, self.scope)
-        await self._floor.flush()
+        outcome = await self._ask_in_private(agent, content, segment)
         return outcome.event.content if outcome.event and outcome.event.content else Content()
 
     async def delegate(
@@ -172,11 +166,14 @@ class Frame:
         message: Content | None = None,
         assignment: Assignment | None = None,
         followed: bool = False,
+        private: bool = False,
     ) -> Outcome:
-        if not self._reachable(child):
+        if private:
+            return await self._ask_in_private(child, message or self.message, segment)
+        branch = f"{self.branch}/{segment}"
+        if branch not in self._floor.journal.finished and not self._reachable(child):
             return Outcome()
         scope = assignment.scope if assignment else self.scope
-        branch = f"{self.branch}/{segment}"
         part = assignment or part_of(self.assignment)
         outcome = await self._run_below(child, branch, message or self.message, part, scope)
         if not followed or part is None or part.is_over:
@@ -340,6 +337,7 @@ class Frame:
             update={
                 "state_delta": {**self._writes.state, **event.actions.state_delta},
                 "artifact_versions": {**self._writes.saved, **event.actions.artifact_versions},
+                "steps": (*self._writes.steps, *event.actions.steps),
             }
         )
         self._floor.keep_temporary(self._writes.state)
@@ -375,10 +373,21 @@ class Frame:
             info = ErrorInfo(code=refused.code, message=str(refused))
             await self._floor.emit(self.event().model_copy(update={"error": info}))
 
+    async def _ask_in_private(self, agent: str, message: Content, segment: str) -> Outcome:
+        if self.branch.count("/>") >= self.config.limits.call_depth:
+            raise LimitReached("call_depth", f"Agents called each other {self.config.limits.call_depth} levels deep.")
+        if agent not in self._floor.cast.tree or not self._reachable(agent):
+            raise AgentFailed(f"{self.card.name!r} called {agent!r}, which does not exist or is not allowed here.")
+        branch = f"{self.branch}/>{segment_of(agent)}#{segment_of(segment)}"
+        outcome = await self._run_below(agent, branch, message, None, self.scope)
+        await self._floor.flush()
+        return outcome
+
     async def _run_below(
         self, agent: str, branch: str, message: Content, assignment: Assignment | None, scope: Scope
     ) -> Outcome:
         if branch in self._floor.journal.finished or (assignment is not None and assignment.is_over):
+            self._replay.come_to(branch)
             outcome = self._floor.journal.outcome(branch)
             self.model_calls += outcome.model_calls
             return outcome

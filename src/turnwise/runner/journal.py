@@ -1,6 +1,6 @@
 """What an invocation has done so far, so that a turn that is taken up again does nothing twice."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
@@ -14,13 +14,14 @@ class Journal(NamedTuple):
     """A pure fold over the stored events of one invocation.
 
     said: by branch, the events an agent run emitted, in order. steps: recorded steps by key; carried: those of them that an
-    attempt left whose events were taken back. finished: branches that ran
-    to their end. replies: what the user answered, by the id of the wait. messages: what the user had said last when a turn
-    began, or what the giver of the floor told, by the turn's number: an agent that runs again gets the message it got at
-    first. state_before: what the keys that the invocation changed before its last question held before; silent: what events
-    that say nothing wrote. stopped: hand-overs were stopped, and how the invocation will end for it. spoken: what was said
-    with `once`, by the step's key. waits: what was waited for, by id, as it was stated first.
-    below: the branches on which something was said that are a branch, or lie below it, by that branch.
+    attempt left whose events were taken back, and whose writes no event of a later one holds. finished: branches that ran to
+    their end. replies: what the user answered, by the id of the wait. messages: what the user had said last when a turn began,
+    or what the giver of the floor told, by the turn's number: an agent that runs again gets the message it got at first.
+    state_before: what the keys that the invocation changed held before it, if it has waited or come to a checkpoint; silent:
+    the events that say nothing, and wrote something. stopped: hand-overs were stopped, and how the invocation will end for it.
+    spoken: what was said with `once`, by the step's key. waits: what was waited for, by id, as it was stated first. below: the
+    branches on which something was said that are a branch, or lie below it, by that branch. calls: how many answers of models
+    were taken on a branch and below it, by that branch. made: how many of the events are not the user's.
     """
 
     said: Mapping[str, tuple[Event, ...]]
@@ -30,11 +31,13 @@ class Journal(NamedTuple):
     replies: Mapping[str, Content]
     messages: Mapping[int, Content]
     state_before: Mapping[str, JsonValue]
-    silent: Mapping[str, JsonValue]
+    silent: tuple[Event, ...]
     stopped: End | None
     spoken: Mapping[str, Event] = {}
     waits: Mapping[str, Await] = {}
     below: Mapping[str, tuple[str, ...]] = {}
+    calls: Mapping[str, int] = {}
+    made: int = 0
 
     def outcome(self, branch: str) -> Outcome:
         """How the finished run on that branch ended, from what it and those below it said; whom they called in private counts
@@ -42,18 +45,18 @@ class Journal(NamedTuple):
         """
         below = self.below.get(branch, ())
         events = [e for b in below if "/>" not in b.removeprefix(branch) for e in self.said[b]]
-        calls = sum(model_calls(event) for b in below for event in self.said[b])
         own = any(event.actions.escalate for event in self.said.get(branch, ()))
         outcome = outcome_of(sorted(events, key=lambda e: e.sequence or 0))
-        return outcome._replace(escalated=own, model_calls=calls)
+        return outcome._replace(escalated=own, model_calls=self.calls.get(branch, 0))
 
 
-EMPTY = Journal({}, {}, frozenset(), frozenset(), {}, {}, {}, {}, None)
+EMPTY = Journal({}, {}, frozenset(), frozenset(), {}, {}, {}, (), None)
 DECISION = "?"
 """How the keys of recorded decisions begin. Those of agents' steps begin with a branch, which is never so."""
 
 
-# No usage: what a model took stands on the event that was said first, and is not taken again.
+# No usage: what a model took stands on the event that was said first, and is not taken again. Only the number of its calls
+# goes with the step, for whoever limits them.
 _SAID_WITH = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary"})
 
 
@@ -88,7 +91,7 @@ def carried(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
     Work that is on record is not repeated; what was said is said anew, and decided on anew.
     """
     records = {
-        step.key: step.model_copy(update={"value": said(event)}) if step.says and step.value is None else step
+        step.key: _as_carried(step, event)
         for event in events
         if (event.sequence or 0) > since
         for step in event.actions.steps
@@ -97,7 +100,13 @@ def carried(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
     return tuple(records.values())
 
 
-def journal_of(events: Iterable[Event]) -> Journal:
+def _as_carried(step: StepRecord, event: Event) -> StepRecord:
+    if not step.says or step.value is not None:
+        return step
+    return step.model_copy(update={"value": said(event), "model_calls": model_calls(event)})
+
+
+def journal_of(events: Sequence[Event]) -> Journal:
     """The journal of one invocation's events, in append order."""
     said: dict[str, list[Event]] = {}
     steps: dict[str, StepRecord] = {}
@@ -106,7 +115,7 @@ def journal_of(events: Iterable[Event]) -> Journal:
     replies: dict[str, Content] = {}
     messages: dict[int, Content] = {}
     before: dict[str, JsonValue] = {}
-    silent: dict[str, JsonValue] = {}
+    silent: list[Event] = []
     stopped: End | None = None
     spoken: dict[str, Event] = {}
     waits: dict[str, Await] = {}
@@ -122,19 +131,19 @@ def journal_of(events: Iterable[Event]) -> Journal:
             stopped = stopped or actions.stopped
         steps |= {step.key: step for step in actions.steps}
         spoken |= {step.key: event for step in actions.steps if step.says and step.value is None}
-        if actions.rewind is not None:
-            carried_.update(step.key for step in actions.steps)
+        (carried_.difference_update if actions.rewind is None else carried_.update)(step.key for step in actions.steps)
         finished.update(actions.finished)
+        if actions.state_before:
+            before = actions.state_before | before
         if event.author == USER:
             replies |= _replies(event)
         elif event.content is not None or actions.escalate or (actions.awaits and actions.awaits.id not in waits):
             said.setdefault(event.branch, []).append(event)
-        else:
-            silent |= actions.state_delta
+        elif actions.state_delta:
+            silent.append(event)
         if actions.awaits:
             # A turn that waits again for the same thing states it again, without a content: that is no second question.
             waits.setdefault(actions.awaits.id, actions.awaits)
-            before = actions.state_before
     return Journal(
         {b: tuple(es) for b, es in said.items()},
         steps,
@@ -143,11 +152,13 @@ def journal_of(events: Iterable[Event]) -> Journal:
         replies,
         messages,
         before,
-        silent,
+        tuple(silent),
         stopped,
         spoken,
         waits,
         _below(said),
+        _calls(events),
+        sum(event.author != USER for event in events),
     )
 
 
@@ -155,11 +166,26 @@ def _below(branches: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """For each branch, those of them that are it, or lie below it."""
     found: dict[str, list[str]] = {}
     for branch in branches:
-        above = branch
-        while above:
+        for above in _up(branch):
             found.setdefault(above, []).append(branch)
-            above = above.rpartition("/")[0]
     return {branch: tuple(below) for branch, below in found.items()}
+
+
+def _calls(events: Iterable[Event]) -> dict[str, int]:
+    """For each branch, how many answers of models were taken on it and below it."""
+    found: dict[str, int] = {}
+    for event in events:
+        if calls := model_calls(event):
+            for branch in _up(event.branch):
+                found[branch] = found.get(branch, 0) + calls
+    return found
+
+
+def _up(branch: str) -> Iterator[str]:
+    """The branch, and those above it."""
+    while branch:
+        yield branch
+        branch = branch.rpartition("/")[0]
 
 
 def _replies(event: Event) -> dict[str, Content]:
@@ -178,8 +204,9 @@ def answers(event: Event) -> bool:
 
 
 def model_calls(event: Event) -> int:
-    """How many answers of models it took to make the event."""
-    return event.actions.usage.calls if event.actions.usage else 0
+    """How many answers of models it took to make the event, in whichever attempt."""
+    actions = event.actions
+    return actions.usage.calls if actions.usage else sum(step.model_calls for step in actions.steps)
 
 
 def outcome_of(events: Iterable[Event]) -> Outcome:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -10,24 +11,41 @@ from turnwise.runner.journal import Journal
 from turnwise.runner.spots import Spot
 
 
+class _Write(NamedTuple):
+    """What an event wrote to the state."""
+
+    sequence: int
+    key: str
+    value: JsonValue
+
+
 class Replay:
     """The recorded events that the agent runs of one turn have yet to come to, by the spot where they were said: what is done
     side by side need not come to them in the same order.
 
     While there are any, state reads as it was then: an agent that decides by what it finds in the state decides as it did,
-    and comes to the same questions.
+    and comes to the same questions. What a run wrote and did not say stands in events that say nothing: they are passed when
+    the run writes that again. What a run wrote that is over is passed when whoever called it comes to it.
     """
 
     def __init__(self, journal: Journal, turn: int) -> None:
         self._left: dict[Spot, deque[Event]] = {}
-        self._state: dict[str, JsonValue] = {**journal.state_before, **journal.silent}
-        for branch, said in journal.said.items():
-            if _belongs(branch, turn) and not _is_over(branch, journal.finished):
-                for event in said:
-                    self._left.setdefault(Spot(branch, event.within), deque()).append(event)
+        self._unsaid: dict[str, list[_Write]] = {}
+        self._over: dict[str, list[_Write]] = {}
+        self._state: dict[str, JsonValue] = dict(journal.state_before)
+        behind: list[_Write] = []
+        silent = {event.id for event in journal.silent}
+        for event in (*(event for said in journal.said.values() for event in said), *journal.silent):
+            over = _over(event.branch, journal.finished)
+            if not _belongs(event.branch, turn):
+                behind += _writes(event)
+            elif over:
+                self._over.setdefault(over, []).extend(_writes(event))
+            elif event.id in silent:
+                self._unsaid.setdefault(event.branch, []).extend(_writes(event))
             else:
-                for event in said:
-                    self._state |= event.actions.state_delta
+                self._left.setdefault(Spot(event.branch, event.within), deque()).append(event)
+        self._pass_writes(behind)
         self._count = sum(len(events) for events in self._left.values())
 
     def has(self, spot: Spot) -> bool:
@@ -68,9 +86,45 @@ class Replay:
                 while self.has(other):
                     self.take(other)
 
+    def wrote(self, branch: str, key: str, value: JsonValue) -> bool:
+        """Whether what the run on that branch writes is on record in an event that says nothing; then it came to that."""
+        left = self._unsaid.get(branch, [])
+        found = next((each for each in left if (each.key, each.value) == (key, value)), None)
+        if found is None:
+            return False
+        left[:] = [each for each in left if each.key != key or each.sequence > found.sequence]
+        if not left:
+            del self._unsaid[branch]
+        self._state[key] = value
+        return True
+
+    def reread(self, key: str, value: JsonValue) -> None:
+        """The run came to work that is done, and wrote that."""
+        self._state[key] = value
+
+    def come_to(self, branch: str) -> None:
+        """Who called the run on that branch, which is over, came to it."""
+        self._pass_writes(self._over.pop(branch, []))
+
+    def goes_on(self, branch: str) -> None:
+        """Something new comes of that branch: what it and those above it wrote without a word is behind them, and so is whom
+        they called that is over.
+        """
+        if not self._unsaid and not self._over:
+            return
+        here = f"{branch}/"
+        passed = [write for run in [r for r in self._unsaid if here.startswith(f"{r}/")] for write in self._unsaid.pop(run)]
+        for called in [each for each in self._over if here.startswith(f"{each.rpartition('/')[0]}/")]:
+            passed += self._over.pop(called)
+        self._pass_writes(passed)
+
     def state(self, now: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """The state that agents see, of the state as it is now; None values are absent keys."""
-        return {**now, **self._state} if self._count else dict(now)
+        return {**now, **self._state} if self._count or self._unsaid or self._over else dict(now)
+
+    def _pass_writes(self, writes: list["_Write"]) -> None:
+        for write in sorted(writes, key=lambda write: write.sequence):
+            self._state[write.key] = write.value
 
     def _pass(self, spot: Spot, reached: Callable[[Event], bool]) -> bool:
         if not any(reached(event) for event in self._left.get(spot, ())):
@@ -84,6 +138,12 @@ def _belongs(branch: str, turn: int) -> bool:
     return branch.partition("/")[0] == str(turn)
 
 
-def _is_over(branch: str, finished: frozenset[str]) -> bool:
+def _over(branch: str, finished: frozenset[str]) -> str:
+    """The topmost run on that branch and above it that is over; empty when all go on."""
     parts = branch.split("/")
-    return any("/".join(parts[:length]) in finished for length in range(1, len(parts) + 1))
+    runs = ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return next((run for run in runs if run in finished), "")
+
+
+def _writes(event: Event) -> list[_Write]:
+    return [_Write(event.sequence or 0, key, value) for key, value in event.actions.state_delta.items()]

@@ -46,6 +46,7 @@ class Steps:
     def __init__(self, floor: Floor, branch: str, voice: Voice, writes: Writes) -> None:
         self._floor, self._branch, self._voice, self._writes = floor, branch, voice, writes
         self._said: dict[str, Event] = {}
+        self._met: set[str] = set()
         self.keys = Keys(floor, branch)
 
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
@@ -76,11 +77,11 @@ class Steps:
         known = self._known(place)
         if known is None:
             said = await self._say(place, make)
-        elif recorded := self._said.get(place) or self._floor.journal.spoken.get(place):
+        elif recorded := self._said.get(place) or self._floor.spoken.get(place):
             said = self._voice.find(recorded)
         else:
             again = self._voice.blank().model_copy(update=said_again(known.value))
-            said = await self._voice.repeat(_with(again, StepRecord(key=place, says=True)))
+            said = await self._voice.repeat(_with(again, known.model_copy(update={"value": None})))
         self._said[place] = said
         return said
 
@@ -103,8 +104,12 @@ class Steps:
 
     def _known(self, place: str) -> StepRecord | None:
         known = self._floor.steps.get(place)
-        if known is not None and place in self._floor.journal.carried:
-            self._writes.again(known.state_delta, known.artifact_versions)
+        if known is not None and place not in self._met:
+            if place in self._floor.journal.carried:
+                self._writes.again(known)
+            else:
+                self._writes.reread(known)
+        self._met.add(place)
         return known
 
 

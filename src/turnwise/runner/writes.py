@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.facts.events import StepRecord
 from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.runner.replay import Replay
 from turnwise.runner.spots import Spot, spot_of
@@ -23,14 +24,16 @@ _AT_WORK: ContextVar[tuple[Note, ...]] = ContextVar("turnwise_at_work", default=
 
 
 class Writes:
-    """What one agent run wrote since its last event. What stands in `state` and `saved` goes with the next one.
+    """What one agent run wrote since its last event. What stands in `state`, `saved` and `steps` goes with the next one.
 
-    What is written on a spot whose recorded events the run has yet to come to is on record with them: it is only read.
+    What is written on a spot whose recorded events the run has yet to come to is on record with them: it is only read. So is
+    what an event of the run holds that says nothing.
     """
 
     def __init__(self, branch: str, replay: Replay) -> None:
         self.state: dict[str, JsonValue] = {}
         self.saved: dict[str, int] = {}
+        self.steps: tuple[StepRecord, ...] = ()
         self._branch, self._replay = branch, replay
         self._recorded: dict[Spot, dict[str, JsonValue]] = {}
 
@@ -40,8 +43,12 @@ class Writes:
     def write(self, key: str, value: JsonValue) -> None:
         """Sets a key of the state; None removes it."""
         spot = spot_of(self._branch)
-        written = self._recorded.setdefault(spot, {}) if self._replay.has(spot) else self.state
-        written[key] = value
+        if self._replay.wrote(self._branch, key, value):
+            self.state.pop(key, None)
+            self._recorded.get(spot, {}).pop(key, None)
+        else:
+            written = self._recorded.setdefault(spot, {}) if self._replay.has(spot) else self.state
+            written[key] = value
         if not key.startswith(TEMP_PREFIX):
             for note in _AT_WORK.get():
                 note.state[key] = value
@@ -53,12 +60,33 @@ class Writes:
         for note in _AT_WORK.get():
             note.saved[name] = version
 
-    def again(self, state: Mapping[str, JsonValue], saved: Mapping[str, int]) -> None:
-        """Writes what work wrote that is not done again."""
-        for key, value in state.items():
-            self.write(key, value)
-        for name, version in saved.items():
-            self.save(name, version)
+    def again(self, step: StepRecord) -> None:
+        """Writes what work wrote that is not done again, and is nowhere on record but with its step. What comes to hold it
+        holds the step, too: then it is on record, and no later attempt writes it over what is newer.
+        """
+        self.state.update(step.state_delta)
+        self.saved.update(step.artifact_versions)
+        if not step.says and (step.state_delta or step.artifact_versions):
+            self.steps += (step,)
+        for note in _AT_WORK.get():
+            note.state.update(step.state_delta)
+            note.saved.update(step.artifact_versions)
+
+    def reread(self, step: StepRecord) -> None:
+        """What work wrote that is not done again, and is on record: it is read as it was, until the run comes to the event
+        that holds it.
+        """
+        spot = spot_of(self._branch)
+        for key, value in step.state_delta.items():
+            if self._replay.wrote(self._branch, key, value):
+                continue
+            if self._replay.has(spot):
+                self._recorded.setdefault(spot, {})[key] = value
+            else:
+                self._replay.reread(key, value)
+        for note in _AT_WORK.get():
+            note.state.update(step.state_delta)
+            note.saved.update(step.artifact_versions)
 
     def seen(self) -> dict[str, JsonValue]:
         """All that was written, as whoever reads the state sees it."""
@@ -72,6 +100,7 @@ class Writes:
         """An event holds it now."""
         self.state.clear()
         self.saved.clear()
+        self.steps = ()
 
 
 @contextmanager

@@ -53,6 +53,83 @@ agents:
 """
 
 
+PLANNING = """
+from turnwise import AgentContext, Flow, Task, agent
+from turnwise.flows.planned import PlannedFlow
+from turnwise.flows.several import Several
+from turnwise.selection.verdicts import abstained
+from turnwise.facts.selections import Verdict
+
+@agent
+async def planner(context: AgentContext):
+    if "unsure" in context.message.text:
+        await context.ask("For whom?")
+    if "hopeless" in context.message.text:
+        raise ValueError("no idea")
+    return {"tasks": [
+        {"name": "look", "objective": "Look for it.", "agents": ["finder"]},
+        {"name": "write", "agents": ["author"], "depends_on": ["look"]},
+    ]}
+
+@agent(description="Finds things.")
+def finder(message):
+    return "three facts"
+
+@agent
+async def author(context: AgentContext):
+    return (await context.ask("How long?")).text
+
+paper = PlannedFlow("paper", planner=planner, agents=[finder, author])
+several = Several()
+outer = Flow("outer", [Task("prepare", agents=["paper"])])
+
+def desk(message):
+    return "hello"
+
+def one(message):
+    return "One."
+
+async def two(context: AgentContext):
+    return (await context.ask("Which two?")).text
+
+class Says:
+    name = "says"
+
+    def __init__(self, tree):
+        pass
+
+    async def select(self, request):
+        if request.text != "both":
+            return abstained(self.name, "Nobody is named.")
+        return Verdict(selector=self.name, outcome="chosen", agent="one", method="says", reason="Said.", also=("two",))
+"""
+PLANNED = """
+app: papers
+root: desk
+selectors: {says: 'cli_flow_planned:Says'}
+policy: {name: mine, several: several, stages: [direct, says, resume, default]}
+agents:
+  - {name: desk, run: 'cli_flow_planned:desk'}
+  - {name: one, run: 'cli_flow_planned:one'}
+  - {name: two, run: 'cli_flow_planned:two'}
+  - cli_flow_planned:paper
+  - cli_flow_planned:several
+  - cli_flow_planned:outer
+"""
+PLAN = (
+    "plan · 2 tasks\ntask   agents  needs  result  objective\nlook   finder         text    Look for it.\n"
+    "write  author  look   text\n"
+)
+STEPS = "→ finder · look · popcorn\n✓ look successful · three facts\n→ author · write · popcorn\nauthor asks: How long?\n"
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Path:
+    (tmp_path / "cli_flow_planned.py").write_text(PLANNING)
+    (tmp_path / "turnwise.yaml").write_text(PLANNED)
+    return tmp_path
+
+
 @pytest.fixture
 def news(tmp_path: Path) -> Path:
     (tmp_path / "cli_flow_agents.py").write_text(AGENTS)
@@ -151,5 +228,77 @@ def test_at_a_terminal_the_tasks_stand_below_and_questions_have_a_prompt(news: P
     child.expect("Shall it be printed")
     child.expect("you> ")
     child.sendline("yes")
+    child.expect("complete")
+    child.expect(pexpect.EOF)
+
+
+WAITS = "It waits. Go on with: turnwise flow resume --session s\n"
+GOES_ON = "It has not ended. Go on with: turnwise flow resume --session s\n"
+
+
+def test_a_plan_is_shown_when_it_comes_and_drawn_from_the_log(papers: Path) -> None:
+    assert flow("show", "paper", cwd=papers) == (
+        0,
+        "paper · planned by planner · at most 20 tasks · strategy popcorn · at most 10 turns a task\n"
+        "agent   description\nfinder  Finds things.\nauthor\n",
+        "",
+    )
+    code, _, said = flow("show", "paper", "--format", "svg", cwd=papers)
+    assert (code, said.partition("\n")[0]) == (2, "error[usage]: The tasks of 'paper' are not known before it runs.")
+    assert flow("run", "paper", "Bees", "-s", "s", cwd=papers) == (0, "", f"paper · session s\n{PLAN}{STEPS}{WAITS}")
+    code, shown, hint = flow("show", "paper", "-s", "s", cwd=papers)
+    assert (code, hint) == (0, GOES_ON)
+    assert shown.startswith("paper · 2 tasks · 1 successful · 1 running\n")
+    assert shown.endswith("author asks: How long?\n")
+    ended = "paper · session s\nauthor asks: How long?\n✓ write successful · short\ncomplete · 2 turns\n"
+    assert flow("resume", "-s", "s", cwd=papers, stdin="short\n") == (0, "short\n", ended)
+    code, text, _ = flow("show", "paper", "-s", "s", "-f", "mermaid", cwd=papers)
+    assert (code, text.splitlines()[1]) == (0, 'title: "paper: 2 tasks · 2 successful · ended: complete"')
+    assert flow("show", "paper", "-s", "s", "-f", "svg", cwd=papers)[1].startswith("<svg ")
+
+
+def test_a_run_without_a_plan_says_so(papers: Path) -> None:
+    """Also when a run before it had one."""
+    assert flow("run", "paper", "Bees", "-s", "s", cwd=papers, stdin="short\n")[:2] == (0, "short\n")
+    assert flow("run", "paper", "unsure", "-s", "s", cwd=papers)[2] == (f"paper · session s\nplanner asks: For whom?\n{WAITS}")
+    assert flow("show", "paper", "-s", "s", cwd=papers) == (0, "paper · no plan yet\nplanner asks: For whom?\n", GOES_ON)
+    code, _, said = flow("show", "paper", "-s", "s", "-f", "mermaid", cwd=papers)
+    assert (code, said.partition("\n")[0]) == (2, "error[usage]: The last run of 'paper' has no plan, so no tasks.")
+    assert flow("resume", "-s", "s", cwd=papers, stdin="me\nlong\n")[:2] == (0, "long\n")
+    assert flow("run", "paper", "hopeless", "-s", "s", cwd=papers)[0] == 1
+    code, shown, hint = flow("show", "paper", "-s", "s", cwd=papers)
+    assert (code, shown.partition("\n")[0], hint) == (0, "paper · ended without a plan: failed", "")
+    assert "no idea" in shown
+
+
+def test_a_plan_below_another_flow_is_drawn_too(papers: Path) -> None:
+    assert flow("run", "outer", "Bees", "-s", "s", cwd=papers, stdin="short\n")[:2] == (0, "short\n")
+    for name, tasks in (("paper", "2 tasks · 2 successful"), ("outer", "1 task · 1 successful")):
+        assert flow("show", name, "-s", "s", cwd=papers)[1].startswith(f"{name} · {tasks} · ended: complete\n")
+
+
+def test_those_whom_a_message_asked_are_shown_and_answered(papers: Path) -> None:
+    assert flow("show", "several", cwd=papers)[1].startswith("several · asks all agents that a message is for")
+    code, _, complaint = flow("run", "several", "both", cwd=papers)
+    assert (code, complaint.partition("\n")[0]) == (2, "error[usage]: The flow 'several' cannot be run by itself.")
+    assert turnwise("chat", "-s", "s", cwd=papers, stdin="both\n").returncode == 0
+    assert flow("show", "several", "-s", "s", cwd=papers)[1].startswith("several · 2 tasks · 1 successful · 1 running\n")
+    assert flow("resume", "-s", "s", cwd=papers, stdin="these\n") == (
+        0,
+        "One.\n\nthese\n",
+        "several · session s\ntwo asks: Which two?\n✓ two successful · these\ncomplete · 2 turns\n",
+    )
+
+
+def test_at_a_terminal_the_tasks_stand_below_once_there_is_a_plan(papers: Path, terminal: Terminal) -> None:
+    child = terminal("flow", "run", "paper", "unsure", "--session", "s", cwd=papers)
+    child.expect("no plan yet")
+    child.expect("For whom")
+    child.expect("you> ")
+    child.sendline("me")
+    child.expect("2 tasks")
+    child.expect("running")
+    child.expect("How long")
+    child.sendline("short")
     child.expect("complete")
     child.expect(pexpect.EOF)

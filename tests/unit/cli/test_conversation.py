@@ -10,7 +10,7 @@ from turnwise.agents.function import agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.assemble import App
 from turnwise.cli.conversation import Answer, Conversation
-from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
+from turnwise.facts.content import Content, DataPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import Actions, End, ErrorInfo, Event, Rewind
 from turnwise.facts.messages import MessageContext
 from turnwise.runner import Runner
@@ -208,3 +208,9 @@ async def test_two_questions_are_answered_one_after_the_other(capsys: pytest.Cap
     said = capsys.readouterr().out
     assert "  · pay failed: It was not called, because the person who was asked did not agree: too much\n" in said
     assert said.endswith("desk: Done.\n")
+
+
+def test_what_is_for_programs_alone_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    told = event().model_copy(update={"content": Content(parts=(DataPart(name="task", data={"a": 1}, private=True),))})
+    answer = event("Done.", id_="e2")
+    assert shown(capsys, told, answer) == "desk: Done.\n"

@@ -1,9 +1,25 @@
 """Flows in lines."""
 
-from turnwise.cli.flow_lines import at_a_glance, definition, end_line, news, question_line, standing
+from turnwise import agent
+from turnwise.agents.collect import collect
+from turnwise.cli.flow_lines import (
+    at_a_glance,
+    definition,
+    end_line,
+    made_of,
+    news,
+    plan,
+    question_line,
+    standing,
+    without_tasks,
+)
 from turnwise.flows.design import Design
+from turnwise.flows.flow import Flow
 from turnwise.flows.graph import Graph
-from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord
+from turnwise.flows.kinds import AnyFlow
+from turnwise.flows.planned import PlannedFlow
+from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, Unplanned
+from turnwise.flows.several import Several
 from turnwise.flows.strategies import Popcorn
 from turnwise.flows.task import Status, Task
 from turnwise.flows.until import AllComplete
@@ -44,6 +60,46 @@ def test_a_definition_has_its_tasks_in_order() -> None:
         "draft     ann, bob  research (always)  one of good, bad",
         "score     ann, bob  draft              object",
     ]
+
+
+@agent(description="Reads\nbooks.")
+def reader(message: str) -> str:
+    return "a book"
+
+
+@agent
+def planner(message: str) -> str:
+    return "{}"
+
+
+def lines_of(flow: AnyFlow) -> list[str]:
+    return [line.plain for line in made_of(flow, collect(flow)[1])]
+
+
+def test_a_flow_whose_tasks_are_not_known_says_who_knows_them() -> None:
+    assert lines_of(PlannedFlow("report", planner=planner, agents=[reader], side_by_side=2, max_tasks=5)) == [
+        "report · planned by planner · at most 5 tasks · strategy popcorn · at most 10 turns a task · 2 side by side",
+        "agent   description",
+        "reader  Reads books.",
+    ]
+    assert "at most 7 turns" in lines_of(PlannedFlow("report", planner=planner, agents=[reader], max_turns=7))[0]
+    assert lines_of(Several()) == ["several · asks all agents that a message is for · side by side · a task each"]
+    assert lines_of(Flow("report", [Task("read", agents=[reader])]))[0].startswith("report · 1 task · strategy popcorn")
+
+
+def test_a_plan_is_its_tasks() -> None:
+    assert [line.plain for line in plan(Graph("report", [Task("read", "Read it.", agents=["reader"])]))] == [
+        "plan · 1 task",
+        "task  agents  needs  result  objective",
+        "read  reader         text    Read it.",
+    ]
+
+
+def test_a_run_without_tasks_says_why_it_has_none() -> None:
+    asks = Unplanned("report", "i", asked_by="planner", question="For\nwhom?")
+    assert [line.plain for line in without_tasks(asks)] == ["report · no plan yet", "planner asks: For whom?"]
+    failed = Unplanned("report", "i", "failed", "No\nidea.")
+    assert [line.plain for line in without_tasks(failed)] == ["report · ended without a plan: failed", "   No idea."]
 
 
 def test_a_run_has_its_tasks_turns_and_questions() -> None:

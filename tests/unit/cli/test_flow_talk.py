@@ -12,6 +12,8 @@ from turnwise.cli.flow_talk import Asked, FlowTalk, resumption
 from turnwise.facts.content import Content, ToolCallPart
 from turnwise.facts.messages import MessageContext
 from turnwise.flows.flow import Flow
+from turnwise.flows.kinds import AnyFlow
+from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.task import Task
 from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import FunctionModel, calls
@@ -35,7 +37,7 @@ def pay(amount: int) -> str:
 
 
 @asynccontextmanager
-async def talking(flow: Flow) -> AsyncIterator[FlowTalk]:
+async def talking(flow: AnyFlow) -> AsyncIterator[FlowTalk]:
     runner = Runner(flow, store=SqlSessionStore("sqlite:///:memory:"))
     yield FlowTalk(runner, flow, runner.key("local", "s"), MessageContext())
     await runner.close()
@@ -92,6 +94,35 @@ async def test_a_limit_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
         await talk.send("Go")
         assert talk.finish() == FAILED
     assert "limit:turns · 2 turns" in capsys.readouterr().err
+
+
+async def test_a_planner_that_asks_is_answered_and_its_plan_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    @agent
+    async def planner(context: AgentContext) -> dict[str, object]:
+        name = (await context.ask("What is it called?")).text
+        return {"tasks": [{"name": name, "agents": ["boss"]}]}
+
+    async with talking(PlannedFlow("plans", planner=planner, agents=[boss])) as talk:
+        await talk.send("Go")
+        for answer in ("approve", "fine"):
+            asked = await talk.asked()
+            assert asked is not None
+            talk.ask(asked)
+            await talk.send(answer)
+        assert talk.finish() == OK
+    said = capsys.readouterr()
+    assert said.out == "It is fine.\n"
+    assert said.err.startswith("planner asks: What is it called?\nplan · 1 task\n")
+    assert said.err.endswith("boss asks: Is it good?\n✓ approve successful · It is fine.\ncomplete · 1 turn\n")
+
+
+async def test_a_run_that_got_no_plan_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    async with talking(PlannedFlow("plans", planner=grumpy, agents=[boss])) as talk:
+        await talk.send("Go")
+        assert talk.finish() == FAILED
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error[agent.failed]: ")
 
 
 def test_how_to_come_back_is_a_command_for_a_shell() -> None:

@@ -12,6 +12,7 @@ from turnwise.facts.selections import Selection
 from turnwise.flows.briefs import Word
 from turnwise.flows.graph import Graph
 from turnwise.flows.logged import Ended, closing_content, turn_end_content
+from turnwise.flows.plans import Plan, PlannedTask, plan_content
 from turnwise.flows.progress import Closing
 from turnwise.flows.task import Status, Task
 
@@ -66,3 +67,20 @@ def test_what_a_new_attempt_takes_back_is_no_longer_so(capsys: pytest.CaptureFix
     said = capsys.readouterr().err
     assert said.count("✓ draft successful · x\n") == 2
     assert "↻ attempt 2" in said
+
+
+def test_tasks_that_the_run_says_are_shown_when_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    view = FlowView("report")
+    planned = plan_content("report", Plan(tasks=(PlannedTask(name="draft", agents=("writer",)),)))
+    view.show(event(1, Content(), author="user", branch="", scope=()))
+    assert view.record is None
+    for each in (event(2, planned, scope=("report",)), begun(3), closed(4)):
+        view.show(each)
+    assert capsys.readouterr().err == (
+        "plan · 1 task\ntask   agents  needs  result  objective\ndraft  writer         text\n"
+        "→ writer · draft · popcorn\n✓ draft successful · x\n"
+    )
+    again = FlowView("report")
+    again.look_back([event(2, planned, scope=("report",)), begun(3)])
+    again.show(closed(4))
+    assert capsys.readouterr().err == "✓ draft successful · x\n"

@@ -11,6 +11,7 @@ from turnwise import Runner, SqlSessionStore
 from turnwise.config.roster import Roster, flows
 from turnwise.config.settings import read_settings
 from turnwise.facts.messages import MessageContext
+from turnwise.flows.flow import Flow
 from turnwise.flows.record import record_of
 from turnwise.ports.agent import Agent
 
@@ -18,6 +19,8 @@ CODE = '''
 from dataclasses import dataclass
 from turnwise import agent
 from turnwise.flows.flow import Flow
+from turnwise.flows.planned import PlannedFlow
+from turnwise.flows.several import Several
 from turnwise.flows.task import Task
 
 def desk(message): return "hello"
@@ -35,6 +38,8 @@ class Rating:
 
 class Bag: ...
 
+planned = PlannedFlow("planned", planner=agent(lambda: "{}", name="planner"), agents=[agent(lambda: "x", name="doer")])
+several = Several()
 made = Flow("made", [Task("a", agents=[agent(lambda: "x", name="a-er")])])
 lost = Flow("lost", [Task("a", agents=["nobody"])])
 '''
@@ -98,6 +103,7 @@ async def test_a_flow_is_written_out_and_runs(build: Build) -> None:
     assert problems == []
     assert root is not None
     flow = flows(root)["report"]
+    assert isinstance(flow, Flow)
     assert [child.card.name for child in flow.children] == ["reader", "writer"]
     graph, design = flow.graph, flow.design
     assert graph.needs == {"research": (), "rating": ("research", "verdict"), "verdict": (), "facts": ()}
@@ -125,7 +131,16 @@ def test_children_that_no_task_names_stay_below_the_flow(build: Build) -> None:
     assert root is not None
     placed = root.children[1]
     assert {child.card.name for child in placed.children} == {"writer", "reader"}
-    assert flows(root)["report"].design.agents == ("writer",)
+    flow = flows(root)["report"]
+    assert isinstance(flow, Flow)
+    assert flow.design.agents == ("writer",)
+
+
+def test_flows_that_know_their_tasks_only_once_they_run_are_found(build: Build) -> None:
+    root, problems = build(HEAD + "  - {run: 'M:planned', description: other}\n  - M:several\n")
+    assert problems == []
+    assert root is not None
+    assert {name: flow.graph for name, flow in flows(root).items()} == {"planned": None, "several": None}
 
 
 def test_a_flow_of_code_is_found_and_keeps_its_name(build: Build) -> None:

@@ -35,5 +35,7 @@ def test_conditions_and_targets_name_tasks_that_are_there() -> None:
     tasks = [Task("a", agents=["x"])]
     with pytest.raises(FlowDefinitionError, match="no task 'b'"):
         designed("f", tasks, PLAIN, targets=["b"])
+    with pytest.raises(FlowDefinitionError, match="has no targets"):
+        designed("f", tasks, PLAIN, targets=[])
     with pytest.raises(FlowDefinitionError, match="no task 'b'"):
         designed("f", tasks, PLAIN._replace(until=AnyComplete("b")))

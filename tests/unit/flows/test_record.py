@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from turnwise import AgentContext, Runner, Sequential, SqlSessionStore, agent
 from turnwise.facts.events import Actions, Event
 from turnwise.flows.flow import Flow
-from turnwise.flows.record import FlowRecord, Reading, record_of
+from turnwise.flows.planned import PlannedFlow
+from turnwise.flows.record import FlowRecord, Reading, Unplanned, record_of
 from turnwise.flows.task import Status, Task
 from turnwise.ports.agent import Agent
 
@@ -29,6 +30,20 @@ async def boss(context: AgentContext) -> str:
 @agent
 def does() -> str:
     return "done"
+
+
+@agent
+async def planner(context: AgentContext) -> dict[str, object]:
+    if context.message.text.endswith('"unsure"'):
+        await context.ask("For whom?")
+    if context.message.text.endswith('"lost"'):
+        raise ValueError("no idea")
+    tasks = [{"name": "look", "agents": ["does"]}, {"name": "approve", "agents": ["boss"], "depends_on": ["look"]}]
+    return {"tasks": tasks}
+
+
+def planned() -> PlannedFlow:
+    return PlannedFlow("plans", planner=planner, agents=[does, boss])
 
 
 def report() -> Flow:
@@ -162,3 +177,54 @@ async def test_a_cancelled_run_is_at_an_end() -> None:
     assert record is not None
     assert (record.end, record.is_good) == ("cancelled", False)
     assert record.tasks["approve"].status is Status.PENDING
+
+
+async def test_runs_that_overlap_are_kept_apart() -> None:
+    """One waits while another message is answered: what it goes on with is its own."""
+    flow = report()
+    async with ran(flow, "Go", "yes") as events:
+        cut = next(place for place, event in enumerate(events) if event.text == "yes")
+        other = [event.model_copy(update={"invocation_id": "other"}) for event in events]
+        record = record_of(flow.graph, [*events[:cut], *other, *events[cut:]])
+        assert record == record_of(flow.graph, events)
+        between = record_of(flow.graph, [*events[:cut], *other])
+    assert between is not None
+    assert (between.invocation_id, between.end) == ("other", "failed")
+
+
+async def test_a_plan_tells_what_the_tasks_are() -> None:
+    """D12: the tasks of such a flow are those that its log holds."""
+    async with ran(planned(), "Go", "fine") as events:
+        reading = Reading("plans")
+        for event in events:
+            reading.add(event)
+    assert reading.graph is not None
+    assert reading.graph.order == ("look", "approve")
+    assert states(reading.record) == {"look": ("successful", "does"), "approve": ("successful", "boss")}
+    assert reading.unplanned is None
+
+
+async def test_a_run_without_a_plan_is_told_from_the_one_before_it() -> None:
+    async with ran(planned(), "Go", "fine", "unsure", "me", "fine", "lost") as events:
+        reading, seen = Reading("plans"), []
+        for event in events:
+            reading.add(event)
+            if event.text in ("For whom?", "me"):
+                seen.append(reading.unplanned)
+    asked = next(event.invocation_id for event in events if event.text == "For whom?")
+    assert seen == [Unplanned("plans", asked, asked_by="planner", question="For whom?"), Unplanned("plans", asked)]
+    assert reading.unplanned is not None
+    assert reading.unplanned.end == "failed"
+    assert "no idea" in reading.unplanned.detail
+    assert reading.record is not None
+    assert reading.record.invocation_id == asked
+
+
+async def test_a_plan_of_a_flow_below_another_is_its_own() -> None:
+    outer = Flow("outer", [Task("x", agents=[planned()])])
+    async with ran(outer, "Go", "fine") as events:
+        reading = Reading("plans")
+        for event in events:
+            reading.add(event)
+    assert reading.record is not None
+    assert (reading.record.end, reading.record.answer) == ("complete", "fine")
