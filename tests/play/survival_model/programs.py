@@ -71,6 +71,8 @@ class Answer:
     steps: list[str] = field(default_factory=list)
     carried: dict[str, str] = field(default_factory=dict)
     """What attempts before this one recorded since `since`."""
+    again: list[tuple[str, dict[str, int]]] = field(default_factory=list)
+    """Those of them that the next event that writes holds again, with what they wrote."""
     attempt: int = 1
     wait: str | None = None
     silent: bool = True
@@ -173,6 +175,7 @@ class Walk:
         self._same(event, "rewound from", event.actions.rewind.from_sequence, answer.since + 1)
         self._same(event, "author", event.author, answer.agent)
         answer.attempt, answer.at, answer.uncounted = event.attempt, answer.resumed_at, 0
+        answer.again = []
         before = self._stored[answer.since : (event.sequence or 0) - 1]
         mine = [e for e in before if e.invocation_id == event.invocation_id]
         answer.carried = {step.key: str(step.value) for e in mine for step in e.actions.steps}
@@ -194,7 +197,8 @@ class Walk:
         self._same(event, "ends", actions.end.reason if actions.end else None, _ENDS.get(stage))
         self._same(event, "hands over to", actions.transfer_to, next_agent(answer.agent) if stage in _GIVING else None)
         wrote = {"n": n + 1} if stage == "note" else {}
-        steps = [(_place(answer), wrote)] if stage in _STEPS else []
+        steps = [] if stage in _UNWRITING else [*answer.again]
+        steps += [(_place(answer), wrote)] if stage in _STEPS else []
         self._same(event, "steps", [(s.key, dict(s.state_delta)) for s in actions.steps], steps)
         if stage != "end" or delta:
             self._same(event, "author", event.author, answer.agent)
@@ -205,7 +209,7 @@ class Walk:
     def _go_on(self, event: Event, answer: Answer, stage: str) -> None:
         answer.silent = False
         if stage not in _UNWRITING:
-            answer.uncounted = 0
+            answer.uncounted, answer.again = 0, []
         if stage in _STEPS:
             answer.steps.append(str(event.actions.steps[0].value) if event.actions.steps else "?")
             answer.uncounted += stage == "note"
@@ -227,7 +231,9 @@ class Walk:
             answer.uncounted += 1
         elif answer.stage in _STEPS and (value := answer.carried.get(_place(answer))) is not None:
             answer.steps.append(value)
-            answer.uncounted += answer.stage == "note"
+            if answer.stage == "note":
+                answer.uncounted += 1
+                answer.again.append((_place(answer), {"n": self.n + answer.uncounted}))
         else:
             return False
         answer.at += 1
