@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from turnwise.flows.flow import Flow
     from turnwise.flows.task import Task
     from turnwise.ports.context import AgentContext
-    from turnwise.runner.invocation import Invocation, Result
+    from turnwise.runner.message.invocation import Invocation, Result
     from turnwise.runner.runner import Runner
     from turnwise.selection.policy import PolicySpec
     from turnwise.stores.sql import SqlSessionStore
@@ -33,7 +33,7 @@ _HOMES = {
     "DataPart": "turnwise.facts.content",
     "Event": "turnwise.facts.events",
     "Flow": "turnwise.flows.flow",
-    "Invocation": "turnwise.runner.invocation",
+    "Invocation": "turnwise.runner.message.invocation",
     "Limits": "turnwise.facts.limits",
     "LlmAgent": "turnwise.agents.llm",
     "Loop": "turnwise.agents.composite",
@@ -42,7 +42,7 @@ _HOMES = {
     "Pattern": "turnwise.facts.cards",
     "PolicySpec": "turnwise.selection.policy",
     "ProcessConfig": "turnwise.facts.limits",
-    "Result": "turnwise.runner.invocation",
+    "Result": "turnwise.runner.message.invocation",
     "RunConfig": "turnwise.facts.limits",
     "Runner": "turnwise.runner.runner",
     "Selection": "turnwise.facts.selections",

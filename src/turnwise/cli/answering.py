@@ -21,7 +21,7 @@ from turnwise.facts.messages import MessageContext
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
-    from turnwise.runner.invocation import Invocation
+    from turnwise.runner.message.invocation import Invocation
 
 AHEAD = 4
 """How many lines are read ahead of those being answered, for each of these."""

@@ -20,7 +20,7 @@ from turnwise.facts.selections import Selection
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
-    from turnwise.runner.invocation import Invocation
+    from turnwise.runner.message.invocation import Invocation
 
 
 class Conversation:

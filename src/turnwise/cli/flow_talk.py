@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from turnwise.facts.sessions import SessionKey
     from turnwise.flows.kinds import AnyFlow
     from turnwise.runner import Runner
-    from turnwise.runner.invocation import Invocation, Result
+    from turnwise.runner.message.invocation import Invocation, Result
 
 LEAVE = "y or n (what stands behind n is the reason)"
 Begin = Callable[[], Awaitable["Invocation"]]

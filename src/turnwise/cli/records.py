@@ -11,7 +11,7 @@ from turnwise.cli.spending import usage_text
 from turnwise.facts.events import USER, Actions, Event, Guarded
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
 from turnwise.ports.stores import SessionInfo
-from turnwise.runner.journal import DECISION
+from turnwise.runner.record.journal import DECISION
 
 PAGE_EVENTS = 500
 _INDENT = 7

@@ -17,7 +17,7 @@ from turnwise.cli.exits import GOOD_ENDS
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
-from turnwise.runner.watching import LOST, WAITING
+from turnwise.runner.record.watching import LOST, WAITING
 
 DETAIL_CHARACTERS = 200
 REPEAT_SECONDS = 60.0

@@ -1,6 +1,6 @@
 """The runner: one message through, and everything on record."""
 
-from turnwise.runner.invocation import Invocation, Result
+from turnwise.runner.message.invocation import Invocation, Result
 from turnwise.runner.runner import Runner
 
 __all__ = ["Invocation", "Result", "Runner"]

@@ -9,11 +9,11 @@ from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
-from turnwise.runner.driver import Driver
-from turnwise.runner.floor import Cast
-from turnwise.runner.lanes import Lanes
-from turnwise.runner.recovering import Recovering
-from turnwise.runner.rounds import Rounds
+from turnwise.runner.message.driver import Driver
+from turnwise.runner.message.recovering import Recovering
+from turnwise.runner.turn.floor import Cast
+from turnwise.runner.waiting.lanes import Lanes
+from turnwise.runner.waiting.rounds import Rounds
 from turnwise.selection.cascade import Cascade
 
 

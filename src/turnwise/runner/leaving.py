@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from turnwise.ports.agent import Agent
-from turnwise.runner.closing import told
+from turnwise.runner.record.closing import told
 
 CLOSE_SECONDS = 30.0
 """How long one agent may take for it."""

@@ -21,15 +21,15 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.accept import checked_context, checked_id, incoming
 from turnwise.runner.desks import Desks
-from turnwise.runner.floor import Cast
-from turnwise.runner.invocation import Invocation, Result
-from turnwise.runner.job import Job
+from turnwise.runner.guards.rulings import blocked_message
 from turnwise.runner.leaving import close_agents
-from turnwise.runner.origins import message_behind
-from turnwise.runner.recovery import asked_of
-from turnwise.runner.rulings import blocked_message
+from turnwise.runner.message.invocation import Invocation, Result
+from turnwise.runner.message.job import Job
+from turnwise.runner.message.recovery import asked_of
+from turnwise.runner.record.origins import message_behind
 from turnwise.runner.sessions import Sessions
 from turnwise.runner.sync_door import SyncDoor
+from turnwise.runner.turn.floor import Cast
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named
 from turnwise.selection.policy import PolicySpec

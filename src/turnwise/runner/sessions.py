@@ -8,16 +8,16 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore
-from turnwise.runner.closing import acting, bare_event, closing_events
-from turnwise.runner.continuation import is_being_answered
 from turnwise.runner.desks import Desks
-from turnwise.runner.floor import Cast
-from turnwise.runner.journal import public
-from turnwise.runner.on_record import steps_of
-from turnwise.runner.origins import message_behind
-from turnwise.runner.recorder import as_stored
-from turnwise.runner.recovery import orphan_of
-from turnwise.runner.watching import Watchers
+from turnwise.runner.message.continuation import is_being_answered
+from turnwise.runner.message.recovery import orphan_of
+from turnwise.runner.record.closing import acting, bare_event, closing_events
+from turnwise.runner.record.journal import public
+from turnwise.runner.record.on_record import steps_of
+from turnwise.runner.record.origins import message_behind
+from turnwise.runner.record.recorder import as_stored
+from turnwise.runner.record.watching import Watchers
+from turnwise.runner.turn.floor import Cast
 
 
 class Sessions:

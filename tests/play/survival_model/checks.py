@@ -11,7 +11,7 @@ from turnwise.facts.errors import SessionError
 from turnwise.facts.events import USER
 from turnwise.facts.sessions import Head, Session, fold, visible
 from turnwise.ports.stores import Decision
-from turnwise.runner.invocation import result_of
+from turnwise.runner.message.invocation import result_of
 
 
 class View(NamedTuple):

@@ -16,7 +16,7 @@ from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
 from turnwise.facts.usage import Usage
 from turnwise.ports.stores import Lease
 from turnwise.runner import Runner
-from turnwise.runner.journal import DECISION
+from turnwise.runner.record.journal import DECISION
 from turnwise.stores.sql import SqlSessionStore
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ from turnwise.guardrails.personal_rules import RULES, reach_of
 from turnwise.guardrails.personal_rules import find as find_personal
 from turnwise.guardrails.secret_rules import REACH
 from turnwise.guardrails.secret_rules import find as find_secrets
-from turnwise.runner.holding_back import Stage
+from turnwise.runner.guards.holding_back import Stage
 
 
 def personal(data: bytes) -> object:

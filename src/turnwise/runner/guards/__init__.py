@@ -1,0 +1,1 @@
+"""What guardrails do to what is said."""

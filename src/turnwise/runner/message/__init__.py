@@ -1,0 +1,1 @@
+"""One message: planned, run, and taken up again."""

@@ -1,0 +1,104 @@
+"""The handle of a running invocation: read it, wait for it, cancel it."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from turnwise.facts.errors import TurnwiseError
+from turnwise.facts.events import USER, End, ErrorInfo, Event
+from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import SessionKey, visible
+from turnwise.runner.record.feed import Feed
+
+
+class Result(NamedTuple):
+    """How a message was answered.
+
+    text: what the agents said to the user, joined by line breaks. end: None while the invocation waits for a reply or a
+    tool result. selection: who was chosen and why; None when it was cancelled before that. error: set when an agent failed.
+    events: the stored ones, without what attempts left whose process died.
+    """
+
+    text: str
+    end: End | None
+    selection: Selection | None
+    error: ErrorInfo | None
+    invocation_id: str
+    events: tuple[Event, ...]
+
+    @property
+    def waiting(self) -> bool:
+        return self.end is None
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the text ends before its author was done, because a model ran into its limit, or its answer into ours."""
+        return bool(words := _words(self.events)) and words[-1].actions.cut_off is not None
+
+
+class Invocation:
+    """One message on its way to its answer. The run does not depend on this handle: it goes on when nobody reads."""
+
+    def __init__(self, key: SessionKey, message_id: str) -> None:
+        self.session = key
+        self.message_id = message_id
+        self.id: str | None = None
+        """The invocation's id; None while the message is queued."""
+        self.feed = Feed()
+        self._cancelled = False
+        self._stop: Callable[[], object] | None = None
+
+    def events(self, *, after: int = 0) -> AsyncIterator[Event]:
+        """Events of this message from the user's own on, live, partial ones too; stored ones only above `after`.
+
+        Ends when the invocation ends or waits. Any number of readers, at any time. Raises what the store raised when an
+        event could not be stored.
+        """
+        return self.feed.read(after)
+
+    async def result(self) -> Result:
+        """Waits for the end, or until the invocation waits. Raises what the store raised when it could not go on."""
+        await self.feed.closed()
+        return result_of(self.feed.stored)
+
+    async def cancel(self) -> None:
+        """Stops it; returns when its end is recorded. Nothing happens when it has ended, or waits."""
+        self.interrupt()
+        with suppress(TurnwiseError):
+            await self.feed.closed()
+
+    def interrupt(self) -> None:
+        """Asks it to stop, without waiting for it."""
+        self._cancelled = True
+        if self._stop is not None:
+            self._stop()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True when somebody asked for it to be cancelled."""
+        return self._cancelled
+
+    def waits_in_line(self, leave: Callable[[], object]) -> None:
+        """It is queued; `leave` takes it out of the line."""
+        self._stop = leave
+
+    def runs(self, invocation_id: str, stop: Callable[[], object]) -> None:
+        """It has begun under this id; `stop` interrupts it."""
+        self.id, self._stop = invocation_id, stop
+
+
+def result_of(events: Sequence[Event]) -> Result:
+    """The result that stored events of one message amount to; no events: it was cancelled before it began."""
+    if not events:
+        return Result("", End(reason="cancelled", detail="It was cancelled while it was queued."), None, None, "", ())
+    first, events = events[0], visible(events)
+    selection = next((e.actions.selection for e in events if e.author == USER and e.actions.selection), None)
+    end = next((e.actions.end for e in reversed(events) if e.actions.end), None)
+    error = next((e.error for e in reversed(events) if e.error), None)
+    text = "\n".join(event.text for event in _words(events))
+    return Result(text, end, selection, error, first.invocation_id, tuple(events))
+
+
+def _words(events: Iterable[Event]) -> list[Event]:
+    """What was said to the user, in order: no words on the tasks of a flow, whose answer they become; but all questions."""
+    return [e for e in events if e.author != USER and e.text and (e.actions.awaits or not (e.is_private or e.scope))]

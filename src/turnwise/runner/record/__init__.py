@@ -1,0 +1,1 @@
+"""What stands on record of an invocation, and how it gets there."""

@@ -1,0 +1,189 @@
+"""The only writer of a session: appends, publishes, tells the hooks."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from turnwise.facts.errors import StaleWriter, TurnwiseError
+from turnwise.facts.events import Event
+from turnwise.facts.messages import Message
+from turnwise.facts.sessions import Session, storable
+from turnwise.ports.hooks import Hooks
+from turnwise.ports.stores import Lease, SessionStore
+from turnwise.runner.record.feed import Feed
+from turnwise.runner.record.watching import LOST, WAITING, Watchers
+
+log = logging.getLogger("turnwise.runner")
+
+
+class Recorder:
+    """Holds the session's token during one attempt at an invocation, whose events it publishes.
+
+    Once an append has failed, or the lease is lost, it takes no more (behaviour A21).
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        session: Session,
+        lease: Lease,
+        feed: Feed,
+        hooks: Sequence[Hooks],
+        invocation_id: str,
+        attempt: int = 1,
+    ) -> None:
+        self.session = session
+        self.problem: TurnwiseError | None = None
+        self._store, self._lease, self._feed = store, lease, feed
+        self._watchers = Watchers(hooks, session.key)
+        self._invocation_id, self._attempt = invocation_id, attempt
+        self._signals = store.signals
+        self._lost: Callable[[], object] | None = None
+        self._confirmed = 0.0
+        self._lock = asyncio.Lock()
+        self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
+
+    async def begin(self, message: Message, events: Sequence[Event], *, queue_limit: int | None) -> None:
+        """Takes the lease and stores the first events, in one commit."""
+        first = self.session.last_sequence + 1
+        self.session = await self._store.begin(self.session, self._lease, message, events, queue_limit=queue_limit)
+        self._renew_later()
+        self._announce(events, first)
+
+    async def take(self, events: Sequence[Event], *, release: bool = False) -> None:
+        """Takes the lease of a session that its holder left, and stores these events, in one commit."""
+        first = self.session.last_sequence + 1
+        events = self._stamped(events)
+        self.session = await self._store.take(self.session, self._lease, events, release=release)
+        if release:
+            self.shut(StaleWriter("The invocation has ended."))
+        else:
+            self._renew_later()
+        self._announce(events, first)
+
+    async def confirm(self) -> None:
+        """Returns when the session is still ours as far as anybody can know, asking if that was not sure any more.
+
+        A process that stood still learns so before it does what another did meanwhile. StaleWriter, StoreError.
+        """
+        if self.problem:
+            raise self.problem
+        if asyncio.get_running_loop().time() - self._confirmed > self._lease.seconds:
+            try:
+                await self._renewed()
+            except TurnwiseError as problem:
+                self.shut(problem)
+                raise
+
+    async def _renewed(self) -> None:
+        asked = asyncio.get_running_loop().time()
+        await self._store.leases.renew(self.session, self._lease)
+        self._confirmed = asked
+
+    async def leave(self) -> None:
+        """Gives up the session with nothing more to be stored; returns when the hooks know everything."""
+        self.shut(StaleWriter("The invocation has ended."))
+        await self._store.leases.release(self.session)
+        await self.told()
+
+    def when_lost(self, stop: Callable[[], object]) -> None:
+        """`stop` is called when the lease turns out to be lost: somebody else runs the invocation now."""
+        self._lost = stop
+
+    async def append(self, events: Sequence[Event], *, release: bool = False) -> None:
+        """Stores the events in order; with `release`, gives up the session too. Not torn by a cancellation.
+
+        Raises what the store raised; from then on every call does.
+        """
+        task = asyncio.create_task(self._append(events, release))
+        task.add_done_callback(_retrieve)
+        await asyncio.shield(task)
+
+    def lose(self) -> None:
+        """Another process answers on."""
+        self._watchers.tell((), left=(self._invocation_id, LOST))
+
+    async def told(self) -> None:
+        """Returns when the hooks know everything, or have had their time."""
+        await self._watchers.told()
+
+    def show(self, event: Event) -> None:
+        """Passes a partial event on to whoever reads."""
+        self._feed.publish(event)
+        self._signals.partial(self.session.key, event)
+
+    def shut(self, problem: TurnwiseError) -> None:
+        """Takes no more: an agent that does not stop when told to cannot write any longer."""
+        self.problem = self.problem or problem
+        self._stop_renewal()
+
+    async def _append(self, events: Sequence[Event], release: bool) -> None:
+        async with self._lock:
+            if self.problem:
+                raise self.problem
+            first = self.session.last_sequence + 1
+            events = self._stamped(events)
+            if release:
+                self._stop_renewal()
+            try:
+                self.session = await self._store.append(self.session, events, release=release)
+            except TurnwiseError as problem:
+                self.shut(problem)
+                raise
+            if release:
+                # Nothing is said after the end, not by a task that an agent left behind either.
+                self.shut(StaleWriter("The invocation has ended."))
+            self._announce(events, first, waits=release and not any(e.actions.end for e in events))
+
+    def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
+        stored = as_stored(events, first)
+        for event in stored:
+            # A message may also end older invocations that waited in vain; they are not its answer.
+            if event.invocation_id == self._invocation_id:
+                self._feed.publish(event)
+        self._watchers.tell(stored, left=(self._invocation_id, WAITING) if waits else None)
+        self._signals.changed(self.session.key)
+
+    def _stamped(self, events: Sequence[Event]) -> Sequence[Event]:
+        if self._attempt == 1:
+            return events
+        return [event.model_copy(update={"attempt": self._attempt}) for event in events]
+
+    def _renew_later(self) -> None:
+        # A timer, not a task: most turns are over before it is due.
+        loop = asyncio.get_running_loop()
+        self._confirmed = loop.time()
+        self._renewal = loop.call_later(self._lease.seconds / 3, self._start_renewal)
+
+    def _start_renewal(self) -> None:
+        self._renewal = asyncio.create_task(self._renew())
+
+    async def _renew(self) -> None:
+        while True:
+            try:
+                await self._renewed()
+            except StaleWriter as lost:
+                self.shut(lost)
+                if self._lost is not None:
+                    self._lost()
+                return
+            except TurnwiseError as problem:
+                log.warning("The lease of session %s could not be renewed: %s", self.session.id, problem.code)
+            await asyncio.sleep(self._lease.seconds / 3)
+
+    def _stop_renewal(self) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
+
+
+def as_stored(events: Sequence[Event], first: int) -> list[Event]:
+    """The events as the log has them, numbered from `first` on."""
+    return [storable(event).model_copy(update={"sequence": first + i}) for i, event in enumerate(events)]
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    # The awaiting side may be gone, cancelled; the problem is kept in the recorder all the same.
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,1 @@
+"""One turn: an agent's context, and what it emits."""

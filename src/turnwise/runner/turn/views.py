@@ -1,0 +1,143 @@
+"""What an agent sees of the session: history, state, artifacts."""
+
+import copy
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from turnwise.facts.errors import AgentFailed, ArtifactTooLarge, ConfigError, LimitReached
+from turnwise.facts.events import Event, in_scope, sees
+from turnwise.facts.limits import Limits
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
+from turnwise.runner.record.journal import public
+from turnwise.runner.turn.floor import Floor
+from turnwise.runner.turn.writes import Writes
+
+
+class HistoryView:
+    """The log as an agent on one branch may see it; `sees` are the labels that it sees, None = everything."""
+
+    def __init__(self, floor: Floor, agent: str, branch: str, sees: frozenset[str] | None) -> None:
+        self._floor, self._agent, self._branch, self._sees = floor, agent, branch, sees
+
+    async def last(self, count: int = 20) -> list[Event]:
+        return await self._window(last=self._bounded(count))
+
+    async def after(self, sequence: int, *, limit: int = 100) -> list[Event]:
+        return await self._window(after=sequence, limit=self._bounded(limit))
+
+    async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
+        left, before = self._floor.config.limits.history_events, None
+        await self._floor.flush()
+        while left > 0:
+            asked = max(1, min(page, left))
+            events = await self._floor.store.events(self._floor.key, before=before, last=asked)
+            if events:
+                yield [public(event) for event in events if self._visible(event)]
+                before = events[0].sequence
+            if len(events) < asked:
+                return
+            left -= asked
+
+    def _bounded(self, count: int) -> int:
+        return max(0, min(count, self._floor.config.limits.history_events))
+
+    async def _window(self, *, after: int = 0, last: int | None = None, limit: int | None = None) -> list[Event]:
+        await self._floor.flush()
+        events = await self._floor.store.events(self._floor.key, after=after, last=last, limit=limit)
+        return [public(event) for event in events if self._visible(event)]
+
+    def _visible(self, event: Event) -> bool:
+        if not in_scope(event, self._agent, self._sees):
+            return False
+        if event.invocation_id == self._floor.invocation_id:
+            return sees(self._branch, event.branch)
+        return not event.is_private
+
+
+class StateView:
+    """The merged state with what this agent, and others before their next event, wrote on top."""
+
+    def __init__(self, floor: Floor, writes: Writes) -> None:
+        self._floor, self._writes = floor, writes
+
+    def _merged(self) -> Mapping[str, JsonValue]:
+        merged: dict[str, JsonValue] = {**self._floor.state(), **self._writes.seen()}
+        return {key: value for key, value in merged.items() if value is not None}
+
+    def __getitem__(self, key: str) -> Any:
+        return _own_copy(self._merged()[key])
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._writes.write(key, _checked(key, value, self._floor.config.limits))
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._writes.write(key, None)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._merged()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._merged())
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return _own_copy(self._merged().get(key, default))
+
+
+def _own_copy(value: Any) -> Any:
+    """A value that the reader may change: only what is set again is stored."""
+    return copy.deepcopy(value) if isinstance(value, list | dict) else value
+
+
+def as_json(what: str, value: object) -> JsonValue:
+    """A copy of the value as JSON gives it back, so that later changes of the caller's object do not reach the log."""
+    try:
+        copied: JsonValue = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise AgentFailed(f"{what} cannot be stored: {error}.", fix="Only JSON values can.") from None
+    return copied
+
+
+def _checked(key: str, value: object, limits: Limits) -> JsonValue:
+    copied = as_json(f"The state value of {key!r}", value)
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise AgentFailed(f"The state key {key!r} cannot be stored: {error}.", fix="Use text that UTF-8 can write.") from None
+    size = len(json.dumps(copied))
+    if size > limits.state_bytes:
+        raise LimitReached("state_bytes", f"The state value of {key!r} has {size:,} bytes.", fix="Save it as an artifact.")
+    return copied
+
+
+class ArtifactsView:
+    """The session's artifacts; the versions saved are recorded on the agent's next event."""
+
+    def __init__(self, store: ArtifactStore | None, key: SessionKey, limits: Limits, writes: Writes) -> None:
+        self._store, self._key, self._limits, self._writes = store, key, limits, writes
+
+    async def save(self, name: str, data: bytes, *, mime_type: str = "application/octet-stream") -> ArtifactInfo:
+        if len(data) > self._limits.blob_bytes:
+            raise ArtifactTooLarge(
+                f"The artifact {name!r} has {len(data):,} bytes, {self._limits.blob_bytes:,} are allowed.",
+                fix="Raise limits.blob_bytes.",
+            )
+        info = await self._required().save(self._key, name, data, mime_type=mime_type)
+        self._writes.save(name, info.version)
+        return info
+
+    async def load(self, name: str, *, version: int | None = None) -> Artifact | None:
+        return await self._required().load(self._key, name, version=version)
+
+    async def list(self) -> tuple[ArtifactInfo, ...]:
+        return await self._required().list(self._key)
+
+    def _required(self) -> ArtifactStore:
+        if self._store is None:
+            raise ConfigError("The app has no artifact store.", fix="Give the runner one, or set `artifacts` in turnwise.yaml.")
+        return self._store

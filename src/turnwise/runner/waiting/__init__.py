@@ -1,0 +1,1 @@
+"""Who works on which session, and who waits for it."""

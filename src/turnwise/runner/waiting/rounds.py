@@ -1,0 +1,55 @@
+"""Looking for what other processes left behind, now and then."""
+
+import asyncio
+import logging
+import random
+
+from turnwise.facts.errors import StoreUnavailable
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.stores import SessionStore
+from turnwise.runner.waiting.lanes import Lanes
+
+AT_MOST = 100
+"""How many sessions are taken up in one round."""
+
+log = logging.getLogger("turnwise.runner")
+
+
+class Rounds:
+    """Takes up sessions that nobody holds although something is to be done there."""
+
+    def __init__(self, store: SessionStore, lanes: Lanes, app: str, seconds: float) -> None:
+        self._store, self._lanes, self._app, self._seconds = store, lanes, app, seconds
+
+    async def once(self) -> int:
+        """Takes up all that are due; returns how many, when they are worked off. Raises what the store raises."""
+        taken: set[SessionKey] = set()
+        while new := set(await self._store.leases.due(self._app, limit=AT_MOST)) - taken:
+            await asyncio.wait([self._lanes.take_up(key) for key in new])
+            taken |= new
+        return len(taken)
+
+    async def forever(self) -> None:
+        """Takes up what is due, again and again, as long as this process has room for it. Survives that the store is away."""
+        reached = True
+        while True:
+            try:
+                await self._round()
+                reached = True
+            except StoreUnavailable as problem:
+                if reached:
+                    log.warning("What is left to do cannot be read: %s", problem)
+                reached = False
+            # Not all processes at the same moment.
+            await asyncio.sleep(self._seconds * random.uniform(0.8, 1.2))
+
+    async def _round(self) -> None:
+        if not self._lanes.has_room:
+            return
+        keys = list(await self._store.leases.due(self._app, limit=AT_MOST))
+        random.shuffle(keys)
+        for key in keys:
+            if self._lanes.has_room:
+                self._lanes.take_up(key)
+                # Lets it enter before the next is looked at.
+                await asyncio.sleep(0)

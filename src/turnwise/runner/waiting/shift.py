@@ -1,0 +1,256 @@
+"""One stretch of work on a session: the message at hand, then its inbox, as long as no other process does it."""
+
+import asyncio
+import enum
+import logging
+from typing import NamedTuple
+
+from turnwise.facts.errors import SessionBusy, StaleWriter, StoreError, TurnwiseError
+from turnwise.facts.limits import RunConfig
+from turnwise.ports.stores import SessionStore
+from turnwise.runner.message.driver import Driver
+from turnwise.runner.message.job import Job
+from turnwise.runner.message.planning import Unfinished
+from turnwise.runner.message.recovering import Leftover, Recovering
+from turnwise.runner.waiting.followers import Followers
+from turnwise.runner.waiting.gate import Gate
+from turnwise.runner.waiting.lane import Lane
+from turnwise.runner.waiting.line import Line
+from turnwise.runner.waiting.lookout import Lookout
+from turnwise.runner.waiting.stops import Stops
+
+HEAD_START_SECONDS = 0.05
+"""How long others leave a free session to who gave it up: that process works its inbox off."""
+SUSPECT_ATTEMPT = 3
+"""From this attempt on, invocations run one at a time: one of them may be what kills processes."""
+
+log = logging.getLogger("turnwise.runner")
+
+
+class Next(enum.Enum):
+    """What comes next: another message; a wait, because somebody else has the session; or nothing."""
+
+    AGAIN = enum.auto()
+    WAIT = enum.auto()
+    REST = enum.auto()
+
+
+class Tools(NamedTuple):
+    """What all shifts of one desk work with. `config` is for messages that came without one of their own."""
+
+    driver: Driver
+    recovering: Recovering
+    store: SessionStore
+    config: RunConfig
+    gate: Gate
+    suspects: Gate
+    followers: Followers
+    line: Line
+    stops: Stops
+
+
+class Shift:
+    """Works one lane off, in the gate's turn.
+
+    first: a message that is not stored yet. recover: look also for what a dead process left. inside: the gate was entered.
+    """
+
+    def __init__(self, tools: Tools, lane: Lane, first: Job | None, *, recover: bool, inside: bool) -> None:
+        self._tools, self._lane = tools, lane
+        self._store, self._gate, self._line = tools.store, tools.gate, tools.line
+        self._first, self._recovers, self._inside = first, recover, inside
+        self._lookout = Lookout(tools.store, lane, tools.line, tools.driver.lease.holder)
+
+    async def work(self) -> None:
+        """Returns when there is nothing left to do here. Whoever waits in the lane knows then why, if that was an error."""
+        try:
+            await self._work()
+        except Exception as problem:
+            if not isinstance(problem, TurnwiseError):
+                log.exception("The runner failed in session %s.", self._lane.key.id)
+            # What is in the inbox stays there, for whoever comes when the store is back.
+            self._tell(problem)
+        except asyncio.CancelledError:
+            self._tell(_closed())
+            raise
+
+    async def _work(self) -> None:
+        lane, doing = self._lane, Next.AGAIN
+        while (doing is not Next.REST and not lane.closing) or lane.waiting or self._first:
+            if doing is Next.WAIT and not await self._wait():
+                return
+            if not self._inside:
+                self._inside = await self._lookout.enter(self._gate, first=bool(self._first), recovers=self._recovers)
+            if not self._inside:
+                return
+            try:
+                doing = await self._serve(self._first) if self._first else await self._advance()
+            finally:
+                if self._inside:
+                    self._gate.leave()
+                self._first, self._inside, lane.current = None, False, None
+
+    async def _advance(self) -> Next:
+        """Answers the oldest message of the inbox."""
+        recover, self._recovers = self._recovers, False
+        oldest = await self._store.inbox.queued(self._lane.key)
+        if oldest is not None:
+            job = self._lane.waiting.pop(oldest.id, None)
+            job = job or Job(self._lane.key, oldest, oldest.config or self._tools.config)
+            job.queued = True
+            return await self._serve(job)
+        if recover:
+            if await self._recover():
+                return Next.AGAIN
+            await self._tools.recovering.give_up(self._lane.key)
+        await self._line.send_on(self._lane)
+        return Next.REST
+
+    async def _serve(self, job: Job) -> Next:
+        """Answers the job, or finds out who does. Raises what the store raises; the job's readers know it then."""
+        self._lane.current = job
+        self._tools.stops.listen()
+        try:
+            return await self._answer(job)
+        except StoreError as problem:
+            # It may pass: the message is not refused for it.
+            job.fail(problem)
+            raise
+        except Exception as problem:
+            if not isinstance(problem, TurnwiseError):
+                log.exception("The runner failed on message %s of session %s.", job.message.id, job.key.id)
+            job.fail(problem)
+            await self._refuse(job, problem)
+            return Next.AGAIN
+        except BaseException as stopped:
+            job.fail(stopped)
+            raise
+
+    async def _answer(self, job: Job) -> Next:
+        try:
+            session = await self._tools.driver.serve(job)
+        except Unfinished as older:
+            return await self._after_another(job, held=older.held)
+        except SessionBusy as busy:
+            if job.config.when_busy == "reject" and not job.queued:
+                job.fail(busy)
+            else:
+                await self._line.follow_or_put(self._lane, job)
+            return Next.WAIT
+        except StaleWriter:
+            await self._line.follow_or_put(self._lane, job)
+            return Next.WAIT
+        if session is not None:
+            return Next.AGAIN if session.queued else Next.REST
+        # It was lost to another process.
+        assert job.invocation.id is not None
+        self._tools.followers.follow_invocation(job, job.invocation.id)
+        return Next.WAIT
+
+    async def _after_another(self, job: Job, *, held: bool) -> Next:
+        """An older message is to be answered first: by who holds the session, else it is recovered."""
+        if not job.queued and job.config.when_busy == "reject":
+            job.fail(SessionBusy.answering(job.key.id))
+        else:
+            await self._keep(job)
+        self._lane.current = None
+        if held:
+            return Next.WAIT
+        await self._recover()
+        return Next.AGAIN
+
+    async def _keep(self, job: Job) -> None:
+        """Puts the message in the inbox, unless it is there, and the job in line."""
+        if job.queued:
+            self._line.put(self._lane, job)
+            return
+        try:
+            await self._line.accept(self._lane, job)
+        except TurnwiseError as problem:
+            job.fail(problem)
+
+    async def _recover(self) -> bool:
+        """Runs again what a dead process left; False when there is nothing."""
+        left = await self._tools.recovering.leftover(self._lane.key)
+        if left is None:
+            return False
+        if left.attempt < SUSPECT_ATTEMPT:
+            await self._resume(left)
+            return True
+        if not self._tools.suspects.try_enter() and not await self._enter_as_suspect():
+            return True
+        try:
+            await self._resume(left)
+        finally:
+            self._tools.suspects.leave()
+        return True
+
+    async def _enter_as_suspect(self) -> bool:
+        """Lets others be answered until both gates are passed. False, outside of both, when that is no use any more."""
+        self._gate.leave()
+        self._inside = False
+        if not await self._lookout.enter(self._tools.suspects, recovers=True):
+            return False
+        try:
+            self._inside = await self._lookout.enter(self._gate, recovers=True)
+        finally:
+            if not self._inside:
+                self._tools.suspects.leave()
+        return self._inside
+
+    async def _resume(self, left: Leftover) -> None:
+        self._lane.current = left.job
+        self._tools.stops.listen()
+        try:
+            resumed = await self._tools.recovering.resume(left)
+        except (SessionBusy, StaleWriter):
+            resumed = None
+        except BaseException as problem:
+            left.job.fail(problem)
+            raise
+        finally:
+            self._lane.current = None
+        if resumed is None:
+            # Somebody else was faster, or took it away.
+            self._tools.followers.follow_invocation(left.job, left.orphan.invocation_id)
+
+    async def _wait(self) -> bool:
+        """Returns when the session is free: True; or when nobody here waits for it any more, for its holder works it off."""
+        pause, free, revision = HEAD_START_SECONDS, False, -1
+        self._lane.looks_elsewhere = True
+        try:
+            with self._store.signals.watch(self._lane.key) as watch:
+                while not self._lane.closing:
+                    session = await self._store.open(self._lane.key)
+                    held = session is not None and session.holder not in (None, self._tools.driver.lease.holder)
+                    if free and not held:
+                        return True
+                    if session is None or session.revision != revision:
+                        await self._line.send_on(self._lane)
+                        revision = session.revision if session else -1
+                    if held and not self._lane.waiting:
+                        return False
+                    pause = HEAD_START_SECONDS if not held else min(2 * pause, self._store.signals.poll_seconds)
+                    free = not held
+                    while await watch.next(pause) is not None:
+                        continue
+        finally:
+            self._lane.looks_elsewhere = False
+        self._tell(_closed())
+        return False
+
+    async def _refuse(self, job: Job, problem: Exception) -> None:
+        """Takes a queued message that cannot be run out of the inbox."""
+        if job.queued:
+            code = problem.code if isinstance(problem, TurnwiseError) else type(problem).__name__
+            await self._store.inbox.refuse(job.key, job.message.id, code)
+
+    def _tell(self, problem: Exception) -> None:
+        """Tells everybody who waits here why the session is not worked off."""
+        for job in (*self._lane.waiting.values(), *([self._first] if self._first else [])):
+            job.fail(problem)
+        self._lane.waiting.clear()
+
+
+def _closed() -> SessionBusy:
+    return SessionBusy("The runner was closed while another process answers.", fix="Ask again by the message's id.")
