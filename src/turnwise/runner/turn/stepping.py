@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from typing import Any, NamedTuple
+from typing import Any
 
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import Event, StepRecord
@@ -11,23 +11,8 @@ from turnwise.runner.record.journal import said_again
 from turnwise.runner.record.spots import Spot, inside
 from turnwise.runner.turn.floor import Floor
 from turnwise.runner.turn.views import as_json
+from turnwise.runner.turn.voice import Voice
 from turnwise.runner.turn.writes import Writes, noted
-
-
-class Voice(NamedTuple):
-    """How an agent run is heard.
-
-    blank: gives a new event of the agent. begin: what comes now was never said before. say: records what it says; repeat: the
-    same for what was said in an attempt before, with all that the runner decided of it. find: what it says is on record.
-    show: passes a partial event on.
-    """
-
-    blank: Callable[[], Event]
-    begin: Callable[[], None]
-    say: Callable[[Event], Awaitable[Event]]
-    repeat: Callable[[Event], Awaitable[Event]]
-    find: Callable[[Event], Event]
-    show: Show
 
 
 class Keys:
@@ -61,7 +46,7 @@ class Steps:
         with noted() as wrote, inside(spot):
             made = work()
             given = await made if isawaitable(made) else made
-        event, call = self._voice.blank(), None
+        event, call = self._voice.event(), None
         if isinstance(given, ToolResultPart):
             call = given.call_id
             event, given = await self._judged(event, given)
@@ -80,8 +65,8 @@ class Steps:
         elif recorded := self._said.get(place) or self._floor.spoken.get(place):
             said = self._voice.find(recorded)
         else:
-            again = self._voice.blank().model_copy(update=said_again(known.value))
-            said = await self._voice.repeat(_with(again, known.model_copy(update={"value": None})))
+            again = self._voice.event().model_copy(update=said_again(known.value))
+            said = await self._voice.say(_with(again, known.model_copy(update={"value": None})))
         self._said[place] = said
         return said
 
@@ -92,7 +77,7 @@ class Steps:
             made = await make(self._voice.show)
         record = StepRecord(key=place, says=True, state_delta=wrote.state, artifact_versions=wrote.saved)
         # Without a content it would be an event that says nothing, and such are not looked for.
-        said = await self._voice.say(_with(made.model_copy(update={"content": made.content or Content()}), record))
+        said = await self._voice.say_own(_with(made.model_copy(update={"content": made.content or Content()}), record))
         self._floor.steps[place] = record
         return said
 

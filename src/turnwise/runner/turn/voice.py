@@ -1,0 +1,148 @@
+"""What one agent run says: stamped, and put on record once, however often its turn is taken up."""
+
+from typing import Any
+
+from turnwise.facts.content import Content, text_content
+from turnwise.facts.errors import TurnwiseError
+from turnwise.facts.events import Actions, Await, ErrorInfo, Event
+from turnwise.runner.record.closing import bare_event, told
+from turnwise.runner.record.journal import answers, model_calls
+from turnwise.runner.record.spots import Spot, spot_of
+from turnwise.runner.turn.floor import Floor
+from turnwise.runner.turn.streaming import PieceFilter
+from turnwise.runner.turn.writes import Writes
+
+_OWN = ("state_delta", "artifact_versions", "next", "awaits", "usage", "cut_off", "summary", "steps", "checkpoint")
+"""The actions that are an agent's to say; ends, selections, rewinds, answers and so on only the runner decides."""
+
+
+class Voice:
+    """The voice of the agent's run on one branch; `labels` stand on all that it says. As long as the replay has events of the
+    run, what it says is already in the log and is not said again.
+
+    last: its last word. model_calls: how many answers of models it took to say all that.
+    """
+
+    def __init__(self, floor: Floor, agent: str, branch: str, labels: tuple[str, ...], writes: Writes) -> None:
+        self.last: Event | None = None
+        self.model_calls = 0
+        self._floor, self._agent, self._branch, self._labels = floor, agent, branch, labels
+        self._writes, self._replay = writes, floor.replay
+        self._stated: set[str] = set()
+        self._pieces = PieceFilter()
+
+    def event(self, content: str | Content | None = None, **actions: Any) -> Event:
+        """A new event of the agent."""
+        return Event(
+            id=self._floor.ids.issue(),
+            author=self._agent,
+            invocation_id=self._floor.invocation_id,
+            created_at=self._floor.cast.issuer.now(),
+            content=text_content(content) if isinstance(content, str) else content,
+            branch=self._branch,
+            scope=self._labels,
+            actions=Actions(**actions),
+        )
+
+    async def say_own(self, event: Event) -> Event:
+        """Says it without what is not an agent's to say. One with an end is held, so that the end is stored with it."""
+        actions = event.actions
+        if actions.checkpoint:
+            self._floor.unsaid.hold()
+        own = Actions(**{name: getattr(actions, name) for name in _OWN})
+        return await self.say(event.model_copy(update={"actions": own}), hold=actions.end is not None)
+
+    async def say(self, event: Event, *, hold: bool = False) -> Event:
+        """Stamps and records one event, or finds it recorded."""
+        if self._replay.has(spot_of(self._branch)):
+            self.come_to()
+            if event.content is None and event.actions.awaits is None:
+                return event  # recorded, but the journal keeps only what is said
+            return self._heard(self._replay.take(spot_of(self._branch)))
+        return await self._store(event, hold=hold)
+
+    async def wait(self, wait: Await) -> None:
+        """States that the run waits for that, unless it did so before."""
+        if wait.id not in self._stated:
+            await self._store(self.event(awaits=wait), hold=True)
+
+    async def show(self, event: Event) -> None:
+        """Passes a partial event on, unless what it is a piece of was said before."""
+        visible = None if self._replay.has(spot_of(self._branch)) else self._pieces.feed(event)
+        if visible is not None:
+            id_ = self._floor.ids.own(event.id, partial=True)
+            blank = bare_event(self._floor.cast.issuer, self._agent, self._floor.invocation_id, self._branch)
+            shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset}
+            await self._floor.show(blank.model_copy(update=shown))
+
+    def find(self, event: Event) -> Event:
+        """What is said is on record in that event."""
+        if self._replay.pass_event(Spot(event.branch, event.within), event.id):
+            self.come_to()
+        return self._heard(event)
+
+    def begin(self) -> None:
+        """What comes now was never said before."""
+        self._replay.leave(spot_of(self._branch))
+
+    def come_to(self) -> None:
+        """The run came to something on record: what it wrote before is on record with it."""
+        self._floor.keep_temporary(self._writes.recorded())
+
+    def report(self, error: TurnwiseError) -> None:
+        """Puts an error event of this agent on record, once for each error, however far it travels."""
+        if self._floor.failure is not error and self._floor.recorder.problem is None:
+            self._floor.failure = error
+            info = ErrorInfo(code=error.code, message=told(error))
+            self._floor.hold(self.event().model_copy(update={"error": info}))
+
+    def hold_leftovers(self, *, escalate: bool = False) -> None:
+        """Puts what the run wrote, and did not say yet, behind what it said last; and that it leaves the enclosing loop."""
+        if self._writes or escalate:
+            self._floor.hold(self._with_leftovers(self.event(escalate=escalate)))
+
+    async def unknown(self, name: str) -> str:
+        """A name that no agent has, as it may be told; what guardrails did to it is put on record."""
+        shown, guarded = await self._floor.guarding.name(name, self._agent)
+        if guarded:
+            self._floor.hold(self.event(guarded=guarded))
+        return shown
+
+    async def _store(self, event: Event, *, hold: bool) -> Event:
+        stamped = self._with_leftovers(
+            event.model_copy(
+                update={
+                    "id": self._floor.ids.own(event.id, partial=False),
+                    "author": self._agent,
+                    "invocation_id": self._floor.invocation_id,
+                    "branch": self._branch,
+                    "within": spot_of(self._branch).step,
+                    "sequence": None,
+                    "content": event.content and event.content.model_copy(update={"role": "agent"}),
+                }
+            )
+        )
+        stored = await self._floor.emit(stamped, hold=hold)
+        if stored.actions.awaits is not None:
+            self._stated.add(stored.actions.awaits.id)
+        return self._heard(stored)
+
+    def _heard(self, event: Event) -> Event:
+        self.model_calls += model_calls(event)
+        if answers(event):
+            self.last = event
+        return event
+
+    def _with_leftovers(self, event: Event) -> Event:
+        if not self._writes:
+            return event
+        actions = event.actions.model_copy(
+            update={
+                "state_delta": {**self._writes.state, **event.actions.state_delta},
+                "artifact_versions": {**self._writes.saved, **event.actions.artifact_versions},
+                "steps": (*self._writes.steps, *event.actions.steps),
+            }
+        )
+        self._floor.keep_temporary(self._writes.state)
+        self._writes.clear()
+        return event.model_copy(update={"actions": actions})
