@@ -4,16 +4,16 @@ A composite does not hold its place itself: the log records which of its childre
 taken up again after a wait goes on where it stopped.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
 
 from turnwise.agents.function import make_card
+from turnwise.agents.together import together
 from turnwise.facts.cards import AgentCard, Kind
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import Event, segment_of
 from turnwise.ports.agent import Agent
-from turnwise.ports.context import AgentContext, Suspend
+from turnwise.ports.context import AgentContext
 
 
 class Composite:
@@ -78,26 +78,8 @@ class Parallel(Composite):
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         names = [child.card.name for child in self.children]
-        waiting = escalated = False
-
-        async def branch(name: str) -> None:
-            nonlocal waiting, escalated
-            try:
-                outcome = await context.delegate(name, segment=f"~{segment_of(name)}")
-                escalated = escalated or outcome.escalated
-            except Suspend:
-                waiting = True
-
-        tasks = [asyncio.create_task(branch(name)) for name in names]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        if waiting:
-            raise Suspend
-        if escalated:
+        outcomes = await together([context.delegate(name, segment=f"~{segment_of(name)}") for name in names])
+        if any(outcome.escalated for outcome in outcomes):
             await context.escalate()
         return
         yield

@@ -7,7 +7,7 @@ A turn that waits is run again from its beginning: what is on record is found th
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from turnwise.agents import confirming
 from turnwise.agents.llm.calling import Told, called, cut, unfit
 from turnwise.agents.llm.checking import refused
 from turnwise.agents.llm.toolbox import Toolbox
+from turnwise.agents.together import together
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import LimitReached, TurnwiseError
 from turnwise.facts.events import Event
@@ -198,7 +199,7 @@ class Acting:
 
     async def _make(self, jobs: Iterable[Job]) -> bool:
         """Makes these calls side by side; True when some of them wait."""
-        return any(await _side_by_side([self._make_one(job) for job in jobs]))
+        return any(await together([self._make_one(job) for job in jobs]))
 
     async def _make_last(self, jobs: Sequence[Job]) -> None:
         """Makes these calls one after the other."""
@@ -233,19 +234,6 @@ class Acting:
         else:
             job.told = told
         return False
-
-
-async def _side_by_side(works: Sequence[Awaitable[bool]]) -> Sequence[bool]:
-    """What they give, in order. When one raises, or this is cancelled, the others are cancelled."""
-    if len(works) < 2:
-        return [await work for work in works]
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _never(*_: Any) -> Any:

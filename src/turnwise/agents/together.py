@@ -1,0 +1,36 @@
+"""Work that is done side by side."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+from turnwise.ports.context import Suspend
+
+T = TypeVar("T")
+
+
+async def together(works: Sequence[Awaitable[T]]) -> Sequence[T]:
+    """What they give, in order. When one raises, or this is cancelled, the others are stopped.
+
+    One that waits stops nobody: Suspend is raised when all others are done.
+    """
+    if len(works) == 1:
+        return [await works[0]]
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        waiting = await asyncio.gather(*map(_waits, tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if any(waiting):
+        raise Suspend
+    return [task.result() for task in tasks]
+
+
+async def _waits(task: "asyncio.Future[T]") -> bool:
+    try:
+        await task
+    except Suspend:
+        return True
+    return False
