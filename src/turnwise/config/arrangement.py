@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from turnwise.config.entries import AgentEntry
-from turnwise.config.places import Document, did_you_mean
+from turnwise.config.places import Document
 from turnwise.facts.errors import DuplicateAgent, TreeCycle, TreeError
+from turnwise.facts.spelling import did_you_mean
 
 DEPTH = 100
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from turnwise.config.document import kind_of
-from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.places import Document, Where
 from turnwise.facts.cards import COMPOSITES, AgentCard
 from turnwise.facts.errors import AgentDefinitionError
+from turnwise.facts.spelling import did_you_mean
 
 OWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "function": ("run",),

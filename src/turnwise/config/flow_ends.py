@@ -6,8 +6,9 @@ from operator import and_, or_
 from typing import Any
 
 from turnwise.config.document import kind_of
-from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.places import Document, Where
 from turnwise.facts.errors import FlowDefinitionError
+from turnwise.facts.spelling import did_you_mean
 from turnwise.flows.until import AllComplete, AnyComplete, AnyFailed, MaxModelCalls, MaxTurns, Until
 
 _OF_TASKS: Mapping[str, Callable[..., Until]] = {"any_complete": AnyComplete, "any_failed": AnyFailed}

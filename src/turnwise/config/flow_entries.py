@@ -1,6 +1,7 @@
 """Flows of a configuration file: what an entry of kind `flow` says beside its card, made into an agent."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -10,12 +11,13 @@ from turnwise.config.entries import AgentEntry
 from turnwise.config.flow_ends import read_until
 from turnwise.config.importing import resolve
 from turnwise.config.placed import PlacedAgent
-from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.places import Document, Where
 from turnwise.config.tool_entries import AskedAgent, read_tools
 from turnwise.config.validation import validated
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import FlowDefinitionError, TurnwiseError
 from turnwise.facts.fact import Fact
+from turnwise.facts.spelling import did_you_mean
 from turnwise.flows.flow import Flow
 from turnwise.flows.graph import Graph
 from turnwise.flows.results import ResultType
@@ -26,7 +28,7 @@ from turnwise.ports.agent import Agent
 from turnwise.ports.selector import Selector
 from turnwise.ports.tool import Tool
 
-_RESULT_FORMS = "Write text, `{labels: [one, other]}`, `{schema: …}`, or the import path of a type."
+_RESULT_FORMS = "Write text, `{labels: [one, other]}`, `{schema: …}`, or the import path of a type, such as `builtins:int`."
 
 
 class _Options(Fact):
@@ -171,16 +173,21 @@ def _result(document: Document, where: Where, value: Any, task: str) -> Any:
     """The kind of a task's result, as a Task takes it."""
     kind: Any = str
     try:
-        if isinstance(value, str) and value != "text":
-            kind = resolve(value, document.folder)
-        elif isinstance(value, dict) and len(value) == 1 and next(iter(value)) in ("labels", "schema"):
-            kind = next(iter(value.values()))
-        elif value != "text":
-            raise FlowDefinitionError("This is no kind of result.", fix=_RESULT_FORMS)
+        if value != "text":
+            kind = _kind(value, document.folder)
         ResultType(kind, task)
     except TurnwiseError as error:
         document.report_error(where, error)
     return kind
+
+
+def _kind(value: Any, folder: Path) -> Any:
+    if isinstance(value, str) and ":" in value:
+        return resolve(value, folder)
+    match value:
+        case {"labels": list(kind)} | {"schema": dict(kind)} if len(value) == 1:
+            return kind
+    raise FlowDefinitionError("This is no kind of result.", fix=_RESULT_FORMS)
 
 
 def _tools(document: Document, where: Where, value: Any) -> list[Tool]:

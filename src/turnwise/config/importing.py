@@ -8,8 +8,9 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from turnwise.config.places import did_you_mean, shown
+from turnwise.config.places import shown
 from turnwise.facts.errors import ImportPathError
+from turnwise.facts.spelling import did_you_mean
 
 
 def resolve(path: str, folder: Path) -> Any:

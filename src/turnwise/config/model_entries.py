@@ -4,8 +4,9 @@ from typing import Any
 
 from turnwise.config.document import kind_of
 from turnwise.config.importing import resolve
-from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.places import Document, Where
 from turnwise.facts.errors import ConfigError, TurnwiseError
+from turnwise.facts.spelling import did_you_mean
 from turnwise.models.naming import ModelEndpoint, model_of
 from turnwise.ports.model import Model
 

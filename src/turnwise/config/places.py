@@ -1,7 +1,6 @@
 """Where in a file something stands, and how a mistake there is told."""
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,18 +76,3 @@ def placed(error: AnyError, place: str) -> AnyError:
     error.problem = f"{place}: {error.problem}"
     error.args = (error.problem,)
     return error
-
-
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A sentence that names what was probably meant, or else all there is."""
-    names = list(known)
-    close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
-    if not close:
-        folded = {name.casefold(): name for name in names}
-        close = [folded[key] for key in difflib.get_close_matches(given.casefold(), list(folded), n=1, cutoff=0.6)]
-    if close:
-        return f"Did you mean {close[0]!r}?"
-    if not names:
-        return "There are none."
-    more = f", … ({len(names)} in all)" if len(names) > 20 else ""
-    return f"Known: {', '.join(names[:20])}{more}."

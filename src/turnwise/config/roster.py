@@ -17,12 +17,13 @@ from turnwise.config.flow_entries import FlowRecipe, read_flow
 from turnwise.config.importing import resolve
 from turnwise.config.llm_entries import LlmRecipe, read_recipe
 from turnwise.config.placed import PlacedAgent
-from turnwise.config.places import Where, did_you_mean
+from turnwise.config.places import Where
 from turnwise.config.settings import Settings
 from turnwise.config.validation import validated
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, FlowDefinitionError, PatternError, TurnwiseError
 from turnwise.facts.fact import Fact
+from turnwise.facts.spelling import did_you_mean
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.kinds import AnyFlow
 from turnwise.matching.patterns import PatternIndex

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 from turnwise.config.document import kind_of, read_document
 from turnwise.config.entries import AgentEntry, read_entries
 from turnwise.config.guardrail_entries import BuiltIn, read_guardrails
-from turnwise.config.places import Document, Where, did_you_mean, shown
+from turnwise.config.places import Document, Where, shown
 from turnwise.config.references import Reference, read_reference, read_references
 from turnwise.config.validation import validated
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
+from turnwise.facts.spelling import did_you_mean
 
 FILE_NAME = "turnwise.yaml"
 DEFAULT_STORE = "sqlite:///turnwise.db"

@@ -8,10 +8,11 @@ from pydantic import AfterValidator, Field
 
 from turnwise.config.document import kind_of
 from turnwise.config.importing import resolve
-from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.places import Document, Where
 from turnwise.config.validation import validated
 from turnwise.facts.errors import AgentDefinitionError, TurnwiseError
 from turnwise.facts.fact import Fact
+from turnwise.facts.spelling import did_you_mean
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.artifacts import ArtifactTools
 from turnwise.tools.ask import ask_user

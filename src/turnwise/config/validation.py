@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from turnwise.config.document import kind_of
-from turnwise.config.places import Document, Where, did_you_mean
+from turnwise.config.places import Document, Where
 from turnwise.facts.errors import ConfigError
+from turnwise.facts.spelling import did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -4,12 +4,12 @@ What is next is decided elsewhere, by values; this file asks, runs, and puts on 
 log: a run that is taken up again comes to the same place by the same turns.
 """
 
-import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.agents.together import together
 from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.errors import FlowFailed, LimitReached, SessionError, StoreError, TurnwiseError
 from turnwise.flows.asked import is_in_the_log
@@ -23,7 +23,7 @@ from turnwise.flows.strategies import Moderated
 from turnwise.flows.turns import Labels, Pool, Turn, is_within, pool_of, turn_of, without
 from turnwise.flows.until import Standing
 from turnwise.ports.assignment import EVERYTHING
-from turnwise.ports.context import AgentContext, Outcome, Suspend
+from turnwise.ports.context import AgentContext, Outcome
 from turnwise.ports.selector import Selector
 from turnwise.selection.conversational import fitting
 
@@ -55,8 +55,9 @@ class Controller:
             raise FlowFailed(f"The flow {context.card.name!r} would be run for one of its own tasks.")
         self._labels = Labels(context.card.name, design.graph, outer)
         self._desk = Desk(context, design.graph, self._labels, self._waiting, design.names, design.relays)
-        self._is_open = all(context.tree.reachable(name, ()) for name in design.names)
-        self._is_told: bool | None = None
+        self._is_open_to_all = all(context.tree.reachable(name, ()) for name in design.names)
+        self._request_is_logged: bool | None = None
+        """Whether those who read the log find the request there; None before it was looked for."""
         self._progress = begun(design.graph, design.targets)
         self._turns = 0
         self._active: list[str] = []
@@ -76,7 +77,8 @@ class Controller:
 
     def _reason(self, pool: Pool) -> str | None:
         """Why the flow ends here; None when it goes on."""
-        met = self._design.until.met(Standing(self._design.graph, self._progress, self._turns, self._context.model_calls))
+        standing = Standing(self._design.graph, self._progress, self._turns, self._context.model_calls)
+        met = self._design.conduct.until.met(standing)
         if met is not None:
             return met
         if self._progress.is_complete:
@@ -94,7 +96,7 @@ class Controller:
         asked for the flow: where that matters, it is on record who was in reach, so that past turns stay as they were.
         """
         pool, key = self._pool(self._progress), self._pool_key
-        if self._is_open or not (pool or key in self._context.recorded):
+        if self._is_open_to_all or not (pool or key in self._context.recorded):
             return pool
         names = await self._context.step(key, lambda: list(pool))
         return pool_of(self._design.graph, self._progress, self._design.agents, names.__contains__)
@@ -116,7 +118,7 @@ class Controller:
         named by those who had the last turns, in their order.
         """
         turns = [await self._next(pool, named)]
-        while len(turns) < self._design.side_by_side and self._turns < self._design.max_turns:
+        while len(turns) < self._design.conduct.side_by_side and self._turns < self._design.max_turns:
             pool = without(pool, turns[-1].agent, [task.name for task in turns[-1].tasks])
             if not pool:
                 break
@@ -127,7 +129,7 @@ class Controller:
     async def _next(self, pool: Pool, named: list[str]) -> Turn:
         active = next((name for name in self._active if name in pool), None)
         wanted = next((name for name in named if fitting(name, pool)), next(iter(named), None))
-        choice = TurnChoice(active, wanted, self._design.strategy)
+        choice = TurnChoice(active, wanted, self._design.conduct.strategy)
         if choice.settled(pool) is None:
             choice = TurnChoice(active, wanted, await self._strategy(pool))
         elif active is None and wanted is not None:
@@ -144,7 +146,7 @@ class Controller:
 
     async def _strategy(self, pool: Pool) -> Selector:
         """The strategy for the next turn; a moderator is asked, if there is something to choose."""
-        strategy = self._design.strategy
+        strategy = self._design.conduct.strategy
         if not isinstance(strategy, Moderated) or len(pool) < 2:
             return strategy
         tasks = {name: [self._design.graph.tasks[task].objective or task for task in theirs] for name, theirs in pool.items()}
@@ -168,7 +170,7 @@ class Controller:
     async def _play(self, turns: Sequence[Turn], words: Sequence[Sequence[Word]]) -> None:
         """Runs them; one that waits does not stop the others, but then the whole waits. words: what each of them is told."""
         works = [self._turn(*each) for each in zip(turns, words, strict=True)]
-        played = [await works[0]] if len(works) == 1 else await _side_by_side(works)
+        played = await together(works)
         self._active = []
         for turn, each in zip(turns, played, strict=True):
             self._settle(turn, *each)
@@ -188,9 +190,9 @@ class Controller:
     async def _request(self, agent: str) -> Content | None:
         """What the flow was asked, if that agent has to be told: it does not read the log, or not there."""
         if self._has_model(agent):
-            if self._is_told is None:
-                self._is_told = not await is_in_the_log(self._context)
-            if not self._is_told:
+            if self._request_is_logged is None:
+                self._request_is_logged = await is_in_the_log(self._context)
+            if self._request_is_logged:
                 return None
         return self._context.message
 
@@ -222,33 +224,11 @@ class Controller:
         except TurnwiseError as problem:
             if not _is_an_agents(problem):
                 raise
-            await assignment.fail_all(_told(turn.agent, problem))
+            await assignment.fail_all(_in_words(turn.agent, problem))
             return assignment, Outcome()
         if alone and not assignment.is_over:
             await assignment.answer(outcome.text, _data(outcome))
         return assignment, outcome
-
-
-async def _side_by_side(works: Sequence[Coroutine[Any, Any, Played]]) -> Sequence[Played]:
-    """What they give, in order; Suspend when all are done that do not wait. When one raises, the others are stopped."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        waiting = await asyncio.gather(*map(_waits, tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    if any(waiting):
-        raise Suspend
-    return [task.result() for task in tasks]
-
-
-async def _waits(turn: "asyncio.Future[Played]") -> bool:
-    try:
-        await turn
-    except Suspend:
-        return True
-    return False
 
 
 def _heard(turns: Sequence[Turn], ended: Sequence[Ended]) -> Sequence[Sequence[Word]]:
@@ -275,5 +255,5 @@ def _data(outcome: Outcome) -> JsonValue:
     return next((part.data for part in parts if isinstance(part, DataPart) and not part.private), None)
 
 
-def _told(agent: str, problem: TurnwiseError) -> str:
+def _in_words(agent: str, problem: TurnwiseError) -> str:
     return f"{agent!r} failed ({problem.code}): {problem.problem}"

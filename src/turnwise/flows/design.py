@@ -26,19 +26,21 @@ class Conduct(NamedTuple):
 
 
 class Design(NamedTuple):
-    """graph: the tasks. agents: the names of those who may do a task that names nobody. strategy, until, side_by_side: as of
-    Conduct. max_turns: the limit of turns. targets: the tasks it is run for, with all upstream of them; None = all. relays:
-    each agent is given what the flow was asked, as it is, and does what it always does; its answer is the task's result.
+    """graph: the tasks. agents: the names of those who may do a task that names nobody. targets: the tasks it is run for, with
+    all upstream of them; None = all. relays: each agent is given what the flow was asked, as it is, and does what it always
+    does; its answer is the task's result.
     """
 
     graph: Graph
     agents: Sequence[str]
-    strategy: Selector
-    until: Until
-    side_by_side: int
-    max_turns: int
+    conduct: Conduct
     targets: Sequence[str] | None = None
     relays: bool = False
+
+    @property
+    def max_turns(self) -> int:
+        """The limit of turns."""
+        return self.conduct.max_turns or TURNS_PER_TASK * len(self.graph.tasks)
 
     @property
     def names(self) -> Sequence[str]:
@@ -47,7 +49,13 @@ class Design(NamedTuple):
         return tuple(dict.fromkeys((*named, *self.agents)))
 
 
-def conduct(flow: str, strategy: Selector | None, until: Until | None, side_by_side: int, max_turns: int | None) -> Conduct:
+def conduct(
+    flow: str,
+    strategy: Selector | None = None,
+    until: Until | None = None,
+    side_by_side: int = 1,
+    max_turns: int | None = None,
+) -> Conduct:
     """That flow's conduct; Popcorn and AllComplete, if nothing is given. FlowDefinitionError for numbers below 1."""
     for what, number in (("side_by_side", side_by_side), ("max_turns", max_turns)):
         refuse_below_one(flow, what, number)
@@ -81,5 +89,4 @@ def designed(
     for target in targets or ():
         graph.check(target)
     conduct.until.check(graph)
-    max_turns = conduct.max_turns or TURNS_PER_TASK * len(graph.tasks)
-    return Design(graph, agents, conduct.strategy, conduct.until, conduct.side_by_side, max_turns, targets, relays)
+    return Design(graph, agents, conduct, targets, relays)

@@ -1,15 +1,14 @@
 """The tasks of a flow as a graph: what each needs, and in which order they can be done (behaviours D1, D3, D10)."""
 
-import difflib
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 
 from turnwise.facts.errors import FlowDefinitionError
+from turnwise.facts.spelling import did_you_mean
 from turnwise.flows.task import Task
 
 MOST_TASKS = 10_000
-NAMES_SHOWN = 20
 _AS_TRUTH = bytes.maketrans(b"01", b"\0\1")
 
 
@@ -52,7 +51,7 @@ class Graph:
     def check(self, name: str) -> None:
         """FlowDefinitionError when there is no task of that name; it says which was probably meant."""
         if name not in self.tasks:
-            self._reject(f"has no task {name[:64]!r}", self._meant(name))
+            self._reject_unknown(name)
 
     def _named(self, tasks: Sequence[Task]) -> dict[str, Task]:
         if not tasks:
@@ -72,9 +71,9 @@ class Graph:
         for task in self.tasks.values():
             for name in task.depends_on:
                 if name not in self.tasks:
-                    self._reject(f"has no task {name[:64]!r}, on which {task.name!r} depends", self._meant(name))
+                    self._reject_unknown(name, f", on which {task.name!r} depends")
             if task.parent is not None and task.parent not in self.tasks:
-                self._reject(f"has no task {task.parent[:64]!r}, the parent of {task.name!r}", self._meant(task.parent))
+                self._reject_unknown(task.parent, f", the parent of {task.name!r}")
 
     def _check_parents(self) -> None:
         settled: set[str] = set()
@@ -124,12 +123,8 @@ class Graph:
         cycle = _around(_cycle(path, name), "needs")
         self._reject(f"has a cycle: {cycle}", "Take one of these away; a task needs its subtasks, too.")
 
-    def _meant(self, name: str) -> str:
-        close = difflib.get_close_matches(name, self.tasks, n=1)
-        if close:
-            return f"Did you mean {close[0]!r}?"
-        more = f", … ({len(self.tasks):,} in all)" if len(self.tasks) > NAMES_SHOWN else ""
-        return f"Known: {', '.join(list(self.tasks)[:NAMES_SHOWN])}{more}."
+    def _reject_unknown(self, name: str, role: str = "") -> None:
+        self._reject(f"has no task {name[:64]!r}{role}", did_you_mean(name, self.tasks))
 
     def _reject(self, problem: str, fix: str) -> None:
         raise FlowDefinitionError(f"The flow {self.flow!r} {problem}.", fix=fix)

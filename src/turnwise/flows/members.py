@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from turnwise.facts.errors import FlowDefinitionError
+from turnwise.facts.spelling import did_you_mean
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.strategies import Moderated
 from turnwise.ports.agent import Agent
 from turnwise.ports.selector import Selector
-
-_CHARACTERS_SHOWN = 500
 
 
 def name_of(agent: Agent | str) -> str:
@@ -28,11 +27,6 @@ def refuse_strangers(flow: str, names: Iterable[str], strategy: Selector, tree: 
     for name in [*names, *moderator]:
         if name not in tree:
             problem = f"The flow {flow!r} names the agent {name!r}, which does not exist."
-            raise FlowDefinitionError(problem, fix=_near(name, tree))
+            raise FlowDefinitionError(problem, fix=did_you_mean(name, (card.name for card in tree if card.name not in above)))
         if name in above:
             raise FlowDefinitionError(f"The flow {flow!r} names {name!r}, in which it stands itself.")
-
-
-def _near(name: str, tree: AgentTree) -> str:
-    names = ", ".join(card.name for card in tree)
-    return f"Agents: {names}." if len(names) < _CHARACTERS_SHOWN else f"Check the spelling of {name!r}."

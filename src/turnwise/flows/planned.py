@@ -12,10 +12,10 @@ from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.design import Design, conduct, designed, refuse_below_one
 from turnwise.flows.members import name_of, objects_in, refuse_strangers
-from turnwise.flows.planning import again, question
-from turnwise.flows.plans import Plan, read_plan, refuse_unfit
+from turnwise.flows.plans.asking import again, question
+from turnwise.flows.plans.keeping import kept
+from turnwise.flows.plans.plan import Plan, read_plan, refuse_unfit
 from turnwise.flows.running import run_design
-from turnwise.flows.settling import settled
 from turnwise.flows.until import Until
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
@@ -70,7 +70,7 @@ class PlannedFlow:
         refuse_strangers(self.card.name, [self.planner, *self.agents], self.conduct.strategy, tree)
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        plan = await settled(context, partial(self._plan, context))
+        plan = await kept(context, partial(self._plan, context))
         async for event in run_design(self._designed(plan), context):
             yield event
 

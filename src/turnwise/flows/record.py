@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from turnwise.facts.events import USER, Event, segment_of
 from turnwise.flows.graph import Graph
 from turnwise.flows.logged import FLOW, closing_of, data_of
-from turnwise.flows.plans import graph_of
+from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.progress import begun, closed
 from turnwise.flows.task import Status
 
@@ -82,20 +82,11 @@ class Unplanned(NamedTuple):
     question: str | None = None
 
 
-def record_of(graph: Graph, events: Iterable[Event]) -> FlowRecord | None:
-    """The last run of that flow in these stored events, which are in the log's order, without what rewinds hide; None when it
-    did not run in them. What it says of tasks that the graph does not have any more is passed over.
-    """
-    reading = Reading(graph.flow, graph)
-    for event in events:
-        reading.add(event)
-    return reading.record
-
-
 class Reading:
-    """Reads a flow's runs out of a log, event by event. The last is the one that the flow said something in last.
+    """Reads a flow's runs out of a log, event by event, in its order and without what rewinds hide. The last is the one that
+    the flow said something in last.
 
-    graph: its tasks; None = each run says its own, as a plan.
+    graph: its tasks; None = each run says its own, as a plan. What is said of tasks that it does not have is passed over.
     """
 
     def __init__(self, flow: str, graph: Graph | None = None) -> None:

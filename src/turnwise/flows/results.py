@@ -1,7 +1,6 @@
 """What kind of result a task has, and whether one is of that kind (behaviour D6)."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from inspect import isroutine
 from typing import Any, NoReturn
@@ -10,13 +9,13 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
 from turnwise.facts.errors import FlowDefinitionError, ToolFailed
+from turnwise.flows.fenced import unfenced
 from turnwise.flows.fitting import flaw, misfits
 from turnwise.tools.results import json_value
 
 PROBLEMS_SHOWN = 10
 _TEXT: Mapping[str, JsonValue] = {"type": "string"}
 _DEFINITIONS = ("$defs", "definitions")
-_FENCED = re.compile(r"```[A-Za-z]*\n(.*)\n```", re.DOTALL)
 
 
 class ResultType:
@@ -65,7 +64,7 @@ class ResultType:
 
     def of_answer(self, text: str, data: JsonValue = None) -> JsonValue:
         """An agent's last word as the result: a text as it is; for other kinds the data, or else what the text says as JSON,
-        or the text itself.
+        which may stand in a fence, or the text itself.
 
         ToolFailed when that is not of the kind.
         """
@@ -74,9 +73,8 @@ class ResultType:
         if data is not None:
             return self.checked(data)
         words = text.strip()
-        fenced = _FENCED.fullmatch(words)
         try:
-            parsed = json.loads(fenced[1] if fenced else words)
+            parsed = json.loads(unfenced(words))
         except (ValueError, RecursionError):
             return self.checked(words)
         try:

@@ -13,9 +13,9 @@ from turnwise.facts.selections import Verdict
 from turnwise.flows.controller import Ending
 from turnwise.flows.design import conduct, designed
 from turnwise.flows.graph import Graph
-from turnwise.flows.plans import Plan, PlannedTask
+from turnwise.flows.plans.keeping import kept
+from turnwise.flows.plans.plan import Plan, PlannedTask
 from turnwise.flows.running import Judgement, cut_short, failure, results, run_design
-from turnwise.flows.settling import settled
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 
@@ -39,14 +39,14 @@ class Several:
 
     def __init__(self, name: str = "several", *, unanswered: str = UNANSWERED, **card: Any) -> None:
         self.card: AgentCard = make_card({"name": name, "kind": self.kind, "routable": False, **card})
-        self._conduct = conduct(name, None, None, 1, None)
+        self._conduct = conduct(name)
         self._unanswered = unanswered
 
     def __repr__(self) -> str:
         return f"Several({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        plan = await settled(context, partial(self._asked, context))
+        plan = await kept(context, partial(self._asked, context))
         everybody = self._conduct._replace(side_by_side=len(plan.tasks))
         design = designed(self.card.name, plan.made(), everybody, relays=True)
         async for event in run_design(design, context, self._judged):

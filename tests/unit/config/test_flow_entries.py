@@ -1,18 +1,17 @@
 """Flows of a configuration file, built."""
 
-import itertools
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from config_play import module_in
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.config.roster import Roster, flows
 from turnwise.config.settings import read_settings
 from turnwise.facts.messages import MessageContext
 from turnwise.flows.flow import Flow
-from turnwise.flows.record import record_of
+from turnwise.flows.record import Reading
 from turnwise.ports.agent import Agent
 
 CODE = '''
@@ -56,29 +55,24 @@ FLOW = """  - name: report
       - {name: reader, run: 'M:reader'}
       - {name: writer, run: 'M:writer'}
 """
-_numbers = itertools.count()
 Build = Callable[[str], tuple[Agent | None, list[str]]]
 
 
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
     monkeypatch.chdir(tmp_path)
-    name = f"tw_flows_{next(_numbers)}"
-    (tmp_path / f"{name}.py").write_text(CODE)
-    before = list(sys.path)
+    with module_in(tmp_path, CODE) as name:
 
-    def building(text: str) -> tuple[Agent | None, list[str]]:
-        (tmp_path / "t.yaml").write_text(text.replace("M:", f"{name}:"))
-        settings = read_settings(tmp_path / "t.yaml", {})
-        roster = Roster(settings, {})
-        root = roster.root()
-        if root is not None:
-            roster.tree(root)
-        return root, [str(error).removeprefix("t.yaml:") for error in settings.document.problems]
+        def building(text: str) -> tuple[Agent | None, list[str]]:
+            (tmp_path / "t.yaml").write_text(text.replace("M:", f"{name}:"))
+            settings = read_settings(tmp_path / "t.yaml", {})
+            roster = Roster(settings, {})
+            root = roster.root()
+            if root is not None:
+                roster.tree(root)
+            return root, [str(error).removeprefix("t.yaml:") for error in settings.document.problems]
 
-    yield building
-    sys.path[:] = before
-    sys.modules.pop(name, None)
+        yield building
 
 
 async def test_a_flow_is_written_out_and_runs(build: Build) -> None:
@@ -112,15 +106,18 @@ async def test_a_flow_is_written_out_and_runs(build: Build) -> None:
     assert [tool.spec.name for tool in graph.tasks["verdict"].tools] == ["look"]
     assert graph.tasks["rating"].result.schema is not None
     assert (graph.tasks["rating"].run_if, graph.tasks["facts"].result.schema) == ("always", {"type": "object"})
-    assert (design.agents, design.strategy.name, design.side_by_side) == (("reader", "writer"), "random", 2)
-    assert (design.max_turns, design.targets, repr(design.until)) == (
+    assert (design.agents, design.conduct.strategy.name, design.conduct.side_by_side) == (("reader", "writer"), "random", 2)
+    assert (design.max_turns, design.targets, repr(design.conduct.until)) == (
         20, ("verdict", "research"), "(AnyComplete('verdict') | MaxTurns(9))",
     )  # fmt: skip
     runner = Runner(root, store=SqlSessionStore("sqlite:///:memory:"))
     context = MessageContext(direct_agent_id="report")
     result = await (await runner.start("Go", user="ada", session="s", context=context)).result()
     await runner.close()
-    record = record_of(graph, result.events)
+    reading = Reading("report", graph)
+    for event in result.events:
+        reading.add(event)
+    record = reading.record
     assert record is not None
     assert (record.end, record.tasks["verdict"].result) == ("complete", "good")
 
@@ -168,6 +165,9 @@ def test_a_flow_of_code_is_found_and_keeps_its_name(build: Build) -> None:
         ("tasks: [{name: a, run_if: never}]", "12: 'run_if' should be 'success' or 'always'."),
         ("tasks: [{name: a, result: 3}]", "12: This is no kind of result."),
         ("tasks: [{name: a, result: {label: [x]}}]", "12: This is no kind of result."),
+        ("tasks: [{name: a, result: integer}]", "12: This is no kind of result. Write text"),
+        ("tasks: [{name: a, result: {labels: {type: string}}}]", "12: This is no kind of result."),
+        ("tasks: [{name: a, result: {schema: [x, y]}}]", "12: This is no kind of result."),
         ("tasks: [{name: a, result: {labels: [x, x]}}]", "12: Task 'a': the label 'x' is there twice."),
         ("tasks: [{name: a, result: {schema: {type: thing}}}]", "12: Task 'a': the JSON schema of its result cannot be used"),
         ("tasks: [{name: a, result: 'M:Bag'}]", "12: Task 'a': the result type"),

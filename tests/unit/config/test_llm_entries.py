@@ -1,11 +1,11 @@
 """LLM agents of a configuration file, built."""
 
-import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from config_play import module_in
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.config.placed import PlacedAgent
@@ -57,20 +57,18 @@ class Holds:
 
 holds = Holds()
 '''
-_numbers = itertools.count()
 Build = Callable[[str], tuple[Agent | None, list[str]]]
 
 
 @pytest.fixture
-def module() -> str:
-    return f"tw_llm_{next(_numbers)}"
+def module(tmp_path: Path) -> Iterator[str]:
+    with module_in(tmp_path, CODE) as name:
+        yield name
 
 
 @pytest.fixture
-def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> Iterator[Build]:
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> Build:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / f"{module}.py").write_text(CODE)
-    before = list(sys.path)
 
     def building(text: str) -> tuple[Agent | None, list[str]]:
         (tmp_path / "t.yaml").write_text("app: x\n" + text.replace("M:", f"{module}:"))
@@ -79,9 +77,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> Itera
         root = roster.root()
         return root, [f"{error.code} {error}".replace(module, "M") for error in settings.document.problems]
 
-    yield building
-    sys.path[:] = before
-    sys.modules.pop(module, None)
+    return building
 
 
 def built(build: Build, text: str) -> Agent:

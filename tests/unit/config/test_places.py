@@ -1,10 +1,10 @@
-"""Places in files, and what was probably meant."""
+"""Places in files."""
 
 from pathlib import Path
 
 import pytest
 
-from turnwise.config.places import did_you_mean, placed, shown
+from turnwise.config.places import placed, shown
 from turnwise.facts.errors import MissingExtra
 
 
@@ -12,23 +12,6 @@ def test_paths_below_the_working_folder_are_shown_relative(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     assert shown(tmp_path / "a" / "b.yaml") == "a/b.yaml"
     assert shown(Path("/etc/other.yaml")) == "/etc/other.yaml"
-
-
-@pytest.mark.parametrize(
-    ("given", "known", "sentence"),
-    [
-        ("polcy", ["policy", "store"], "Did you mean 'policy'?"),
-        ("POLICY", ["policy", "store"], "Did you mean 'policy'?"),
-        ("zzz", ["policy", "store"], "Known: policy, store."),
-        ("zzz", [], "There are none."),
-    ],
-)
-def test_did_you_mean(given: str, known: list[str], sentence: str) -> None:
-    assert did_you_mean(given, known) == sentence
-
-
-def test_a_long_list_of_what_is_known_is_cut() -> None:
-    assert did_you_mean("?", [f"agent-{number}" for number in range(100)]).endswith("agent-19, … (100 in all).")
 
 
 def test_an_error_keeps_its_class_and_fix_when_it_gets_a_place() -> None:

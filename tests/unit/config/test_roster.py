@@ -1,11 +1,10 @@
 """Agents of a configuration file, built."""
 
-import itertools
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from config_play import module_in
 
 from turnwise.config.placed import PlacedAgent
 from turnwise.config.roster import Roster
@@ -43,30 +42,25 @@ class Thing: ...
 
 number = 3
 '''
-_numbers = itertools.count()
 Build = Callable[[str], tuple[Agent | None, list[str]]]
 
 
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
     monkeypatch.chdir(tmp_path)
-    name = f"tw_roster_{next(_numbers)}"
-    (tmp_path / f"{name}.py").write_text(AGENTS)
-    before = list(sys.path)
+    with module_in(tmp_path, AGENTS) as name:
 
-    def building(text: str) -> tuple[Agent | None, list[str]]:
-        (tmp_path / "t.yaml").write_text("app: x\n" + text.replace("M:", f"{name}:"))
-        settings = read_settings(tmp_path / "t.yaml", {})
-        roster = Roster(settings, {})
-        root = roster.root()
-        if root is not None and roster.tree(root) is None:
-            root = None
-        roster.report_patterns()
-        return root, [f"{error.code} {error}".replace(name, "M") for error in settings.document.problems]
+        def building(text: str) -> tuple[Agent | None, list[str]]:
+            (tmp_path / "t.yaml").write_text("app: x\n" + text.replace("M:", f"{name}:"))
+            settings = read_settings(tmp_path / "t.yaml", {})
+            roster = Roster(settings, {})
+            root = roster.root()
+            if root is not None and roster.tree(root) is None:
+                root = None
+            roster.report_patterns()
+            return root, [f"{error.code} {error}".replace(name, "M") for error in settings.document.problems]
 
-    yield building
-    sys.path[:] = before
-    sys.modules.pop(name, None)
+        yield building
 
 
 def built(build: Build, text: str) -> Agent:

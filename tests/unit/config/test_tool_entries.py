@@ -1,12 +1,11 @@
 """The tools of an LLM agent as a configuration file names them."""
 
-import itertools
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from config_play import module_in
 
 from turnwise.config.document import read_document
 from turnwise.config.tool_entries import AskedAgent, read_tools
@@ -37,25 +36,20 @@ class Thing: ...
 
 number = 3
 '''
-_numbers = itertools.count()
 Read = Callable[[str], tuple[list[Any] | None, list[str]]]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Iterator[Read]:
-    name = f"tw_tools_{next(_numbers)}"
-    (tmp_path / f"{name}.py").write_text(TOOLS)
-    before = list(sys.path)
+    with module_in(tmp_path, TOOLS) as name:
 
-    def reading(text: str) -> tuple[list[Any] | None, list[str]]:
-        (tmp_path / "t.yaml").write_text(f"tools: {text}\n".replace("M:", f"{name}:"))
-        document = read_document(tmp_path / "t.yaml", {"TOKEN": "t0ken-t0ken"})
-        tools = read_tools(document, ("tools",), document.data["tools"])
-        return tools, [str(error).replace(f"{tmp_path}/", "").replace(name, "M") for error in document.problems]
+        def reading(text: str) -> tuple[list[Any] | None, list[str]]:
+            (tmp_path / "t.yaml").write_text(f"tools: {text}\n".replace("M:", f"{name}:"))
+            document = read_document(tmp_path / "t.yaml", {"TOKEN": "t0ken-t0ken"})
+            tools = read_tools(document, ("tools",), document.data["tools"])
+            return tools, [str(error).replace(f"{tmp_path}/", "").replace(name, "M") for error in document.problems]
 
-    yield reading
-    sys.path[:] = before
-    sys.modules.pop(name, None)
+        yield reading
 
 
 def test_functions_tools_toolsets_and_what_is_shipped(read: Read) -> None:

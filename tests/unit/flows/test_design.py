@@ -8,14 +8,14 @@ from turnwise.flows.strategies import Popcorn
 from turnwise.flows.task import Task
 from turnwise.flows.until import AllComplete, AnyComplete
 
-PLAIN = conduct("f", None, None, 1, None)
+PLAIN = conduct("f")
 
 
 def test_what_is_not_given_is_plain() -> None:
     design = designed("f", [Task("a", agents=["x"]), Task("b", agents=["x", "y"])], PLAIN, agents=("z",))
-    assert isinstance(design.strategy, Popcorn)
-    assert isinstance(design.until, AllComplete)
-    assert (design.side_by_side, design.max_turns, design.targets, design.relays) == (1, 20, None, False)
+    assert isinstance(design.conduct.strategy, Popcorn)
+    assert isinstance(design.conduct.until, AllComplete)
+    assert (design.conduct.side_by_side, design.max_turns, design.targets, design.relays) == (1, 20, None, False)
     assert design.names == ("x", "y", "z")
 
 
@@ -23,6 +23,10 @@ def test_what_is_not_given_is_plain() -> None:
 def test_numbers_below_one_are_refused(side_by_side: int, max_turns: int | None, told: str) -> None:
     with pytest.raises(FlowDefinitionError, match=told):
         conduct("f", None, None, side_by_side, max_turns)
+
+
+def test_turns_are_limited_by_what_is_given() -> None:
+    assert designed("f", [Task("a", agents=["x"])], conduct("f", max_turns=3)).max_turns == 3
 
 
 def test_a_task_that_nobody_may_do_is_refused() -> None:

@@ -31,8 +31,10 @@ def test_objects_become_children_once_and_names_do_not() -> None:
 
 def test_names_stand_anywhere_in_the_tree_but_not_above_the_flow() -> None:
     refuse_strangers("flow", ["writer", "other"], Popcorn(), TREE)
-    with pytest.raises(FlowDefinitionError, match=r"'critic', which does not exist.*Agents: desk, flow, writer, other"):
+    with pytest.raises(FlowDefinitionError, match=r"'critic', which does not exist.*Known: writer, other"):
         refuse_strangers("flow", ["writer", "critic"], Popcorn(), TREE)
+    with pytest.raises(FlowDefinitionError, match="Did you mean 'writer'"):
+        refuse_strangers("flow", ["writr"], Popcorn(), TREE)
     for name in ("desk", "flow"):
         with pytest.raises(FlowDefinitionError, match="in which it stands itself"):
             refuse_strangers("flow", [name], Popcorn(), TREE)

@@ -1,13 +1,14 @@
 """What a session's log says of a flow."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from turnwise import AgentContext, Runner, Sequential, SqlSessionStore, agent
 from turnwise.facts.events import Actions, Event
 from turnwise.flows.flow import Flow
+from turnwise.flows.graph import Graph
 from turnwise.flows.planned import PlannedFlow
-from turnwise.flows.record import FlowRecord, Reading, Unplanned, record_of
+from turnwise.flows.record import FlowRecord, Reading, Unplanned
 from turnwise.flows.task import Status, Task
 from turnwise.ports.agent import Agent
 
@@ -67,6 +68,13 @@ async def ran(root: Agent, *messages: str) -> AsyncIterator[list[Event]]:
         yield await runner.store.events(runner.key("ann", "s"))
     finally:
         await runner.close()
+
+
+def record_of(graph: Graph, events: Iterable[Event]) -> FlowRecord | None:
+    reading = Reading(graph.flow, graph)
+    for event in events:
+        reading.add(event)
+    return reading.record
 
 
 def states(record: FlowRecord | None) -> dict[str, tuple[str, str]]:

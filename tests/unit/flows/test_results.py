@@ -192,6 +192,7 @@ def test_what_is_no_json_is_sent_back(given: Any, value: Any) -> None:
         (str, "", ""),
         (City, '{"name": "Paris", "people": 2}', {"name": "Paris", "people": 2}),
         (City, '```json\n{"name": "Paris", "people": 2}\n```\n', {"name": "Paris", "people": 2}),
+        (City, 'Here it is:\n```json\n{"name": "Paris", "people": 2}\n```\nDone.', {"name": "Paris", "people": 2}),
         (int, " 7 ", 7),
         (datetime.date, "2024-02-29", "2024-02-29"),
         (Annotated[str, Field(max_length=4)], "2024", "2024"),

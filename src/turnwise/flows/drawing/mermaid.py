@@ -22,7 +22,7 @@ _CLASSES: Mapping[Status | None, tuple[str, str]] = {
 
 
 def mermaid(graph: Graph, record: FlowRecord | None = None) -> str:
-    """The flowchart: a box for each task, from those that nobody waits for first to those that wait for them; the way from a
+    """The flowchart: a box for each task, those that need no other at the top, what needs them below; the way from a
     subtask to the task it is a part of is dotted. With a record, how that run stands.
     """
     boxes = boxes_of(graph, record)

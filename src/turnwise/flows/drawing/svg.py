@@ -63,7 +63,7 @@ class _Frame(NamedTuple):
 
 
 def svg(graph: Graph, record: FlowRecord | None = None) -> str:
-    """The picture: a box for each task, those that nobody waits for at the top or on the left, whichever gives the smaller
+    """The picture: a box for each task, those that need no other at the top or on the left, whichever gives the smaller
     picture; the way from a subtask to the task it is a part of is dashed. With a record, how that run stands. What does not
     fit in a box is cut, and whole in its tooltip. FlowDefinitionError for a graph too large to be drawn.
     """

@@ -1,9 +1,8 @@
 """A plan: the tasks of a flow that are known only once it is asked, as data. Pure."""
 
 import json
-import re
 from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -11,6 +10,8 @@ from turnwise.facts.content import Content, DataPart
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
 from turnwise.facts.fact import Fact, optional
+from turnwise.facts.spelling import did_you_mean
+from turnwise.flows.fenced import unfenced
 from turnwise.flows.graph import Graph
 from turnwise.flows.logged import data_of, told_as
 from turnwise.flows.task import Task
@@ -18,8 +19,6 @@ from turnwise.flows.task import Task
 PLAN = "plan"
 """The name of the data part that tells a plan."""
 MISTAKES_SHOWN = 5
-_NAMES_SHOWN = 20
-_FENCED = re.compile(r"^```[A-Za-z]*[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 class PlannedTask(Fact):
@@ -80,9 +79,8 @@ def refuse_unfit(plan: Plan, agents: Collection[str], most: int) -> None:
     for task in plan.tasks:
         unknown = next((name for name in task.agents if name not in agents), None)
         if unknown is not None:
-            listed = ", ".join(list(agents)[:_NAMES_SHOWN])
             problem = f"The task {task.name[:64]!r} names the agent {unknown[:64]!r}, which does not exist."
-            raise FlowDefinitionError(problem, fix=f"Agents: {listed}.")
+            raise FlowDefinitionError(problem, fix=did_you_mean(unknown, agents))
 
 
 def plan_content(flow: str, plan: Plan) -> Content:
@@ -92,22 +90,31 @@ def plan_content(flow: str, plan: Plan) -> Content:
 
 def plan_of(event: Event) -> Plan | None:
     """The plan that the event tells; None when it tells none."""
-    data: Any = data_of(event, PLAN)
-    return Plan.model_validate({key: value for key, value in data.items() if key != "flow"}, strict=False) if data else None
+    data = data_of(event, PLAN)
+    if data is None:
+        return None
+    try:
+        return Plan.model_validate({key: value for key, value in data.items() if key != "flow"}, strict=False)
+    except ValidationError:
+        return None  # guardrails rewrote it, or somebody else said it
 
 
 def graph_of(flow: str, event: Event) -> Graph | None:
-    """The tasks that the flow of that name says with this event that it will do; None when it does not say so."""
+    """The tasks that the flow of that name says with this event that it will do; None when it does not say so, or guardrails
+    left no graph of them.
+    """
     plan = plan_of(event) if event.author == flow else None
-    return Graph(flow, plan.made()) if plan is not None else None
+    try:
+        return Graph(flow, plan.made()) if plan is not None else None
+    except FlowDefinitionError:
+        return None
 
 
 def _written(answer: Content) -> str:
     data = [part.data for part in answer.parts if isinstance(part, DataPart)]
     if data:
         return json.dumps(data[-1])
-    fenced = _FENCED.findall(answer.text)
-    return str(fenced[0]) if len(fenced) == 1 else answer.text
+    return unfenced(answer.text)
 
 
 def _place(where: Sequence[int | str]) -> str:

@@ -1,7 +1,7 @@
 """What a planner is asked."""
 
 from turnwise.facts.content import BlobPart, Content, TextPart, text_content
-from turnwise.flows.planning import ANSWER_CHARACTERS, again, question
+from turnwise.flows.plans.asking import ANSWER_CHARACTERS, again, question
 
 AGENTS = {"reader": "Reads pages.", "critic": 'Says "no".'}
 

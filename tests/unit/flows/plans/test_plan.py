@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from turnwise.facts.content import Content, DataPart, TextPart, text_content
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
-from turnwise.flows.plans import Plan, PlannedTask, graph_of, plan_content, plan_of, read_plan, refuse_unfit
+from turnwise.flows.plans.plan import Plan, PlannedTask, graph_of, plan_content, plan_of, read_plan, refuse_unfit
 
 TASK = {"name": "look", "objective": "Look.", "agents": ["reader"]}
 WHOLE: dict[str, Any] = {
@@ -92,7 +92,7 @@ def test_more_tasks_than_allowed_and_unknown_agents_are_refused() -> None:
     refuse_unfit(plan, ("reader", "critic"), 4)
     with pytest.raises(FlowDefinitionError, match="4 tasks, 3 are allowed"):
         refuse_unfit(plan, ("reader", "critic"), 3)
-    with pytest.raises(FlowDefinitionError, match=r"'judge' names the agent 'critic', which does not exist.*Agents: reader"):
+    with pytest.raises(FlowDefinitionError, match=r"'judge' names the agent 'critic', which does not exist.*Known: reader"):
         refuse_unfit(plan, ("reader",), 4)
 
 
@@ -110,3 +110,16 @@ def test_another_agents_plan_is_none_of_the_flow() -> None:
     plan = Plan(tasks=(PlannedTask(name="a", agents=("b",)),))
     assert graph_of("flow", said(plan, by="somebody")) is None
     assert graph_of("flow", said(plan).model_copy(update={"content": text_content("words")})) is None
+
+
+@pytest.mark.parametrize("data", [{}, {"tasks": []}, {"tasks": "(list)"}, {"tasks": [{**TASK, "agents": []}]}, ["tasks"]])
+def test_a_plan_that_guardrails_rewrote_is_none(data: Any) -> None:
+    plan = Plan(tasks=(PlannedTask(name="a", agents=("b",)),))
+    rewritten = Content(parts=(DataPart(name="plan", data=data),))
+    assert plan_of(said(plan).model_copy(update={"content": rewritten})) is None
+
+
+def test_a_plan_of_which_guardrails_left_no_graph_has_none() -> None:
+    same = Plan(tasks=(PlannedTask(name="(name)", agents=("b",)), PlannedTask(name="(name)", agents=("c",))))
+    assert plan_of(said(same)) == same
+    assert graph_of("flow", said(same)) is None

@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 
 from turnwise.facts.errors import FlowFailed
 from turnwise.facts.events import Event
-from turnwise.flows.plans import PLAN, Plan, plan_content, plan_of
+from turnwise.flows.plans.plan import PLAN, Plan, plan_content, plan_of
 from turnwise.flows.turns import own_label
 from turnwise.ports.assignment import EVERYTHING
 from turnwise.ports.context import AgentContext, Show
 
 
-async def settled(context: AgentContext, find: Callable[[], Awaitable[Plan]]) -> Plan:
+async def kept(context: AgentContext, find: Callable[[], Awaitable[Plan]]) -> Plan:
     """The plan of this run of the flow whose turn it is: the recorded one, else what `find` gives, which is then said.
 
     FlowFailed when a guardrail does not let it be said, or it names agents that are there no more.
