@@ -52,8 +52,7 @@ class Ours:
 
 async def llm(plan: Plan, folder: Path) -> list[Figure]:
     """CPU and wall of a turn by the number of earlier events, ours and theirs."""
-    sides: dict[str, Ours | Peer] = {"turnwise": Ours(folder)}
-    sides |= {name: peer(folder, ANSWER) for name, peer in installed().items()}
+    sides: dict[str, Ours | Peer] = {"turnwise": Ours(folder), **installed(folder, ANSWER)}
     works: dict[str, Work] = {}
     sizes = [size for size in SIZES if size <= plan.sizes[-1]]
     with progress("Seeding conversations", len(sides) * len(sizes)) as step:

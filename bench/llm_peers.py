@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -166,9 +167,18 @@ class GoogleAdk:
 _ALL: Mapping[str, type[Peer]] = {"pydantic-ai": PydanticAi, "openai-agents": OpenaiAgents, "google-adk": GoogleAdk}
 
 
-def installed() -> Mapping[str, type[Peer]]:
-    """The frameworks that are installed beside this project, by name."""
-    return {name: peer for name, peer in _ALL.items() if _is_there(peer.package)}
+def installed(folder: Path, answer: str) -> dict[str, Peer]:
+    """The frameworks that are installed beside this project, by name. One that lacks a part of its own is left out: a line on
+    standard error says what is missing."""
+    found: dict[str, Peer] = {}
+    for name, peer in _ALL.items():
+        if not _is_there(peer.package):
+            continue
+        try:
+            found[name] = peer(folder, answer)
+        except ImportError as problem:
+            print(f"{name} is left out: {' '.join(str(problem).split())}", file=sys.stderr)
+    return found
 
 
 def _is_there(package: str) -> bool:

@@ -92,6 +92,20 @@ def turnwise(
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def written(folder: Path, configuration: str, **modules: str) -> Path:
+    """A project in that folder: its configuration, and modules of these names."""
+    (folder / "turnwise.yaml").write_text(configuration)
+    for name, code in modules.items():
+        (folder / f"{name}.py").write_text(code)
+    return folder
+
+
+def shows(terminal: Any, *each: Any) -> None:
+    """Returns when all that has been shown at it, one after the other."""
+    for awaited in each:
+        terminal.expect(awaited)
+
+
 def as_from_a_shell() -> None:
     # What runs in the background of a script is begun deaf to Ctrl-C, and whatever it starts is so too.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

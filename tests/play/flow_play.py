@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from llm_play import heard
-from runner_play import InFront, ShortLease
+from runner_play import InFront, ShortLease, ask, killed, soon
 
+from turnwise import Runner, SqlSessionStore
 from turnwise.facts.events import Event
 from turnwise.flows.flow import Flow
 from turnwise.flows.logged import FLOW, closing_of, data_of
@@ -77,6 +78,21 @@ class DiesAt(InFront):
     async def _die(self) -> None:
         self.reached.set()
         await asyncio.Event().wait()
+
+
+async def died_at(commit: int, url: str, make: Callable[..., Runner], text: str, session: str = "s", **options: Any) -> bool:
+    """Sends the message `m` to a process that dies at its `commit`-th commit, right before the odd ones and right after the
+    even ones; False when it came to its end before. `make` makes its runner, of a `store`."""
+    inner = SqlSessionStore(url)
+    store = DiesAt(inner, commit, after=commit % 2 == 0)
+    runner = make(store=store)
+    async with killed():
+        died = asyncio.ensure_future(store.reached.wait())
+        ended = asyncio.ensure_future(ask(runner, text, session, message_id="m", **options))
+        await soon(asyncio.wait([died, ended], return_when=asyncio.FIRST_COMPLETED))
+        reached = store.reached.is_set()
+    await inner.close()
+    return reached
 
 
 def done(result: Any = "done", task: str = "") -> Any:

@@ -9,6 +9,17 @@ from turnwise import Content, Event, Runner
 from turnwise.facts.content import ToolCallPart, ToolResultPart
 from turnwise.ports.model import ModelRequest
 from turnwise.runner import Result
+from turnwise.tools.function import FunctionTool, tool
+
+
+def noted(done: list[str], name: str, result: str, **rules: Any) -> FunctionTool[[], Any]:
+    """A tool that notes its name in `done` whenever it is called; `rules` are those of `tool`."""
+
+    async def note() -> str:
+        done.append(name)
+        return result
+
+    return tool(name=name, **rules)(note)
 
 
 def calls_of(events: Iterable[Event]) -> list[ToolCallPart]:

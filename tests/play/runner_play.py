@@ -1,11 +1,12 @@
 """How the runner's tests talk to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
-from turnwise import Content, Limits, RunConfig, Runner, agent
+from turnwise import Content, Limits, RunConfig, Runner, SqlSessionStore, agent
 from turnwise.agents.function import FunctionAgent
 from turnwise.facts.content import text_content
 from turnwise.facts.messages import Message, MessageContext
@@ -16,6 +17,33 @@ from turnwise.runner import Invocation, Result
 from turnwise.selection.policy import PolicySpec, StageSpec
 
 T = TypeVar("T")
+
+
+@contextmanager
+def runners(**usual: Callable[[], Any]) -> Iterator[Callable[..., Runner]]:
+    """Makes runners, and closes them at the end, for fixtures: outside of any event loop. What an option is usually is made
+    anew for each runner that is not given it."""
+    made: list[Runner] = []
+
+    def make(root: Any, **options: Any) -> Runner:
+        made.append(Runner(root, **{name: of() for name, of in usual.items() if name not in options}, **options))
+        return made[-1]
+
+    async def close() -> None:
+        for runner in made:
+            await runner.close()
+
+    try:
+        yield make
+    finally:
+        asyncio.run(close())
+
+
+@contextmanager
+def runners_in(folder: Path) -> Iterator[Callable[..., Runner]]:
+    """As `runners`, each with a connection of its own to the folder's one file, as another process has."""
+    with runners(store=lambda: SqlSessionStore(f"sqlite:///{folder}/s.db")) as make:
+        yield make
 
 
 async def ask(runner: Runner, text: str | Content, session: str = "s", **options: object) -> Result:

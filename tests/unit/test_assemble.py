@@ -1,11 +1,10 @@
 """From a configuration file to a running app, and everything that can be wrong on the way."""
 
-import itertools
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from config_play import module_in
 
 from turnwise.assemble import App, Report, check_app, load_app
 from turnwise.facts.errors import ConfigError, ImportPathError, TurnwiseError
@@ -59,7 +58,6 @@ def broken_store():
 
 number = 3
 '''
-_numbers = itertools.count()
 Project = Callable[[str], Path]
 
 
@@ -67,17 +65,13 @@ Project = Callable[[str], Path]
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """Writes a configuration beside a module of agents, whose name stands for M in the text."""
     monkeypatch.chdir(tmp_path)
-    name = f"tw_assemble_{next(_numbers)}"
-    (tmp_path / f"{name}.py").write_text(AGENTS)
-    before = list(sys.path)
+    with module_in(tmp_path, AGENTS) as name:
 
-    def write(text: str) -> Path:
-        (tmp_path / "turnwise.yaml").write_text(text.replace("M:", f"{name}:"))
-        return tmp_path / "turnwise.yaml"
+        def write(text: str) -> Path:
+            (tmp_path / "turnwise.yaml").write_text(text.replace("M:", f"{name}:"))
+            return tmp_path / "turnwise.yaml"
 
-    yield write
-    sys.path[:] = before
-    sys.modules.pop(name, None)
+        yield write
 
 
 LEAST = "app: shop\nroot: M:desk\nstore: 'sqlite://'\n"

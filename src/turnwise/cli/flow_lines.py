@@ -40,7 +40,8 @@ def made_of(flow: AnyFlow, tree: AgentTree) -> Iterator[Text]:
 
 def definition(design: Design) -> Iterator[Text]:
     """A flow's tasks in the order in which they can be done, and the rules of its turns."""
-    rules = [f"strategy {design.strategy.name}", f"at most {design.max_turns} turns", *_beside(design.side_by_side)]
+    conduct = design.conduct
+    rules = [f"strategy {conduct.strategy.name}", f"at most {design.max_turns} turns", *_beside(conduct.side_by_side)]
     yield _headed(design.graph.flow, heading(design.graph, None), *rules)
     yield from _definitions(design.graph, design.agents)
 

@@ -93,6 +93,7 @@ class FlowTalk:
             terminal.note(f"It waits. Go on with: {resumption(self._key.user, self._key.id)}")
             return OK
         if self._stopped and result.end.reason == "cancelled":
+            terminal.note("The run is stopped for good; what its tasks did is kept, see `turnwise flow show`.")
             return INTERRUPTED
         is_good = result.end.reason in GOOD_ENDS and (record is None or record.is_good)
         answer = record.answer if record else result.text

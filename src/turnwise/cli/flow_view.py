@@ -13,7 +13,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.sessions import visible
 from turnwise.flows.graph import Graph
 from turnwise.flows.logged import TURN_END, Ended, data_of, turn_end_of
-from turnwise.flows.plans import graph_of
+from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.record import FlowRecord, Reading
 
 REFRESHES = 6

@@ -116,7 +116,11 @@ def _talk(loop: asyncio.Runner, talk: "FlowTalk") -> int:
         while answer is None:
             if asked.leave is not None and interactive:
                 terminal.note(LEAVE)
-            line = typed("y/n> " if asked.leave else "you> ", interactive=interactive)
+            try:
+                line = typed("y/n> " if asked.leave else "you> ", interactive=interactive)
+            except KeyboardInterrupt:
+                talk.finish()
+                raise
             if line is None:
                 return talk.finish()
             answer = asked.answer(line)
@@ -274,7 +278,7 @@ def _resume(loop: asyncio.Runner, config: Path | None, user: str, session: str, 
 
 def _flow(app: "App", name: str) -> "AnyFlow":
     """The flow of that name. UsageProblem when there is none."""
-    from turnwise.config.places import did_you_mean
+    from turnwise.facts.spelling import did_you_mean
 
     if name in app.flows:
         return app.flows[name]

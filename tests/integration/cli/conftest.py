@@ -7,7 +7,7 @@ from typing import Any
 
 import pexpect
 import pytest
-from cli_play import AGENTS, COMMAND, CONFIGURATION, ENVIRONMENT, Start, as_from_a_shell, started, turnwise
+from cli_play import AGENTS, COMMAND, CONFIGURATION, ENVIRONMENT, Start, as_from_a_shell, started, turnwise, written
 
 
 @pytest.fixture
@@ -20,9 +20,7 @@ def shop(tmp_path: Path) -> Path:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A project whose agents are slow, stubborn, or fail."""
-    (tmp_path / "cli_agents.py").write_text(AGENTS)
-    (tmp_path / "turnwise.yaml").write_text(CONFIGURATION)
-    return tmp_path
+    return written(tmp_path, CONFIGURATION, cli_agents=AGENTS)
 
 
 @pytest.fixture

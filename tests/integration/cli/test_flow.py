@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from cli_play import Start, Terminal, heard, turnwise
+from cli_play import Start, Terminal, heard, shows, turnwise, written
 
 AGENTS = """
 import asyncio
@@ -125,16 +125,12 @@ STEPS = "→ finder · look · popcorn\n✓ look successful · three facts\n→ 
 
 @pytest.fixture
 def papers(tmp_path: Path) -> Path:
-    (tmp_path / "cli_flow_planned.py").write_text(PLANNING)
-    (tmp_path / "turnwise.yaml").write_text(PLANNED)
-    return tmp_path
+    return written(tmp_path, PLANNED, cli_flow_planned=PLANNING)
 
 
 @pytest.fixture
 def news(tmp_path: Path) -> Path:
-    (tmp_path / "cli_flow_agents.py").write_text(AGENTS)
-    (tmp_path / "turnwise.yaml").write_text(CONFIGURATION)
-    return tmp_path
+    return written(tmp_path, CONFIGURATION, cli_flow_agents=AGENTS)
 
 
 def flow(*arguments: str, cwd: Path, stdin: str = "") -> tuple[int, str, str]:
@@ -216,20 +212,23 @@ def test_ctrl_c_stops_the_run_and_puts_its_end_on_record(news: Path, start: Star
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 130
+    assert "The run is stopped for good" in said
     assert "error[interrupted]" in said
     assert "ended: cancelled" in flow("show", "report", "--session", "s", cwd=news)[1]
 
 
 def test_at_a_terminal_the_tasks_stand_below_and_questions_have_a_prompt(news: Path, terminal: Terminal) -> None:
     child = terminal("flow", "run", "report", "Bees", "--session", "s", cwd=news)
-    child.expect("research")
-    child.expect("boss")
-    child.expect("asks: ")
-    child.expect("Shall it be printed")
-    child.expect("you> ")
+    shows(child, "research", "boss", "asks: ", "Shall it be printed", "you> ")
     child.sendline("yes")
-    child.expect("complete")
-    child.expect(pexpect.EOF)
+    shows(child, "complete", pexpect.EOF)
+
+
+def test_ctrl_c_at_a_question_leaves_a_run_that_waits(news: Path, terminal: Terminal) -> None:
+    child = terminal("flow", "run", "report", "Bees", "--session", "s", cwd=news)
+    shows(child, "you> ")
+    child.sendintr()
+    shows(child, "It waits", "error", pexpect.EOF)
 
 
 WAITS = "It waits. Go on with: turnwise flow resume --session s\n"
@@ -292,13 +291,8 @@ def test_those_whom_a_message_asked_are_shown_and_answered(papers: Path) -> None
 
 def test_at_a_terminal_the_tasks_stand_below_once_there_is_a_plan(papers: Path, terminal: Terminal) -> None:
     child = terminal("flow", "run", "paper", "unsure", "--session", "s", cwd=papers)
-    child.expect("no plan yet")
-    child.expect("For whom")
-    child.expect("you> ")
+    shows(child, "no plan yet", "For whom", "you> ")
     child.sendline("me")
-    child.expect("2 tasks")
-    child.expect("running")
-    child.expect("How long")
+    shows(child, "2 tasks", "running", "How long")
     child.sendline("short")
-    child.expect("complete")
-    child.expect(pexpect.EOF)
+    shows(child, "complete", pexpect.EOF)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from cli_play import Terminal, turnwise
+from cli_play import Terminal, turnwise, written
 
 AGENTS = """
 from turnwise.agents.llm import LlmAgent
@@ -29,9 +29,7 @@ teller = LlmAgent("teller", model=FunctionModel(thinks), tools=[pay])
 
 @pytest.fixture
 def bank(tmp_path: Path) -> Path:
-    (tmp_path / "cli_bank.py").write_text(AGENTS)
-    (tmp_path / "turnwise.yaml").write_text("app: bank\nroot: cli_bank:teller\n")
-    return tmp_path
+    return written(tmp_path, "app: bank\nroot: cli_bank:teller\n", cli_bank=AGENTS)
 
 
 def test_the_prompt_asks_until_it_is_answered(bank: Path, terminal: Terminal) -> None:

@@ -43,11 +43,12 @@ def row(*agents: Any) -> Flow:
     return Flow("flow", tasks)
 
 
-def counting(crash: Crash, *, aloud: bool) -> Any:
-    """An agent that decides by the state and changes it, then runs a flow whose second agent changes it, and third dies."""
+def changing(first: Crash, third: Crash) -> Flow:
+    """A flow of three agents: the first and the third may die, the second changes the state, the third reads it."""
 
     @agent
     async def a() -> str:
+        await first.here()
         return "A"
 
     @agent
@@ -57,10 +58,16 @@ def counting(crash: Crash, *, aloud: bool) -> Any:
 
     @agent
     async def c(context: AgentContext) -> str:
-        await crash.here()
+        await third.here()
         return f"C {context.state['n']}"
 
-    @agent(children=[row(a, b, c)])
+    return row(a, b, c)
+
+
+def counting(crash: Crash, *, aloud: bool) -> Any:
+    """An agent that decides by the state and changes it, then runs a flow whose second agent changes it, and third dies."""
+
+    @agent(children=[changing(Crash(0), crash)])
     async def outer(context: AgentContext) -> str:
         if context.state.get("n"):
             return "nothing to do"
@@ -109,22 +116,7 @@ async def test_what_a_step_wrote_is_not_written_over_newer_values(process: Proce
     first, second = Crash(min(crashes, 1)), Crash(max(crashes - 1, 0))
 
     def outer() -> Any:
-        @agent
-        async def a() -> str:
-            await first.here()
-            return "A"
-
-        @agent
-        async def b(context: AgentContext) -> str:
-            context.state["n"] = 3
-            return "B"
-
-        @agent
-        async def c() -> str:
-            await second.here()
-            return "C"
-
-        @agent(children=[row(a, b, c)])
+        @agent(children=[changing(first, second)])
         async def outer(context: AgentContext) -> None:
             def work() -> None:
                 context.state["n"] = 1

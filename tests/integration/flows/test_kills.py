@@ -1,13 +1,13 @@
 """A process dies at any commit of a flow, and another takes it up: nothing that had succeeded is done again (D4, D12)."""
 
-import asyncio
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from flow_play import TEN, DiesAt, ten_tasks
-from runner_play import direct, key, killed, soon
+from flow_play import TEN, died_at, ten_tasks
+from runner_play import direct, key, soon
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.facts.events import Event
@@ -33,25 +33,6 @@ async def left(runner: Runner, session: str) -> tuple[list[Event], Counter[str]]
     return events, Counter({name: state[name] for name in TEN if name in state})
 
 
-async def run_and_die(url: str, session: str, commit: int, ran: Counter[str], **options: Any) -> bool:
-    """Runs the flow in a process that dies at its n-th commit; False when it came to its end before."""
-    inner = SqlSessionStore(url)
-    store = DiesAt(inner, commit, after=commit % 2 == 0)
-    runner = Runner(ten_tasks(ran, **options), store=store)
-    async with killed():
-        going = asyncio.ensure_future(runner.start("go", user="ada", session=session, context=direct("ten"), message_id="m"))
-        died = asyncio.ensure_future(store.reached.wait())
-        ended = asyncio.ensure_future(_result(going))
-        await soon(asyncio.wait([died, ended], return_when=asyncio.FIRST_COMPLETED))
-        reached = store.reached.is_set()
-    await inner.close()
-    return reached
-
-
-async def _result(going: Any) -> Any:
-    return await (await going).result()
-
-
 @pytest.mark.parametrize("side_by_side", [1, 3])
 async def test_killed_at_every_commit_it_comes_to_the_same_results(url: str, side_by_side: int) -> None:
     """D12: the results are the same wherever it died, and only what had not succeeded was done again."""
@@ -66,7 +47,8 @@ async def test_killed_at_every_commit_it_comes_to_the_same_results(url: str, sid
     while True:
         commit += 1
         session, ran = f"s{commit}", Counter[str]()
-        died = await run_and_die(url, session, commit, ran, side_by_side=side_by_side)
+        make = partial(Runner, ten_tasks(ran, side_by_side=side_by_side))
+        died = await died_at(commit, url, make, "go", session, context=direct("ten"))
         runner = Runner(ten_tasks(ran, side_by_side=side_by_side), store=SqlSessionStore(url))
         before = results((await left(runner, session))[0]) if died and commit > 1 else {}
         ran_before = Counter(ran)

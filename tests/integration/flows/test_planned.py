@@ -1,15 +1,14 @@
 """Flows whose tasks a planner makes: what it is asked, what is refused before anything runs, and that a plan is kept."""
 
-import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from flow_play import DiesAt
-from runner_play import ask, direct, key, killed, reason, soon
+from flow_play import died_at
+from runner_play import ask, direct, key, reason, soon
 
 from turnwise import AgentContext, Content, LlmAgent, MessageContext, Runner, SqlSessionStore, agent
 from turnwise.facts.content import DataPart
@@ -18,7 +17,7 @@ from turnwise.facts.events import Event
 from turnwise.flows.flow import Flow
 from turnwise.flows.logged import closing_of, data_of
 from turnwise.flows.planned import PlannedFlow
-from turnwise.flows.plans import graph_of, plan_of
+from turnwise.flows.plans.plan import graph_of, plan_of
 from turnwise.flows.task import Task
 from turnwise.flows.until import AnyComplete
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
@@ -109,7 +108,7 @@ BROKEN: list[tuple[Any, str]] = [
     ({"tasks": [{**CHAIN["tasks"][0], "depends_on": ["text"]}, CHAIN["tasks"][1]]}, "cycle: 'facts' needs 'text'"),
     (
         {"tasks": [{"name": "a", "agents": ["critic"]}]},
-        "names the agent 'critic', which does not exist. Agents: reader, writer",
+        "names the agent 'critic', which does not exist. Known: reader, writer",
     ),
     ({"tasks": [{"name": "a", "agents": ["spy"]}]}, "names the agent 'spy', which does not exist"),
     ({"tasks": [{"name": "a", "agents": ["reader"], "depends_on": ["b"]}]}, "no task 'b', on which 'a' depends"),
@@ -168,13 +167,17 @@ async def test_a_planner_that_fails_is_the_flows_failure() -> None:
     assert "'planner' raised ValueError" in result.error.message
 
 
-async def test_a_plan_that_a_guardrail_blocks_is_not_run() -> None:
+NO_PLAN = Content(parts=(DataPart(name="plan", data={"tasks": "(tasks)"}),))
+
+
+@pytest.mark.parametrize("verdict", [GuardrailVerdict("block", reason="Not that."), GuardrailVerdict("rewrite", NO_PLAN)])
+async def test_a_plan_that_a_guardrail_blocks_or_spoils_is_not_run(verdict: GuardrailVerdict) -> None:
     class NoPlans:
         name, reach = "no-plans", None
 
         async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
             is_plan = any(isinstance(part, DataPart) and part.name == "plan" for part in content.parts)
-            return GuardrailVerdict("block", reason="Not that.") if is_plan else ALLOW
+            return verdict if is_plan else ALLOW
 
     ran: Counter[str] = Counter()
     runner = memory(news(planner(CHAIN), ran), guardrails=[NoPlans()])
@@ -275,7 +278,7 @@ async def test_killed_at_every_commit_it_keeps_its_plan(tmp_path: Path, attempt_
     while True:
         commit += 1
         url = f"sqlite:///{tmp_path}/{commit}.db"
-        died = await _die(url, commit, lambda: news(planner(CHAIN)))
+        died = await died_at(commit, url, partial(Runner, news(planner(CHAIN))), "Go.", context=HERE)
         store = SqlSessionStore(url)
         before = logged(await store.events(key()))[0]
         await store.close()
@@ -290,22 +293,3 @@ async def test_killed_at_every_commit_it_keeps_its_plan(tmp_path: Path, attempt_
         if not died:
             break
     assert commit > 6
-
-
-async def _die(url: str, commit: int, flow: Callable[[], PlannedFlow]) -> bool:
-    """Runs the flow in a process that dies at its n-th commit; False when it came to its end before."""
-    inner = SqlSessionStore(url)
-    store = DiesAt(inner, commit, after=commit % 2 == 0)
-    runner = Runner(flow(), store=store)
-    async with killed():
-        going = asyncio.ensure_future(runner.start("Go.", user="ada", session="s", context=HERE, message_id="m"))
-        died = asyncio.ensure_future(store.reached.wait())
-        ended = asyncio.ensure_future(_result(going))
-        await soon(asyncio.wait([died, ended], return_when=asyncio.FIRST_COMPLETED))
-        reached = store.reached.is_set()
-    await inner.close()
-    return reached
-
-
-async def _result(going: Any) -> Any:
-    return await (await going).result()

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flow_play import DiesAt
+from flow_play import died_at
 from pydantic import BaseModel
-from runner_play import ask, key, killed, reason, soon
+from runner_play import ask, key, reason, soon
 
 from turnwise import AgentContext, LlmAgent, Runner, SqlSessionStore, agent
 from turnwise.agents.composite import Sequential
@@ -15,7 +16,7 @@ from turnwise.facts.errors import AgentFailed
 from turnwise.facts.selections import Verdict
 from turnwise.flows.flow import Flow
 from turnwise.flows.logged import closing_of, data_of
-from turnwise.flows.plans import graph_of
+from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.several import Several
 from turnwise.flows.task import Task
 from turnwise.ports.model import ModelRequest
@@ -281,7 +282,7 @@ async def test_killed_at_every_commit_both_answer_once(tmp_path: Path) -> None:
     while True:
         commit += 1
         url, ran = f"sqlite:///{tmp_path}/{commit}.db", Counter[str]()
-        died = await _die(url, commit, ran)
+        died = await died_at(commit, url, partial(_two, ran), "a and b")
         runner = _two(ran, SqlSessionStore(url))
         before = [closing.task for e in await runner.store.events(key()) if (closing := closing_of(e))]
         ran_before = Counter(ran)
@@ -300,22 +301,3 @@ async def test_killed_at_every_commit_both_answer_once(tmp_path: Path) -> None:
 
 def _two(ran: Counter[str], store: Any) -> Runner:
     return runner_of(says("a", "A.", ran), says("b", "B.", ran), Several(), store=store)
-
-
-async def _die(url: str, commit: int, ran: Counter[str]) -> bool:
-    """Answers in a process that dies at its n-th commit; False when it came to its end before."""
-    inner = SqlSessionStore(url)
-    store = DiesAt(inner, commit, after=commit % 2 == 0)
-    runner = _two(ran, store)
-    async with killed():
-        going = asyncio.ensure_future(runner.start("a and b", user="ada", session="s", message_id="m"))
-        died = asyncio.ensure_future(store.reached.wait())
-        ended = asyncio.ensure_future(_result(going))
-        await soon(asyncio.wait([died, ended], return_when=asyncio.FIRST_COMPLETED))
-        reached = store.reached.is_set()
-    await inner.close()
-    return reached
-
-
-async def _result(going: Any) -> Any:
-    return await (await going).result()

@@ -16,7 +16,7 @@ from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import Event
 from turnwise.flows.flow import Flow
 from turnwise.flows.logged import closing_of, data_of, turn_end_of
-from turnwise.flows.record import record_of
+from turnwise.flows.record import Reading
 from turnwise.flows.task import Task
 from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import GuardrailVerdict
@@ -263,7 +263,10 @@ async def test_guardrails_do_not_rewrite_which_task_ended_and_how(process: Proce
     runner = process(flow, guardrails=[Rewrites("bob@example.com", "(mail)")])
     result = await ask(runner, "hi")
     assert (reason(result), result.text, ran) == ("completed", "Sent to (mail).", ["writes"])
-    record = record_of(flow.graph, await runner.store.events(key()))
+    reading = Reading("flow", flow.graph)
+    for event in await runner.store.events(key()):
+        reading.add(event)
+    record = reading.record
     assert record is not None
     assert record.tasks["write to bob@example.com"].status == "successful"
     other = await ask(process(flow, guardrails=[Rewrites("successful", "s********l")]), "hi", session="other")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from llm_play import calls_of, results_of, told
+from llm_play import calls_of, noted, results_of, told
 from runner_play import Crash, ShortLease, ask, key, kill, killed, reason, soon
 
 from turnwise import Limits, RunConfig, Runner
@@ -21,21 +21,13 @@ def shop(crash: Crash, *answers: Any) -> tuple[list[str], LlmAgent]:
     """What was done; an agent that pays, and dies while it ships."""
     done: list[str] = []
 
-    async def pay() -> str:
-        done.append("pay")
-        return "paid 7"
-
-    @tool(later=True)
-    async def order() -> str:
-        done.append("order")
-        return "ordered"
-
     async def ship() -> str:
         await asyncio.sleep(0.05)
         await crash.here()
         return "shipped"
 
     model = ScriptedModel([calls("pay"), calls("order"), calls("ship")], *answers)
+    pay, order = noted(done, "pay", "paid 7"), noted(done, "order", "ordered", later=True)
     return done, LlmAgent("clerk", model=model, tools=[pay, order, ship])
 
 
@@ -102,16 +94,12 @@ async def test_an_end_by_too_many_events_tells_what_was_done(process: Process) -
     """A23: nothing more could be said, but what was recorded is."""
     done: list[str] = []
 
-    async def pay() -> str:
-        done.append("pay")
-        return "paid 7"
-
     @tool(last=True)
     async def ship() -> str:
         return "shipped"
 
     model = ScriptedModel([calls("pay"), calls("ship")])
-    runner = process(LlmAgent("clerk", model=model, tools=[pay, ship]))
+    runner = process(LlmAgent("clerk", model=model, tools=[noted(done, "pay", "paid 7"), ship]))
     result = await ask(runner, "go", config=RunConfig(limits=Limits(events=2)))
     assert (reason(result), done) == ("limit:events", ["pay"])
     assert told(result) == ["paid 7", "shipped"]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from llm_play import told
+from llm_play import noted, told
 from runner_play import ask
 
 from turnwise import AgentContext, Content, Runner
@@ -13,7 +13,6 @@ from turnwise.facts.content import ToolResultPart
 from turnwise.facts.errors import SessionMissing, StoreFull, ToolFailed
 from turnwise.ports.tool import Tool
 from turnwise.testing.models import ScriptedModel, calls
-from turnwise.tools.function import FunctionTool, tool
 
 Process = Callable[..., Runner]
 
@@ -21,17 +20,7 @@ Process = Callable[..., Runner]
 def work() -> tuple[list[str], Tool, Tool]:
     """What was done; a tool that is called at once, and one that a person is asked about."""
     done: list[str] = []
-
-    async def pay() -> str:
-        done.append("pay")
-        return "paid"
-
-    @tool(confirm=True)
-    async def ship() -> str:
-        done.append("ship")
-        return "shipped"
-
-    return done, FunctionTool(pay), ship
+    return done, noted(done, "pay", "paid"), noted(done, "ship", "shipped", confirm=True)
 
 
 def agreed(result: Any) -> Content:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from llm_play import answering, calls_of, last_results, results_of, told, waiting_call
+from llm_play import answering, calls_of, last_results, noted, results_of, told, waiting_call
 from runner_play import Crash, ask, kill, reason, texts
 
 from turnwise import AgentContext, Content, Limits, RunConfig, Runner, agent
@@ -189,17 +189,13 @@ async def test_what_was_called_before_a_crash_is_not_called_again(process: Proce
         done.set()
         return "paid"
 
-    @tool(recorded=False)
-    async def looks() -> str:
-        ran.append("looks")
-        return "seen"
-
     async def ships() -> str:
         await done.wait()
         ran.append("ships")
         await crash.here()
         return "shipped"
 
+    looks = noted(ran, "looks", "seen", recorded=False)
     worker = clerk([calls("pays"), calls("looks"), calls("ships")], tools=[pays, looks, ships])
     await kill(process, worker, crash)
     alive = process(worker)
@@ -214,10 +210,6 @@ async def test_a_crash_after_the_results_asks_only_for_the_answer(process: Proce
     """Decision 6."""
     crash, ran = Crash(), list[str]()
 
-    async def pays() -> str:
-        ran.append("pays")
-        return "paid"
-
     class Dies(ScriptedModel):
         async def answer(self, request: Any, *, stream: bool) -> Any:
             if request.messages[-1].tool_results:
@@ -226,7 +218,7 @@ async def test_a_crash_after_the_results_asks_only_for_the_answer(process: Proce
                 yield piece
 
     model = Dies(calls("pays"), "Done.")
-    worker = LlmAgent("clerk", model=model, tools=[pays])
+    worker = LlmAgent("clerk", model=model, tools=[noted(ran, "pays", "paid")])
     await kill(process, worker, crash)
     alive = process(worker)
     await alive.recover()

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from runner_play import runners, runners_in
 
-from turnwise.ports.agent import Agent
 from turnwise.runner import Runner
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.testing.fakes import CountingIssuer
@@ -16,32 +15,12 @@ MakeRunner = Callable[..., Runner]
 
 @pytest.fixture
 def make_runner() -> Iterator[MakeRunner]:
-    import asyncio
-
-    runners: list[Runner] = []
-
-    def make(root: Agent, **options: Any) -> Runner:
-        options.setdefault("store", SqlSessionStore("sqlite://"))
-        options.setdefault("issuer", CountingIssuer())
-        runner = Runner(root, **options)
-        runners.append(runner)
-        return runner
-
-    yield make
-
-    async def close() -> None:
-        for runner in runners:
-            await runner.close()
-
-    asyncio.run(close())
+    with runners(store=lambda: SqlSessionStore("sqlite://"), issuer=CountingIssuer) as make:
+        yield make
 
 
 @pytest.fixture
-def process(make_runner: MakeRunner, tmp_path: Path) -> MakeRunner:
+def process(tmp_path: Path) -> Iterator[MakeRunner]:
     """Makes a runner with a connection of its own to the one file, as another process has."""
-
-    def make(root: Agent, **options: Any) -> Runner:
-        options.setdefault("store", SqlSessionStore(f"sqlite:///{tmp_path}/s.db"))
-        return make_runner(root, issuer=None, **options)
-
-    return make
+    with runners_in(tmp_path) as make:
+        yield make

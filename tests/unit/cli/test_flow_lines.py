@@ -13,7 +13,7 @@ from turnwise.cli.flow_lines import (
     standing,
     without_tasks,
 )
-from turnwise.flows.design import Design
+from turnwise.flows.design import Conduct, Design
 from turnwise.flows.flow import Flow
 from turnwise.flows.graph import Graph
 from turnwise.flows.kinds import AnyFlow
@@ -52,7 +52,8 @@ AFTER = BEFORE._replace(
 
 
 def test_a_definition_has_its_tasks_in_order() -> None:
-    lines = [line.plain for line in definition(Design(GRAPH, ("ann", "bob"), Popcorn(), AllComplete(), 2, 30))]
+    design = Design(GRAPH, ("ann", "bob"), Conduct(Popcorn(), AllComplete(), side_by_side=2))
+    lines = [line.plain for line in definition(design)]
     assert lines == [
         "report · 3 tasks · strategy popcorn · at most 30 turns · 2 side by side",
         "task      agents    needs              result            objective",

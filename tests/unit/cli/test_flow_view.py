@@ -12,7 +12,7 @@ from turnwise.facts.selections import Selection
 from turnwise.flows.briefs import Word
 from turnwise.flows.graph import Graph
 from turnwise.flows.logged import Ended, closing_content, turn_end_content
-from turnwise.flows.plans import Plan, PlannedTask, plan_content
+from turnwise.flows.plans.plan import Plan, PlannedTask, plan_content
 from turnwise.flows.progress import Closing
 from turnwise.flows.task import Status, Task
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runner_play import Crash, ask, key, kill, reason, texts
+from runner_play import Crash, ask, key, kill, reason, runners_in, texts
 
-from turnwise import AgentContext, Content, DataPart, Event, Limits, RunConfig, Runner, SqlSessionStore, agent
+from turnwise import AgentContext, Content, DataPart, Event, Limits, RunConfig, Runner, agent
 from turnwise.facts.content import Part, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import End
 from turnwise.facts.usage import Usage
@@ -21,19 +21,8 @@ Process = Callable[..., Runner]
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[Process]:
     """Makes a runner with a connection of its own to the one file, as another process has."""
-    runners: list[Runner] = []
-
-    def make(root: Any, **options: Any) -> Runner:
-        runners.append(Runner(root, **({"store": SqlSessionStore(f"sqlite:///{tmp_path}/s.db")} | options)))
-        return runners[-1]
-
-    yield make
-
-    async def close() -> None:
-        for runner in runners:
-            await runner.close()
-
-    asyncio.run(close())
+    with runners_in(tmp_path) as make:
+        yield make
 
 
 def saying(context: AgentContext, made: list[str], text: str, *calls: str) -> Callable[[Show], Any]:
