@@ -9,7 +9,7 @@ from runner_play import ask, reason
 from turnwise import Runner, SqlSessionStore
 from turnwise.assemble import load_app
 from turnwise.flows.flow import Flow
-from turnwise.flows.logged import closing_of, data_of
+from turnwise.flows.work.logged import closing_of, data_of
 from turnwise.ports.model import ModelRequest
 from turnwise.runner import Result
 from turnwise.testing.models import FunctionModel, calls
@@ -114,5 +114,10 @@ async def test_its_configuration_loads(desk: Flow, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("NEWSROOM_SESSIONS", str(tmp_path / "s.db"))
     app = load_app(NEWSROOM / "turnwise.yaml")
     result = await ask(app.runner, "Write about the tram to the airport")
-    await app.runner.close()
     assert result.text.startswith("A tram to the airport\n\n")
+    thanks = await ask(app.runner, "thanks")
+    await app.runner.close()
+    assert result.selection is not None
+    assert thanks.selection is not None
+    assert (result.selection.agent, thanks.selection.agent) == ("newsroom", "reception")
+    assert thanks.text.startswith("Here at the newsroom we write articles.")

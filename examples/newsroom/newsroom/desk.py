@@ -39,6 +39,14 @@ def newsroom(researcher: Agent, writer: Agent, fact_checker: Agent, editor: Agen
         strategy=Popcorn(),
         side_by_side=2,
         description="Writes an article about something in the city from the newspaper's archive.",
+        resume="never",  # each article is asked for anew: thanks for one are no request for another
+        examples=[
+            "Write about the harbour bridge",
+            "An article on the library, please",
+            "And about the night buses",
+            "Tell me about the new tram",
+            "What does the archive say about the market?",
+        ],
     )
 
 

@@ -1,9 +1,10 @@
 """From agents that hold their children to one tree of cards, and the agents by name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from turnwise.facts.cards import AgentCard
-from turnwise.facts.errors import DuplicateAgent, TreeCycle, TreeError
+from turnwise.facts.errors import DuplicateAgent, FlowDefinitionError, TreeCycle, TreeError
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
 
@@ -12,7 +13,8 @@ def collect(root: Agent) -> tuple[Mapping[str, Agent], AgentTree]:
     """The agents by name and their tree, parents before children, with each card's parent set.
 
     Raises TreeCycle for an agent below itself, DuplicateAgent for one agent in two places or two of one name (behaviours
-    A14, A15), TreeError when the root is no agent, and whatever an agent's own `check` finds wrong.
+    A14, A15), TreeError when the root is no agent, FlowDefinitionError for flows that run each other, and whatever an agent's
+    own `check` finds wrong.
     """
     if not isinstance(getattr(root, "card", None), AgentCard):
         raise TreeError(
@@ -35,6 +37,7 @@ def collect(root: Agent) -> tuple[Mapping[str, Agent], AgentTree]:
         check = getattr(agent, "check", None)
         if check is not None:
             check(tree)
+    _refuse_circles({name: _runs(agent, tree) for name, agent in found.items()})
     return found, tree
 
 
@@ -42,6 +45,25 @@ def _walk(agent: Agent, parent: str | None, chain: tuple[int, ...]) -> Iterator[
     yield agent, parent, chain
     for child in agent.children:
         yield from _walk(child, agent.card.name, (*chain, id(agent)))
+
+
+def _runs(agent: Agent, tree: AgentTree) -> Sequence[str]:
+    """Whom it runs in its own turn: those whom it says, or else a composite its children."""
+    named: Sequence[str] | None = getattr(agent, "delegates_to", None)
+    if named is None and agent.card.is_composite:
+        return tree.children(agent.card.name)
+    return named or ()
+
+
+def _refuse_circles(runs: Mapping[str, Sequence[str]]) -> None:
+    """A tree has no circle, but whoever names agents elsewhere can close one."""
+    try:
+        TopologicalSorter(runs).prepare()
+    except CycleError as error:
+        circle = " runs ".join(map(repr, reversed(error.args[1])))
+        raise FlowDefinitionError(
+            f"Agents run each other without an end: {circle}.", fix="Let one of these flows name somebody else."
+        ) from None
 
 
 def _two_places(name: str, first: str | None, second: str | None) -> DuplicateAgent:

@@ -7,17 +7,18 @@ from rich.text import Text
 
 from turnwise.cli import rendering
 from turnwise.cli.clean import one_line
+from turnwise.cli.flow_kinds import kind_in_words
+from turnwise.cli.flow_tables import fitted
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.briefs import as_words
 from turnwise.flows.design import TURNS_PER_TASK, Design
 from turnwise.flows.drawing.boxes import SIGNS, heading, named
 from turnwise.flows.flow import Flow
-from turnwise.flows.graph import Graph
 from turnwise.flows.kinds import AnyFlow
 from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, Unplanned
-from turnwise.flows.results import ResultType
-from turnwise.flows.task import Status
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Status
+from turnwise.flows.turns.briefs import as_words
 
 RESULT_CHARACTERS = 100
 STYLES: Mapping[Status, str] = {
@@ -29,39 +30,39 @@ STYLES: Mapping[Status, str] = {
 }
 
 
-def made_of(flow: AnyFlow, tree: AgentTree) -> Iterator[Text]:
-    """What a flow is made of, or who makes that for each message."""
+def made_of(flow: AnyFlow, tree: AgentTree, width: int | None = None) -> Iterator[Text]:
+    """What a flow is made of, or who makes that for each message. width: of the terminal; None = lines may be of any length."""
     if isinstance(flow, Flow):
-        return definition(flow.design)
+        return definition(flow.design, width)
     if isinstance(flow, PlannedFlow):
-        return _planning(flow, tree)
+        return _planning(flow, tree, width)
     return iter([_headed(flow.card.name, "asks all agents that a message is for", "side by side", "a task each")])
 
 
-def definition(design: Design) -> Iterator[Text]:
+def definition(design: Design, width: int | None = None) -> Iterator[Text]:
     """A flow's tasks in the order in which they can be done, and the rules of its turns."""
     conduct = design.conduct
     rules = [f"strategy {conduct.strategy.name}", f"at most {design.max_turns} turns", *_beside(conduct.side_by_side)]
     yield _headed(design.graph.flow, heading(design.graph, None), *rules)
-    yield from _definitions(design.graph, design.agents)
+    yield from _definitions(design.graph, width, design.agents)
 
 
-def plan(graph: Graph) -> Iterator[Text]:
+def plan(graph: Graph, width: int | None = None) -> Iterator[Text]:
     """The tasks that were planned for a run."""
     yield _headed("plan", heading(graph, None))
-    yield from _definitions(graph)
+    yield from _definitions(graph, width)
 
 
-def standing(graph: Graph, record: FlowRecord) -> Iterator[Text]:
+def standing(graph: Graph, record: FlowRecord, width: int | None = None) -> Iterator[Text]:
     """How a run of it stands: every task, then every turn and why it was whose."""
     yield _headed(record.flow, heading(graph, record))
-    yield from _tasks([record.tasks[name] for name in graph.order])
+    yield from _tasks([record.tasks[name] for name in graph.order], width)
     yield Text()
     rows: list[list[str | Text]] = [
         [str(turn.number), _agent(turn), one_line(", ".join(turn.tasks)), rendering.styled(_why(turn), "dim")]
         for turn in record.turns
     ]
-    yield from rendering.table(("turn", "agent", "tasks", "because"), rows, right=("turn",))
+    yield from fitted(("turn", "agent", "tasks", "because"), rows, width, right=("turn",))
     for turn in record.at_work:
         if turn.question is not None:
             yield question_line(turn.agent, turn.question)
@@ -122,7 +123,7 @@ def end_line(record: FlowRecord) -> Text:
     return line.append(f" · {' · '.join(told)}", style="dim")
 
 
-def _planning(flow: PlannedFlow, tree: AgentTree) -> Iterator[Text]:
+def _planning(flow: PlannedFlow, tree: AgentTree, width: int | None) -> Iterator[Text]:
     """Who plans, the rules, and who may do what is planned, with what the planner is told of them."""
     conduct = flow.conduct
     turns = f"at most {conduct.max_turns} turns" if conduct.max_turns else f"at most {TURNS_PER_TASK} turns a task"
@@ -131,7 +132,7 @@ def _planning(flow: PlannedFlow, tree: AgentTree) -> Iterator[Text]:
     rows: list[list[str | Text]] = [
         [one_line(name), rendering.styled(one_line(tree.card(name).description), "dim")] for name in flow.agents
     ]
-    yield from rendering.table(("agent", "description"), rows)
+    yield from fitted(("agent", "description"), rows, width)
 
 
 def _headed(name: str, *told: str) -> Text:
@@ -142,18 +143,18 @@ def _beside(agents: int) -> Sequence[str]:
     return [f"{agents} side by side"] if agents > 1 else []
 
 
-def _definitions(graph: Graph, agents: Sequence[str] = ()) -> Iterator[Text]:
+def _definitions(graph: Graph, width: int | None, agents: Sequence[str] = ()) -> Iterator[Text]:
     """The tasks as they were made. agents: who may do those that name nobody."""
     rows: list[list[str | Text]] = []
     for name in graph.order:
         task = graph.tasks[name]
         needs = ", ".join(graph.needs[name]) + (" (always)" if task.run_if == "always" else "")
-        told = (name, named(task.agent_names or agents), needs, _kind(task.result))
+        told = (name, named(task.agent_names or agents), needs, kind_in_words(task.result))
         rows.append([*map(one_line, told), rendering.styled(one_line(task.objective), "dim")])
-    return rendering.table(("task", "agents", "needs", "result", "objective"), rows)
+    return fitted(("task", "agents", "needs", "result", "objective"), rows, width)
 
 
-def _tasks(tasks: Sequence[TaskRecord]) -> Iterator[Text]:
+def _tasks(tasks: Sequence[TaskRecord], width: int | None = None) -> Iterator[Text]:
     rows: list[list[str | Text]] = [
         [
             _signed(task),
@@ -165,7 +166,7 @@ def _tasks(tasks: Sequence[TaskRecord]) -> Iterator[Text]:
         ]
         for task in tasks
     ]
-    return rendering.table(("", "task", "state", "by", "turns", "result"), rows)
+    return fitted(("", "task", "state", "by", "turns", "result"), rows, width)
 
 
 def _signed(task: TaskRecord) -> Text:
@@ -185,12 +186,3 @@ def _agent(turn: TurnRecord) -> Text:
 
 def _why(turn: TurnRecord) -> str:
     return one_line(f"{turn.method} · {turn.reason}" if turn.reason else turn.method)
-
-
-def _kind(result: ResultType) -> str:
-    if result.labels:
-        return f"one of {', '.join(result.labels)}"
-    if result.schema is None:
-        return "text"
-    kind = result.schema.get("title") or result.schema.get("type")
-    return kind if isinstance(kind, str) else "data"

@@ -1,18 +1,18 @@
 """One run of a flow at the terminal: what it is asked, what it asks, and what comes of it."""
 
 import asyncio
-import shlex
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnwise.cli import terminal
 from turnwise.cli.clean import clean, one_line
 from turnwise.cli.exits import FAILED, GOOD_ENDS, INTERRUPTED, OK
+from turnwise.cli.flow_hints import Place
 from turnwise.cli.flow_lines import end_line, question_line
 from turnwise.cli.flow_view import FlowView
 from turnwise.cli.interrupts import Interrupts
 from turnwise.cli.leave import Question, answer_to, question_in
-from turnwise.cli.options import DEFAULT_USER
 from turnwise.facts.content import Content
 from turnwise.facts.messages import MessageContext
 
@@ -40,17 +40,17 @@ class Asked(NamedTuple):
         return line if line.strip() else None
 
 
-def resumption(user: str, session: str) -> str:
-    """The command that goes on with a run."""
-    whose = [] if user == DEFAULT_USER else ["--user", user]
-    return shlex.join(["turnwise", "flow", "resume", "--session", session, *whose])
-
-
 class FlowTalk:
-    """The messages of one run: the first, and the answers to what its agents ask. What happens is shown as it comes."""
+    """The messages of one run: the first, and the answers to what its agents ask. What happens is shown as it comes.
 
-    def __init__(self, runner: "Runner", flow: "AnyFlow", key: "SessionKey", context: MessageContext) -> None:
+    config: the configuration's file, where one was named.
+    """
+
+    def __init__(
+        self, runner: "Runner", flow: "AnyFlow", key: "SessionKey", context: MessageContext, config: Path | None = None
+    ) -> None:
         self._runner, self._flow, self._key = runner, flow, key
+        self._place = Place(config, key.user, key.id)
         self._context = context.model_copy(update={"direct_agent_id": flow.card.name})
         self._view = FlowView(flow.card.name, flow.graph)
         self._result: Result | None = None
@@ -90,7 +90,7 @@ class FlowTalk:
         """Prints the answer and how it ended; the exit code."""
         result, record = self._result, self._view.record
         if result is None or result.end is None:
-            terminal.note(f"It waits. Go on with: {resumption(self._key.user, self._key.id)}")
+            terminal.note(f"It waits. Go on with: {self._place.resume}")
             return OK
         if self._stopped and result.end.reason == "cancelled":
             terminal.note("The run is stopped for good; what its tasks did is kept, see `turnwise flow show`.")

@@ -11,10 +11,10 @@ from turnwise.cli.clean import one_line
 from turnwise.cli.flow_lines import at_a_glance, news, plan
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import visible
-from turnwise.flows.graph import Graph
-from turnwise.flows.logged import TURN_END, Ended, data_of, turn_end_of
 from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.record import FlowRecord, Reading
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.work.logged import TURN_END, Ended, data_of, turn_end_of
 
 REFRESHES = 6
 OTHER_LINES = 8
@@ -60,7 +60,7 @@ class FlowView:
         if self._reading.is_told(event) and (told := data_of(event, TURN_END)) and (ended := turn_end_of(event)):
             self.say(_handed_on(str(told.get("by", "")), ended))
         if self._known is None and (planned := graph_of(self._flow, event)):
-            for line in plan(planned):
+            for line in plan(planned, self._console.width if self._console.is_terminal else None):
                 self.say(line)
         for line in news(before, self._record) if self._record else ():
             self.say(line)

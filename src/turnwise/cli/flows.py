@@ -2,14 +2,13 @@
 
 import asyncio
 import secrets
-import shlex
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
 from turnwise.cli.exits import OK, UsageProblem
+from turnwise.cli.flow_hints import Place
 from turnwise.cli.options import (
     DEFAULT_USER,
     ConfigOption,
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.cli.flow_talk import FlowTalk
     from turnwise.facts.messages import MessageContext
-    from turnwise.facts.sessions import SessionKey
+    from turnwise.facts.sessions import Session, SessionKey
     from turnwise.facts.tree import AgentTree
-    from turnwise.flows.graph import Graph
     from turnwise.flows.kinds import AnyFlow
     from turnwise.flows.record import FlowRecord, Unplanned
+    from turnwise.flows.tasks.graph import Graph
 
 PAGE_EVENTS = 500
 BEGIN = "Begin."
@@ -40,15 +39,9 @@ app = typer.Typer(
     help="Run, show and resume flows: tasks that agents do together.", rich_markup_mode=None, no_args_is_help=True
 )
 
+Format = Literal["terminal", "mermaid", "svg"]
+
 FlowArgument = Annotated[str, typer.Argument(metavar="FLOW", help="The flow's name.")]
-
-
-class Format(StrEnum):
-    """What a flow is shown as."""
-
-    TERMINAL = "terminal"
-    MERMAID = "mermaid"
-    SVG = "svg"
 
 
 class _Shown(NamedTuple):
@@ -94,9 +87,9 @@ def _run(
     app = load_app(config)
     try:
         flow, key = _flow(app, name), app.runner.key(user, session)
-        loop.run(_refuse(app, flow, key, context))
+        loop.run(_refuse(app, flow, key, context, Place(config, user, session)))
         terminal.note(f"{flow.card.name} · session {session}")
-        talk = FlowTalk(app.runner, flow, key, context)
+        talk = FlowTalk(app.runner, flow, key, context, config)
         loop.run(talk.send(message))
         return _talk(loop, talk)
     finally:
@@ -128,7 +121,7 @@ def _talk(loop: asyncio.Runner, talk: "FlowTalk") -> int:
     return talk.finish()
 
 
-async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext") -> None:
+async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext", place: Place) -> None:
     """Raises what speaks against a new run: it may not be chosen, or one of this session waits for an answer."""
     from turnwise.facts.errors import SessionMissing
 
@@ -144,7 +137,7 @@ async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "Mess
         return
     if any(open_.agent == name and open_.waits for open_ in head.invocations.values()):
         problem = f"A run of {name!r} waits for an answer in session {key.id!r}."
-        raise UsageProblem(problem, fix="Go on with `turnwise flow resume`, or run it in another session.")
+        raise UsageProblem(problem, fix=f"Go on with it, or run it in another session: {place.resume}")
 
 
 @app.command(short_help="Show what a flow is made of, or how its last run stands.")
@@ -153,19 +146,19 @@ def show(
     config: ConfigOption = None,
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
-    format_: Annotated[Format, typer.Option("--format", "-f", help="As what.")] = Format.TERMINAL,
+    format_: Annotated[Format, typer.Option("--format", "-f", help="As what.")] = "terminal",
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")] = None,
 ) -> None:
     """Show what a flow is made of; with a session, how its last run there stands."""
     from turnwise.cli import terminal
     from turnwise.cli.clean import clean
-    from turnwise.cli.flow_talk import resumption
 
     shown = asyncio.run(_looked_up(config, flow, user, session))
-    if format_ is Format.TERMINAL and output is None:
-        terminal.say_all(_lines(shown))
+    if format_ == "terminal" and output is None:
+        console = terminal.out()
+        terminal.say_all(_lines(shown, console.width if console.is_terminal else None))
         if shown.run is not None and shown.run.end is None and session is not None:
-            terminal.note(f"It has not ended. Go on with: {resumption(user, session)}")
+            terminal.note(f"It has not ended. Go on with: {Place(config, user, session).resume}")
         return
     text = _drawn(shown, format_)
     if output is None:
@@ -185,7 +178,8 @@ async def _looked_up(config: Path | None, name: str, user: str, session: str | N
         flow, tree = _flow(turnwise, name), turnwise.runner.tree
         if session is None:
             return _Shown(flow, tree, flow.graph)
-        return _Shown(flow, tree, *await _last_run(turnwise, flow, turnwise.runner.key(user, session)))
+        key = turnwise.runner.key(user, session)
+        return _Shown(flow, tree, *await _last_run(turnwise, flow, key, Place(config, user, session)))
 
 
 def _drawn(shown: _Shown, format_: Format) -> str:
@@ -194,33 +188,36 @@ def _drawn(shown: _Shown, format_: Format) -> str:
     from turnwise.flows.drawing.svg import svg
     from turnwise.flows.record import Unplanned
 
-    if format_ is Format.TERMINAL:
+    if format_ == "terminal":
         return "".join(f"{line.plain}\n" for line in _lines(shown))
     name = shown.flow.card.name
     if isinstance(shown.run, Unplanned):
         raise UsageProblem(f"The last run of {name!r} has no plan, so no tasks.", fix="See how it stands, without --format.")
     if shown.graph is None:
         raise UsageProblem(f"The tasks of {name!r} are not known before it runs.", fix="Draw a run of it, with --session.")
-    return (svg if format_ is Format.SVG else mermaid)(shown.graph, shown.run)
+    return (svg if format_ == "svg" else mermaid)(shown.graph, shown.run)
 
 
-def _lines(shown: _Shown) -> "Iterator[Text]":
+def _lines(shown: _Shown, width: int | None = None) -> "Iterator[Text]":
+    """What a reader sees, of lines that are no longer than that; None = as long as they come."""
     from turnwise.cli.flow_lines import made_of, standing, without_tasks
     from turnwise.flows.record import Unplanned
 
     if isinstance(shown.run, Unplanned):
         return without_tasks(shown.run)
     if shown.run is None or shown.graph is None:
-        return made_of(shown.flow, shown.tree)
-    return standing(shown.graph, shown.run)
+        return made_of(shown.flow, shown.tree, width)
+    return standing(shown.graph, shown.run, width)
 
 
-async def _last_run(app: "App", flow: "AnyFlow", key: "SessionKey") -> "tuple[Graph | None, FlowRecord | Unplanned]":
+async def _last_run(
+    app: "App", flow: "AnyFlow", key: "SessionKey", place: Place
+) -> "tuple[Graph | None, FlowRecord | Unplanned]":
     """The last run of that flow in the session, and its tasks, if there are any yet. SessionMissing, InvocationMissing."""
     from turnwise.facts.errors import InvocationMissing
     from turnwise.flows.record import Reading
 
-    await app.runner.sessions.get(key)
+    await _found(app, key, place)
     reading, after = Reading(flow.card.name, flow.graph), 0
     while page := await app.runner.sessions.events(key, after=after, limit=PAGE_EVENTS):
         for event in page:
@@ -230,9 +227,18 @@ async def _last_run(app: "App", flow: "AnyFlow", key: "SessionKey") -> "tuple[Gr
         return None, reading.unplanned
     if reading.record is None:
         problem = f"The flow {flow.card.name!r} never ran in session {key.id!r}."
-        command = shlex.join(["turnwise", "flow", "run", flow.card.name, "--session", key.id])
-        raise InvocationMissing(problem, fix=f"Run it there: {command}" if flow.card.routable else "")
+        raise InvocationMissing(problem, fix=f"Run it there: {place.run(flow.card.name)}" if flow.card.routable else "")
     return reading.graph, reading.record
+
+
+async def _found(app: "App", key: "SessionKey", place: Place) -> "Session":
+    """The session. SessionMissing says how to find those that there are."""
+    from turnwise.facts.errors import SessionMissing
+
+    try:
+        return await app.runner.sessions.get(key)
+    except SessionMissing as missing:
+        raise SessionMissing(missing.problem, fix=f"See which there are: {place.sessions}") from None
 
 
 @app.command(short_help="Go on with a run that waits, or was left.")
@@ -260,16 +266,20 @@ def _resume(loop: asyncio.Runner, config: Path | None, user: str, session: str, 
     app = load_app(config)
     try:
         key = app.runner.key(user, session)
-        head = loop.run(app.runner.sessions.get(key)).head
-        open_ = {id_: each for id_, each in head.invocations.items() if each.agent in app.flows}
+        found = loop.run(_found(app, key, Place(config, user, session)))
+        open_ = {id_: each for id_, each in found.head.invocations.items() if each.agent in app.flows}
         if not open_:
             terminal.note(f"No run of a flow is open in session {session}.")
             return OK
         invocation = max(open_, key=lambda id_: open_[id_].began)
-        talk = FlowTalk(app.runner, app.flows[open_[invocation].agent], key, context)
+        talk = FlowTalk(app.runner, app.flows[open_[invocation].agent], key, context, config)
         terminal.note(f"{open_[invocation].agent} · session {session}")
         loop.run(talk.look_back(invocation))
         if open_[invocation].state == "running":
+            if found.holder is not None:
+                seconds = app.runner.process.lease_seconds
+                told = "Another process holds this session, so it is watched"
+                terminal.note(f"{told}; should that process be dead, the run goes on here within {seconds:g} seconds.")
             loop.run(talk.attach(invocation))
         return _talk(loop, talk)
     finally:

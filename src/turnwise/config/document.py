@@ -5,6 +5,7 @@ let a later key overwrite an earlier one, and crash on deep nesting.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 _TAG = "tag:yaml.org,2002:"
+_TABBED = re.compile(r"[ -]*\t")
 _BEGINNING = "Begin it with `app: name`; `turnwise init` writes an example."
 
 
@@ -236,8 +238,11 @@ def _flatten(node: _Node, where: Where, lines: dict[Where, int]) -> Any:
 
 
 def _yaml_hint(said: str, written: str) -> str:
-    if "\\t" in said or "tab" in said:
+    begins_nothing = "cannot start any token" in said
+    if "\\t" in said or "tab" in said or (begins_nothing and _TABBED.match(written.rpartition("\n")[2])):
         return "Indent with spaces: YAML allows no tabs there."
+    if begins_nothing:
+        return "Put text that begins with @, % or ` in quotes."
     if "escape" in said:
         return "Write patterns in single quotes: in double quotes a backslash begins an escape."
     if "mapping values are not allowed" in said:

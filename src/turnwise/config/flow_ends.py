@@ -29,11 +29,12 @@ def read_until(document: Document, where: Where, value: Any, tasks: Sequence[str
             return _PLAIN[value]()
         document.report(where, f"There is no condition {value!r}.", did_you_mean(value, [*_PLAIN, *_KEYS]), FlowDefinitionError)
         return None
-    if isinstance(value, list):
+    if isinstance(value, list) and value:
         return _joined([read_until(document, (*where, index), each, tasks) for index, each in enumerate(value)], or_)
     if isinstance(value, dict) and value:
         return _joined([_keyed(document, (*where, key), key, each, tasks) for key, each in value.items()], or_)
-    problem = f"A condition is a name, or keys and values; this is {kind_of(value)}."
+    found = "nothing" if value in ([], {}) else kind_of(value)
+    problem = f"A condition is a name, or keys and values; this is {found}."
     document.report(where, problem, "Write `any_failed`, or `max_turns: 20`.", FlowDefinitionError)
     return None
 
@@ -42,7 +43,8 @@ def _keyed(document: Document, where: Where, key: str, value: Any, tasks: Sequen
     if key in _LIMITS:
         if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
             return _LIMITS[key](value)
-        document.report(where, f"{key!r} should be a whole number of 1 or more.", "", FlowDefinitionError)
+        problem = f"{key!r} should be a whole number of 1 or more."
+        document.report(where, problem, f"Write `{key}: 20`, for example.", FlowDefinitionError)
     elif key in _OF_TASKS:
         return _of_tasks(document, where, key, value, tasks)
     elif key in _JOINED:
@@ -58,7 +60,8 @@ def _keyed(document: Document, where: Where, key: str, value: Any, tasks: Sequen
 def _of_tasks(document: Document, where: Where, key: str, value: Any, tasks: Sequence[str] | None) -> Until | None:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        document.report(where, f"{key!r} should be a list of tasks, but is {kind_of(value)}.", "", FlowDefinitionError)
+        problem = f"{key!r} should be a list of tasks, but is {kind_of(value)}."
+        document.report(where, problem, f"Write `{key}: [task]`.", FlowDefinitionError)
         return None
     unknown = [(index, name) for index, name in enumerate(names) if tasks is not None and name not in tasks]
     for index, name in unknown:

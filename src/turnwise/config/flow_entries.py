@@ -19,10 +19,10 @@ from turnwise.facts.errors import FlowDefinitionError, TurnwiseError
 from turnwise.facts.fact import Fact
 from turnwise.facts.spelling import did_you_mean
 from turnwise.flows.flow import Flow
-from turnwise.flows.graph import Graph
-from turnwise.flows.results import ResultType
-from turnwise.flows.strategies import named_strategy
-from turnwise.flows.task import Task
+from turnwise.flows.strategies import Moderated, named_strategy
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.results import ResultType
+from turnwise.flows.tasks.task import Task
 from turnwise.flows.until import Until
 from turnwise.ports.agent import Agent
 from turnwise.ports.selector import Selector
@@ -83,7 +83,8 @@ class FlowRecipe:
             for task in self._tasks
             for index, name in enumerate(task.said.agents)
         ]
-        return [*own, *theirs]
+        moderator = self._strategy.moderator if isinstance(self._strategy, Moderated) else None
+        return [*own, *theirs, *([AskedAgent(moderator, None, (*self._where, "strategy"))] if moderator else [])]
 
     def agent(self, card: AgentCard, children: Sequence[Agent], about: Mapping[str, str]) -> Agent:
         """The flow. FlowDefinitionError for a task that nobody is there to do."""
@@ -137,6 +138,8 @@ def _tasks(document: Document, where: Where, value: Any) -> list[_Written]:
     if not isinstance(value, list):
         document.report(where, f"'tasks' should be a list, but is {kind_of(value)}.", "Write `- ` before each task.")
         return []
+    if not value:
+        document.report(where, "The flow has no tasks.", "Write at least one, such as `- name: a`.", FlowDefinitionError)
     before = len(document.problems)
     found = [_task(document, (*where, index), each) for index, each in enumerate(value)]
     tasks = [task for task in found if task is not None]

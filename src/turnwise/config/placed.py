@@ -24,6 +24,12 @@ class PlacedAgent:
     def run(self, context: AgentContext) -> AsyncIterator[Event]:
         return self.agent.run(context)
 
+    @property
+    def delegates_to(self) -> Sequence[str] | None:
+        """Whom the agent runs in its own turn; None when it does not say."""
+        named: Sequence[str] | None = getattr(self.agent, "delegates_to", None)
+        return named
+
     def check(self, tree: AgentTree) -> None:
         """Raises what the agent finds wrong with its tree, if it looks."""
         check = getattr(self.agent, "check", None)

@@ -27,6 +27,10 @@ class AgentTree:
         self._cards: dict[str, AgentCard] = {}
         for card in cards:
             self._add(card)
+        self._needed: dict[str, tuple[tuple[str, ...], ...] | None] = {}
+        """The lists of roles of each of which a caller needs one, for agents that were asked for: who chooses among many asks
+        for all of them each time. None = the agent, or one above it, is disabled.
+        """
         self._children: dict[str, list[str]] = {name: [] for name in self._cards}
         self.root = self._connect()
 
@@ -96,10 +100,11 @@ class AgentTree:
 
     def reachable(self, name: str, roles: Collection[str]) -> bool:
         """Whether a caller with these roles may reach that agent: it and all above it are enabled and open to one of them."""
-        return all(
-            card.enabled and (not card.roles or any(role in card.roles for role in roles))
-            for card in map(self._cards.__getitem__, self.chain(name))
-        )
+        if name not in self._needed:
+            chain = [self._cards[each] for each in self.chain(name)]
+            self._needed[name] = tuple(card.roles for card in chain if card.roles) if all(c.enabled for c in chain) else None
+        needed = self._needed[name]
+        return needed is not None and (not needed or all(any(role in allowed for role in roles) for allowed in needed))
 
     @cached_property
     def version(self) -> str:

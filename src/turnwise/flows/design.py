@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.graph import Graph
+from turnwise.flows.arguments import at_least_one, made
 from turnwise.flows.strategies import Popcorn
-from turnwise.flows.task import Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Task
 from turnwise.flows.until import AllComplete, Until
 from turnwise.ports.selector import Selector
 
@@ -48,6 +49,11 @@ class Design(NamedTuple):
         named = (name for task in self.graph.tasks.values() for name in task.agent_names)
         return tuple(dict.fromkeys((*named, *self.agents)))
 
+    @property
+    def doers(self) -> Sequence[str]:
+        """The names of those who may do a task, in order."""
+        return tuple(dict.fromkeys(name for task in self.graph.tasks.values() for name in task.agent_names or self.agents))
+
 
 def conduct(
     flow: str,
@@ -56,16 +62,19 @@ def conduct(
     side_by_side: int = 1,
     max_turns: int | None = None,
 ) -> Conduct:
-    """That flow's conduct; Popcorn and AllComplete, if nothing is given. FlowDefinitionError for numbers below 1."""
-    for what, number in (("side_by_side", side_by_side), ("max_turns", max_turns)):
-        refuse_below_one(flow, what, number)
-    return Conduct(strategy or Popcorn(), until or AllComplete(), side_by_side, max_turns)
-
-
-def refuse_below_one(flow: str, what: str, number: int | None) -> None:
-    """FlowDefinitionError unless the number is 1 or more; None passes."""
-    if number is not None and number < 1:
-        raise FlowDefinitionError(f"The flow {flow!r} has {what} {number}.", fix="Use 1 or more.")
+    """That flow's conduct; Popcorn and AllComplete, if nothing is given. FlowDefinitionError for what is no strategy, no
+    condition, and no number of 1 or more.
+    """
+    owner = f"The flow {flow!r}"
+    at_least_one(owner, "side_by_side", side_by_side)
+    if max_turns is not None:
+        at_least_one(owner, "max_turns", max_turns)
+    return Conduct(
+        Popcorn() if strategy is None else made(owner, "strategy", strategy, ("name", "select"), "RoundRobin()"),
+        AllComplete() if until is None else made(owner, "until", until, ("met", "check"), "AnyFailed()"),
+        side_by_side,
+        max_turns,
+    )
 
 
 def designed(
@@ -85,7 +94,7 @@ def designed(
         if not task.agents and not agents:
             raise FlowDefinitionError(f"Nobody is there to do the task {name!r} of {flow!r}.", fix="Name agents.")
     if targets is not None and not targets:
-        raise FlowDefinitionError(f"The flow {flow!r} has no targets.", fix="Name tasks, or give None.")
+        raise FlowDefinitionError(f"The flow {flow!r} has no targets.", fix="Name tasks, or leave them out to have all done.")
     for target in targets or ():
         graph.check(target)
     conduct.until.check(graph)

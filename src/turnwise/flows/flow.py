@@ -5,15 +5,17 @@ from typing import Any, ClassVar, overload
 
 from turnwise.agents.function import make_card
 from turnwise.facts.cards import AgentCard, Kind
+from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentTree
+from turnwise.flows.arguments import agent_name, listed, text
 from turnwise.flows.design import Design, conduct, designed
 from turnwise.flows.functions import TaskFunction
-from turnwise.flows.graph import Graph
-from turnwise.flows.members import name_of, objects_in, refuse_strangers
-from turnwise.flows.running import run_design
-from turnwise.flows.task import Task
+from turnwise.flows.members import all_named, objects_in, refuse_absent, refuse_strangers
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Task, task_name
 from turnwise.flows.until import Until
+from turnwise.flows.work.running import run_design
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.selector import Selector
@@ -30,7 +32,8 @@ class Flow:
     them; None = all.
 
     Its answer is the result of the tasks that no other needs. FlowFailed when one of these did not succeed, FlowStuck when
-    nobody may do what is ready, LimitReached (turns, model_calls). Raises FlowDefinitionError for tasks that are no graph.
+    nobody may do what is ready, LimitReached (turns, model_calls). Raises FlowDefinitionError for tasks that are no graph,
+    and for whatever else no flow can be made of.
     """
 
     kind: ClassVar[Kind] = "flow"
@@ -45,16 +48,20 @@ class Flow:
         until: Until | None = None,
         side_by_side: int = 1,
         max_turns: int | None = None,
-        targets: Sequence[str] | None = None,
+        targets: Sequence[Task | str] | None = None,
         description: str = "",
         **card: Any,
     ) -> None:
+        text("A flow", "its name", name, instead='Give it first: Flow("name", …).')
+        owner = f"The flow {name!r}"
         self.card: AgentCard = make_card({"name": name, "description": description, "kind": self.kind, **card})
-        self._tasks = list(tasks)
-        self._agents = tuple(agents)
+        self._tasks = [*listed(owner, "tasks", tasks)]
+        self._agents = listed(owner, "agents", agents)
+        self._agent_names = tuple(dict.fromkeys(agent_name(owner, agent) for agent in self._agents))
         self._conduct = conduct(name, strategy, until, side_by_side, max_turns)
-        self._targets = targets
+        self._targets = None if targets is None else _targets(owner, targets)
         self._made: Design | None = None
+        self._is_in_use = False
         if self._tasks:
             self._made = self._design()
 
@@ -65,6 +72,11 @@ class Flow:
     def children(self) -> Sequence[Agent]:
         """The agents that were given as objects, in order, each once."""
         return objects_in([*(agent for task in self._tasks for agent in task.agents), *self._agents])
+
+    @property
+    def delegates_to(self) -> Sequence[str]:
+        """The names of all whom it runs. FlowDefinitionError while it has no tasks."""
+        return all_named(self.design.names, self._conduct.strategy)
 
     @property
     def design(self) -> Design:
@@ -89,10 +101,14 @@ class Flow:
 
         The task and the agent that does it have the function's name. Its parameters are filled by name: `context`,
         `request` (what the flow was asked, as text), and the results of tasks it depends on. What it returns is the task's
-        result, of the type that it is annotated with. options: as of Task. Gives the agent.
+        result, of the type that it is annotated with. options: as of Task, less its agents. Gives the agent. Once the flow is
+        in use, in the agents of a Runner, it takes no more tasks.
         """
 
         def add(function: Callable[..., Any]) -> TaskFunction:
+            if self._is_in_use:
+                problem = f"The flow {self.card.name!r} is in use already: no task can be added to it."
+                raise FlowDefinitionError(problem, fix="Add all its tasks before a Runner is made with it.")
             agent = TaskFunction(function, options)
             self._tasks.append(agent.task)
             self._made = None
@@ -102,12 +118,19 @@ class Flow:
 
     def check(self, tree: AgentTree) -> None:
         """FlowDefinitionError when the tasks are no graph, or name agents that are not there or hold the flow itself."""
-        refuse_strangers(self.card.name, self.design.names, self._conduct.strategy, tree)
+        refuse_strangers(self.card.name, self.delegates_to, tree)
+        self._is_in_use = True
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         async for event in run_design(self.design, context):
             yield event
 
     def _design(self) -> Design:
-        agents = tuple(map(name_of, self._agents))
-        return designed(self.card.name, self._tasks, self._conduct, agents=agents, targets=self._targets)
+        flow, agents = self.card.name, self._agent_names
+        design = designed(flow, self._tasks, self._conduct, agents=agents, targets=self._targets)
+        refuse_absent(flow, design.doers, self._conduct.strategy)
+        return design
+
+
+def _targets(owner: str, given: Sequence[Task | str]) -> Sequence[str]:
+    return tuple(task_name(owner, each) for each in listed(owner, "targets", given))

@@ -7,26 +7,29 @@ from typing import Any, get_type_hints
 from turnwise.agents.function import make_card
 from turnwise.facts.errors import AgentFailed, FlowDefinitionError
 from turnwise.facts.events import Event
-from turnwise.flows.task import Task
+from turnwise.facts.spelling import did_you_mean
+from turnwise.flows.arguments import kind_of, subject, text
+from turnwise.flows.tasks.task import Task
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.tools.results import json_value
 from turnwise.tools.threads import in_thread
 
 _TURN = frozenset({"context", "request"})
+_OPTIONS = tuple(name for name in inspect.signature(Task).parameters if name != "agents")
 
 
 class TaskFunction:
     """An agent for one task, which it makes too: what the function returns is the task's result.
 
     options: as of Task; the name is the function's, the objective its docstring's first line, the result's type what it is
-    annotated to return, if they are not given.
+    annotated to return, if they are not given. FlowDefinitionError says what of it cannot be.
     """
 
     children: Sequence[Agent] = ()
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-        name = options.get("name") or function.__name__
+        name = _name(function, options)
         first_line = (inspect.getdoc(function) or "").partition("\n")[0]
         objective = options.get("objective", first_line)
         result = options.get("result", _returned(function, name))
@@ -58,26 +61,56 @@ class TaskFunction:
         yield  # an async generator that yields nothing itself: the result is said by the flow
 
 
+def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    """The task's name. FlowDefinitionError for what is no function, and for options that a task has not."""
+    if not callable(function) or isinstance(function, type) or hasattr(function, "card"):
+        fix = 'Write @flow.task before a function; for an agent that there is, give the flow Task("name", agents=[…]).'
+        raise FlowDefinitionError(f"{subject(function)} cannot be made a task.", fix=fix)
+    name = options.get("name") or getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        raise FlowDefinitionError(f"A task's name is {kind_of(name)}.", fix="Give it as name=….")
+    owner = f"Task {name!r}"
+    for option in options:
+        if option == "agents":
+            raise FlowDefinitionError(f"{owner} is done by its function, so it takes no agents.", fix="Leave them out.")
+        if option not in _OPTIONS:
+            raise FlowDefinitionError(f"{owner}: there is no option {option!r}.", fix=did_you_mean(option, _OPTIONS))
+    text(owner, "its objective", options.get("objective", ""))
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise FlowDefinitionError(f"{owner}: its function yields.", fix="Let it return its result.")
+    return name
+
+
 def _returned(function: Callable[..., Any], name: str) -> Any:
     """The type of what the function returns; a text when nothing is annotated."""
     try:
         returned = get_type_hints(function).get("return", str)
     except Exception as error:
-        raise FlowDefinitionError(f"The annotations of task {name!r} cannot be read: {error}.") from None
+        problem = f"Task {name!r}: the annotations of its function cannot be read: {error}."
+        raise FlowDefinitionError(
+            problem, fix="Import what they name where the function is defined, or give result=…."
+        ) from None
     return str if returned in (None, type(None), Any) else returned
 
 
 def _parameters(function: Callable[..., Any], task: Task) -> Sequence[str]:
     known = _TURN | set(task.depends_on)
+    needs = f" ({', '.join(task.depends_on)})" if task.depends_on else ""
     wanted = []
-    for parameter in inspect.signature(function).parameters.values():
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        problem = f"Task {task.name!r}: the parameters of its function are not known."
+        raise FlowDefinitionError(problem, fix="Call it in a function of your own.") from None
+    for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise FlowDefinitionError(f"Task {task.name!r}: {parameter.name!r} cannot be filled by its name.")
+            problem = f"Task {task.name!r}: the parameter {parameter.name!r} cannot be filled by its name."
+            raise FlowDefinitionError(problem, fix="Take * and / out of the function's parameters.")
         if parameter.name in known:
             wanted.append(parameter.name)
         elif parameter.default is parameter.empty:
             raise FlowDefinitionError(
                 f"Task {task.name!r}: its function wants {parameter.name!r}, which nothing fills.",
-                fix=f"Parameters are {', '.join(sorted(known))}, or have a default.",
+                fix=f"A parameter is context, request, or a task named in depends_on{needs}, or has a default.",
             )
     return wanted

@@ -10,13 +10,14 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import FlowDefinitionError, FlowFailed
 from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.design import Design, conduct, designed, refuse_below_one
-from turnwise.flows.members import name_of, objects_in, refuse_strangers
+from turnwise.flows.arguments import agent_name, at_least_one, listed, text
+from turnwise.flows.design import Design, conduct, designed
+from turnwise.flows.members import all_named, objects_in, refuse_absent, refuse_strangers
 from turnwise.flows.plans.asking import again, question
 from turnwise.flows.plans.keeping import kept
 from turnwise.flows.plans.plan import Plan, read_plan, refuse_unfit
-from turnwise.flows.running import run_design
 from turnwise.flows.until import Until
+from turnwise.flows.work.running import run_design
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.selector import Selector
@@ -31,7 +32,7 @@ class PlannedFlow:
     The rest, its answer and its errors are as of Flow.
 
     The plan is on record, and said in the log as data named `plan`: who takes the run up again keeps it. `until` may name tasks
-    that every plan has to have. FlowDefinitionError for numbers below 1, and when there are no agents.
+    that every plan has to have. FlowDefinitionError when there are no agents, and for whatever else no flow can be made of.
     """
 
     kind: ClassVar[Kind] = "flow"
@@ -52,22 +53,29 @@ class PlannedFlow:
         description: str = "",
         **card: Any,
     ) -> None:
+        text("A flow", "its name", name, instead='Give it first: PlannedFlow("name", …).')
+        owner = f"The flow {name!r}"
         self.card: AgentCard = make_card({"name": name, "description": description, "kind": self.kind, **card})
+        self.planner = agent_name(f"The planner of {name!r}", planner)
+        self.agents = tuple(dict.fromkeys(agent_name(owner, agent) for agent in listed(owner, "agents", agents)))
         self.children: Sequence[Agent] = objects_in([planner, *agents])
-        self.planner, self.agents = name_of(planner), tuple(dict.fromkeys(map(name_of, agents)))
         self.conduct = conduct(name, strategy, until, side_by_side, max_turns)
-        self._tries, self.max_tasks = tries, max_tasks
-        for what, number in (("tries", tries), ("max_tasks", max_tasks)):
-            refuse_below_one(name, what, number)
+        self._tries, self.max_tasks = at_least_one(owner, "tries", tries), at_least_one(owner, "max_tasks", max_tasks)
         if not self.agents:
             raise FlowDefinitionError(f"Nobody is there to do the tasks of {name!r}.", fix="Name agents.")
+        refuse_absent(name, self.agents, self.conduct.strategy)
 
     def __repr__(self) -> str:
         return f"PlannedFlow({self.card.name!r})"
 
+    @property
+    def delegates_to(self) -> Sequence[str]:
+        """The names of all whom it may run."""
+        return all_named((self.planner, *self.agents), self.conduct.strategy)
+
     def check(self, tree: AgentTree) -> None:
         """FlowDefinitionError when it names agents that are not there, or hold the flow itself."""
-        refuse_strangers(self.card.name, [self.planner, *self.agents], self.conduct.strategy, tree)
+        refuse_strangers(self.card.name, self.delegates_to, tree)
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         plan = await kept(context, partial(self._plan, context))
@@ -87,14 +95,19 @@ class PlannedFlow:
                 problem = f"{flaw.problem} {flaw.fix}".strip()
             told = again(asked, answer, problem)
         tries = "once" if self._tries == 1 else f"{self._tries} times"
-        raise FlowFailed(f"{self.planner!r} was asked {tries} for a plan of {self.card.name!r} and gave none. {problem}")
+        raise FlowFailed(
+            f"{self.planner!r} was asked {tries} for a plan of {self.card.name!r}, and gave none that can be used. Of the last "
+            f"it was told: {problem}",
+            fix="Mend its instructions, or give it more tries; its answers are in the log.",
+        )
 
     def _reachable(self, context: AgentContext) -> Mapping[str, str]:
         """Who may do something for this caller, with their descriptions."""
         roles = context.message_context.roles
         found = {name: context.tree.card(name).description for name in self.agents if context.tree.reachable(name, roles)}
         if not found:
-            raise FlowFailed(f"None of the agents of {self.card.name!r} may be reached.")
+            problem = f"The caller may reach none of the agents of {self.card.name!r}, so there is nothing to plan."
+            raise FlowFailed(problem, fix="Enable one of them, or give the caller a role that it is open to.")
         return found
 
     def _checked(self, answer: Content, agents: Mapping[str, str]) -> Plan:

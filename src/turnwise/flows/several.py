@@ -10,12 +10,13 @@ from turnwise.facts.content import Content
 from turnwise.facts.errors import FlowFailed
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Verdict
-from turnwise.flows.controller import Ending
+from turnwise.flows.arguments import text
 from turnwise.flows.design import conduct, designed
-from turnwise.flows.graph import Graph
 from turnwise.flows.plans.keeping import kept
 from turnwise.flows.plans.plan import Plan, PlannedTask
-from turnwise.flows.running import Judgement, cut_short, failure, results, run_design
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.work.controller import Ending
+from turnwise.flows.work.running import Judgement, cut_short, failure, results, run_design
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 
@@ -40,7 +41,7 @@ class Several:
     def __init__(self, name: str = "several", *, unanswered: str = UNANSWERED, **card: Any) -> None:
         self.card: AgentCard = make_card({"name": name, "kind": self.kind, "routable": False, **card})
         self._conduct = conduct(name)
-        self._unanswered = unanswered
+        self._unanswered = text(f"The flow {name!r}", "unanswered", unanswered)
 
     def __repr__(self) -> str:
         return f"Several({self.card.name!r})"
@@ -60,7 +61,8 @@ class Several:
         agents = [name for name in named if name is not None and self._may_ask(name, context)]
         if not agents:
             raise FlowFailed(
-                f"No verdict says whom {self.card.name!r} is to ask.", fix="Name it as the policy's `several`, no more."
+                f"No verdict says whom {self.card.name!r} is to ask.",
+                fix="Name it as the policy's `several`: it is not run by itself.",
             )
         return Plan(tasks=tuple(PlannedTask(name=name, agents=(name,)) for name in agents))
 

@@ -16,6 +16,8 @@ from turnwise.facts.errors import PolicyError
 from turnwise.facts.fact import Fact
 from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree
+from turnwise.flows.arguments import text
+from turnwise.flows.tasks.misfits import misfits_found
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection.conversational import fitting, tolerant
 from turnwise.selection.next_tag import take_next
@@ -31,14 +33,14 @@ class Single:
     name = "single"
 
     def __init__(self, agent: str | None = None) -> None:
-        self._agent = agent
+        self.agent = None if agent is None else text("Single", "its agent", agent, instead="Give the agent's name.")
 
     async def select(self, request: SelectionRequest) -> Verdict:
-        if self._agent is None:
+        if self.agent is None:
             return _first(request, self.name, "{agent} is the first of the pool.")
-        if self._agent not in request.eligible:
-            return abstained(self.name, f"{shown(self._agent)} is to take every turn, but is not in the pool.")
-        return _chosen(self.name, self._agent, f"{self._agent} takes every turn.")
+        if self.agent not in request.eligible:
+            return abstained(self.name, f"{shown(self.agent)} is to take every turn, but is not in the pool.")
+        return _chosen(self.name, self.agent, f"{self.agent} takes every turn.")
 
 
 class Popcorn:
@@ -104,7 +106,7 @@ class Moderated:
     name = "moderated"
 
     def __init__(self, moderator: str) -> None:
-        self.moderator = moderator
+        self.moderator = text("Moderated", "its moderator", moderator, instead="Give the agent's name.")
 
     def question(self, pool: Mapping[str, Sequence[str]], tree: AgentTree, *, said: str = "") -> str:
         """What the moderator is asked. pool: the agents to choose from, and their ready tasks in words; said: the answer of
@@ -184,10 +186,9 @@ def named_strategy(given: str | Mapping[str, JsonValue]) -> Selector:
     try:
         read = kind.model_validate(options, extra="forbid")
     except ValidationError as problem:
-        mistake = problem.errors(include_url=False, include_context=False)[0]
-        place = ".".join(shown(str(part)) for part in mistake["loc"])
         known = ", ".join(kind.model_fields) or "none"
-        raise PolicyError(f"Strategy {use!r}, {place!r}: {mistake['msg']}.", fix=f"Its options: {known}.") from None
+        told = shown(misfits_found(problem, "", most=1))
+        raise PolicyError(f"Strategy {use!r}: {told}.", fix=f"Its options: {known}.") from None
     strategy: Selector = make(**read.model_dump())
     return strategy
 

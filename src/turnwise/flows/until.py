@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.graph import Graph
-from turnwise.flows.progress import Progress
-from turnwise.flows.task import Status, Task
+from turnwise.flows.arguments import at_least_one, made
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.progress import Progress
+from turnwise.flows.tasks.task import Status, Task, task_name
 
 
 class Standing(NamedTuple):
@@ -44,7 +44,7 @@ class Until(ABC):
 
 class _Pair(Until):
     def __init__(self, left: Until, right: Until) -> None:
-        self._left, self._right = left, right
+        self._left, self._right = left, made(repr(left), "what it is joined with", right, ("met", "check"), "AnyFailed()")
         self.tasks = (*left.tasks, *right.tasks)
 
 
@@ -79,7 +79,7 @@ class AllComplete(Until):
 
 class _OfTasks(Until):
     def __init__(self, *tasks: Task | str) -> None:
-        self.tasks = tuple(task.name if isinstance(task, Task) else task for task in tasks)
+        self.tasks = tuple(task_name(type(self).__name__, task) for task in tasks)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.tasks))})"
@@ -105,9 +105,7 @@ class AnyFailed(_OfTasks):
 
 class _AtMost(Until):
     def __init__(self, most: int) -> None:
-        if most < 1:
-            raise FlowDefinitionError(f"{type(self).__name__} is given {most}.", fix="Use 1 or more.")
-        self._most = most
+        self._most = at_least_one(type(self).__name__, "its number", most)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._most})"

@@ -13,7 +13,8 @@ class Agent(Protocol):
 
     One that holds connections or the like may have `async def close(self) -> None` besides: it gives them up. The runner
     awaits it when it closes itself. Idempotent; a later turn opens them anew. One that names others may have
-    `def check(self, tree: AgentTree) -> None`: it raises a ConfigError when they are not there, before anything runs.
+    `def check(self, tree: AgentTree) -> None`: it raises a ConfigError when they are not there, before anything runs. One that
+    runs others in its own turn, wherever they stand, may have `delegates_to: Sequence[str]`, their names: a circle is refused.
     """
 
     @property

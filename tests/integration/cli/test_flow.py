@@ -172,6 +172,30 @@ def test_what_a_dead_process_left_is_taken_up(news: Path) -> None:
     assert said.endswith("complete · 3 turns\n")
 
 
+def test_a_run_that_another_process_is_at_is_watched_and_taken_up_when_that_dies(news: Path, start: Start) -> None:
+    """E7: who waits is told for what."""
+    first = start("flow", "run", "report", "slowly", "--session", "s", cwd=news)
+    heard(first, "SLOW")
+    second = start("flow", "resume", "--session", "s", cwd=news)
+    heard(second, "Another process holds this session, so it is watched; should that process be dead, the run goes on here ")
+    first.kill()
+    first.wait()
+    heard(second, "attempt 2: the process of attempt 1 stopped before the end")
+    heard(second, "SLOW")
+    second.send_signal(signal.SIGINT)
+    said, _ = second.communicate(timeout=30)
+    assert second.returncode == 130, said
+
+
+def test_hints_name_the_configuration_that_was_named(news: Path) -> None:
+    (news / "turnwise.yaml").rename(news / "the press.yaml")
+    told = "turnwise flow resume --session s --config 'the press.yaml'\n"
+    assert flow("run", "report", "Bees", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"Go on with: {told}")
+    assert flow("show", "report", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"Go on with: {told}")
+    assert flow("run", "report", "Ants", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"session: {told}")
+    assert flow("resume", "-s", "s", "-c", "the press.yaml", cwd=news)[2].endswith(f"Go on with: {told}")
+
+
 def test_a_failure_is_a_failure(news: Path) -> None:
     code, answer, said = flow("run", "report", "nothing", "--session", "s", cwd=news)
     assert (code, answer) == (1, "")
@@ -189,15 +213,22 @@ def test_pictures_are_printed_or_written(news: Path) -> None:
     assert flow("show", "report", "-f", "svg", "-o", "no/a.svg", cwd=news)[0] == 2
 
 
+MISSING = "error[session.missing]: Session 'x' of user 'local' does not exist.\n  See which there are: turnwise sessions list"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
         (("show", "reprt"), 2, "error[usage]: There is no flow 'reprt'.\n  Did you mean 'report'?\n"),
         (("run", "desk"), 2, "error[usage]: The agent 'desk' is no flow, but of kind 'function'.\n  Known: report.\n"),
-        (("resume", "--session", "x"), 1, "error[session.missing]: Session 'x' of user 'local' does not exist.\n"),
-        (("show", "report", "--session", "x"), 1, "error[session.missing]: Session 'x' of user 'local' does not exist.\n"),
+        (("resume", "--session", "x"), 1, MISSING + "\n"),
+        (("show", "report", "--session", "x", "-c", "turnwise.yaml"), 1, MISSING + " --config turnwise.yaml\n"),
         (("resume",), 2, "error[usage]: Missing option '--session'"),
-        (("show", "report", "--format", "png"), 2, "error[usage]: Invalid value for '--format'"),
+        (
+            ("show", "report", "--format", "png"),
+            2,
+            "error[usage]: Invalid value for '--format' / '-f': 'png' is not one of 'terminal', 'mermaid', 'svg'.\n",
+        ),
     ],
 )
 def test_mistakes_are_told(news: Path, arguments: tuple[str, ...], code: int, complaint: str) -> None:

@@ -9,7 +9,7 @@ from runner_play import ask, direct, reason
 
 from turnwise import LlmAgent, Runner
 from turnwise.flows.flow import Flow
-from turnwise.flows.task import Task
+from turnwise.flows.tasks.task import Task
 from turnwise.testing.models import ScriptedModel, calls
 
 Process = Callable[..., Runner]
@@ -56,7 +56,7 @@ async def test_a_flow_goes_from_ready_tasks_to_the_next_agent(process: Process) 
     reasons = [event.actions.selection.reason for event in log if event.author == "flow" and event.actions.selection]
     assert reasons[0].endswith("In the pool: cat_lover (1 ready task), sailor (1 ready task).")
     assert reasons[1].startswith("cat_lover is at work.")
-    assert reasons[2].endswith("In the pool: sailor (1 ready task).")
+    assert reasons[2] == "Only sailor has a ready task."
     assert reasons[4] == "editor was named as the next. In the pool: writer (1 ready task), editor (1 ready task)."
 
     # What a model is shown: the request, its task, what the task builds on; the tools of its tasks beside those of the turn.

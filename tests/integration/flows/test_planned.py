@@ -15,11 +15,11 @@ from turnwise.facts.content import DataPart
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
 from turnwise.flows.flow import Flow
-from turnwise.flows.logged import closing_of, data_of
 from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.plans.plan import graph_of, plan_of
-from turnwise.flows.task import Task
+from turnwise.flows.tasks.task import Task
 from turnwise.flows.until import AnyComplete
+from turnwise.flows.work.logged import closing_of, data_of
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 from turnwise.testing.models import ScriptedModel, calls
 
@@ -114,7 +114,7 @@ BROKEN: list[tuple[Any, str]] = [
     ({"tasks": [{"name": "a", "agents": ["reader"], "depends_on": ["b"]}]}, "no task 'b', on which 'a' depends"),
     ({"tasks": [CHAIN["tasks"][0], CHAIN["tasks"][0]]}, "two tasks named 'facts'"),
     ({"tasks": [{"name": f"t{n}", "agents": ["reader"]} for n in range(21)]}, "21 tasks, 20 are allowed"),
-    ({"tasks": [{"name": "a", "agents": []}]}, "tasks.0.agents"),
+    ({"tasks": [{"name": "a", "agents": []}]}, "tasks[0].agents"),
     ({"tasks": [{"name": "user", "agents": ["reader"]}]}, "'user' cannot be a task's name"),
     ({"tasks": [{"name": "a", "agents": ["reader"], "result": {"type": "letter"}}]}, '"letter" is no type'),
     ({"tasks": [{"name": "a", "agents": ["reader"], "result": []}]}, "labels have to be texts"),
@@ -139,7 +139,7 @@ async def test_after_its_tries_it_has_failed_and_nothing_ran(broken: Any, told: 
     assert (reason(result), len(seen), ran) == ("failed", 2, Counter())
     assert result.error is not None
     assert result.error.code == "agent.flow_failed"
-    assert "'planner' was asked 2 times for a plan of 'news' and gave none." in result.error.message
+    assert "'planner' was asked 2 times for a plan of 'news', and gave none that can be used." in result.error.message
     assert told in result.error.message
 
 
@@ -188,9 +188,9 @@ async def test_a_plan_that_a_guardrail_blocks_or_spoils_is_not_run(verdict: Guar
 
 
 def test_what_cannot_be_is_refused_when_it_is_made() -> None:
-    with pytest.raises(FlowDefinitionError, match="tries 0"):
+    with pytest.raises(FlowDefinitionError, match="tries is 0"):
         news("planner", tries=0)
-    with pytest.raises(FlowDefinitionError, match="max_tasks 0"):
+    with pytest.raises(FlowDefinitionError, match="max_tasks is 0"):
         news("planner", max_tasks=0)
     with pytest.raises(FlowDefinitionError, match="Nobody is there"):
         PlannedFlow("news", planner="planner", agents=[])
@@ -245,7 +245,7 @@ async def test_a_plan_for_agents_that_are_gone_says_so(tmp_path: Path) -> None:
     await first.close()
     result = await ask(Runner(news(plan), store=SqlSessionStore(url)), "red", context=HERE)
     assert result.error is not None
-    assert "names 'asker', which does not exist any more" in result.error.message
+    assert "names the agent 'asker', which does not exist any more" in result.error.message
 
 
 async def test_it_is_a_task_of_another_flow() -> None:

@@ -15,10 +15,10 @@ from turnwise.agents.composite import Sequential
 from turnwise.facts.errors import AgentFailed
 from turnwise.facts.selections import Verdict
 from turnwise.flows.flow import Flow
-from turnwise.flows.logged import closing_of, data_of
 from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.several import Several
-from turnwise.flows.task import Task
+from turnwise.flows.tasks.task import Task
+from turnwise.flows.work.logged import closing_of, data_of
 from turnwise.ports.model import ModelRequest
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.named import named
@@ -131,7 +131,7 @@ async def test_one_that_fails_does_not_take_the_others_answer_away() -> None:
     assert told is not None
     assert told["tasks"] == {
         "a": {"status": "successful"},
-        "b": {"status": "failed", "reason": "'b' failed (agent.failed): Agent 'b' raised ValueError: a secret"},
+        "b": {"status": "failed", "reason": "Agent 'b' raised ValueError: a secret"},
     }
 
 
@@ -156,7 +156,8 @@ async def test_when_all_fail_it_has_failed() -> None:
 
     result = await ask(runner_of(breaks("a"), breaks("b"), Several()), "a and b")
     assert (reason(result), result.error and result.error.code) == ("failed", "agent.flow_failed")
-    assert "'a' failed: 'a' failed (agent.failed)" in (result.end.detail if result.end else "")
+    detail = result.end.detail if result.end else ""
+    assert "'a' failed: Agent 'a' raised ValueError: a; 'b' failed: Agent 'b' raised ValueError: b" in detail
 
 
 async def test_one_that_waits_gets_the_reply_and_the_other_is_not_asked_again() -> None:

@@ -15,13 +15,13 @@ from turnwise.cli.flow_lines import (
 )
 from turnwise.flows.design import Conduct, Design
 from turnwise.flows.flow import Flow
-from turnwise.flows.graph import Graph
 from turnwise.flows.kinds import AnyFlow
 from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, Unplanned
 from turnwise.flows.several import Several
 from turnwise.flows.strategies import Popcorn
-from turnwise.flows.task import Status, Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Status, Task
 from turnwise.flows.until import AllComplete
 
 GRAPH = Graph(
@@ -60,6 +60,23 @@ def test_a_definition_has_its_tasks_in_order() -> None:
         "research  reader                       text              Find sources.",
         "draft     ann, bob  research (always)  one of good, bad",
         "score     ann, bob  draft              object",
+    ]
+
+
+def test_a_narrow_terminal_gets_narrow_lines() -> None:
+    design = Design(GRAPH, ("ann", "bob"), Conduct(Popcorn(), AllComplete()))
+    assert [line.plain for line in definition(design, 60)][:5] == [
+        "report · 3 tasks · strategy popcorn · at most 30 turns",
+        "task      agents    needs              result",
+        "   objective",
+        "research  reader                       text",
+        "   Find sources.",
+    ]
+    assert [line.plain for line in standing(GRAPH, AFTER, 53)][-6:-2] == [
+        "turn  agent   tasks         because",
+        "   1  reader  research      popcorn · It is the",
+        "                            first.",
+        "   2  writer  draft, score  active · writer is at",
     ]
 
 

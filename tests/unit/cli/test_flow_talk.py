@@ -8,13 +8,13 @@ import pytest
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.cli.exits import FAILED, OK
-from turnwise.cli.flow_talk import Asked, FlowTalk, resumption
+from turnwise.cli.flow_talk import Asked, FlowTalk
 from turnwise.facts.content import Content, ToolCallPart
 from turnwise.facts.messages import MessageContext
 from turnwise.flows.flow import Flow
 from turnwise.flows.kinds import AnyFlow
 from turnwise.flows.planned import PlannedFlow
-from turnwise.flows.task import Task
+from turnwise.flows.tasks.task import Task
 from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import FunctionModel, calls
 from turnwise.tools.function import tool
@@ -125,7 +125,5 @@ async def test_a_run_that_got_no_plan_says_so_once(capsys: pytest.CaptureFixture
     assert said.err.startswith("error[agent.failed]: ")
 
 
-def test_how_to_come_back_is_a_command_for_a_shell() -> None:
-    assert resumption("local", "s 1") == "turnwise flow resume --session 's 1'"
-    assert resumption("ann", "s") == "turnwise flow resume --session s --user ann"
+def test_nothing_is_no_answer() -> None:
     assert Asked("a", "b").answer("") is None

@@ -48,7 +48,8 @@ def test_conditions_and_how_they_compose(tmp_path: Path, text: str, meant: str) 
         ("{any_failed: [a, c]}", "1: There is no task 'c' to wait for. Known: a, b."),
         ("\n  any:\n    - any_failed\n    - 3", "4: A condition is a name, or keys and values; this is a number."),
         ("{all: any_failed}", "1: 'all' should be a list of conditions. Write `- ` before each."),
-        ("{}", "1: A condition is a name, or keys and values; this is keys and values."),
+        ("{}", "1: A condition is a name, or keys and values; this is nothing."),
+        ("[]", "1: A condition is a name, or keys and values; this is nothing."),
     ],
 )
 def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, problem: str) -> None:

@@ -20,7 +20,7 @@ from turnwise import agent
 from turnwise.flows.flow import Flow
 from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.several import Several
-from turnwise.flows.task import Task
+from turnwise.flows.tasks.task import Task
 
 def desk(message): return "hello"
 def reader(message): return "three sources"
@@ -189,15 +189,21 @@ def test_a_flow_of_code_is_found_and_keeps_its_name(build: Build) -> None:
         ("tasks: [{name: a}]\n    strategy: [popcorn]", "13: 'strategy' should be a name or keys and values"),
         (
             "tasks: [{name: a}]\n    strategy: {use: moderated, moderator: nobody}",
-            "6: The flow 'report' names the agent 'nobody'",
+            "13: There is no agent 'nobody' to work in the flow.",
         ),
+        (
+            "tasks: [{name: a, agents: [writer]}]\n    strategy: {use: single, agent: reader}",
+            "6: The flow 'report': Single gives every turn to 'reader', who may do none of its tasks. Known: writer.",
+        ),
+        ("tasks: [{name: a}]\n    until: []", "13: A condition is a name, or keys and values; this is nothing."),
         ("tasks: [{name: a}]\n    until: any_faild", "13: There is no condition 'any_faild'."),
         ("tasks: [{name: a}]\n    side_by_side: 0", "13: 'side_by_side' should be greater than or equal to 1."),
         ("tasks: [{name: a}]\n    max_turns: many", "13: 'max_turns' should be a whole number, but is text."),
         ("tasks: [{name: a}]\n    targets: [b]", "13: There is no task 'b' for the target. Known: a."),
         ("tasks: [{name: a}]\n    agents: [desq]", "13: There is no agent 'desq' to work in the flow."),
         ("tasks: [{name: a}]\n    selector: x", "13: An agent of kind 'flow' has no key 'selector'."),
-        ("tasks: []", "6: An agent of kind 'flow' needs 'tasks'."),
+        ("tasks: []", "12: The flow has no tasks. Write at least one"),
+        ("tasks:", "6: An agent of kind 'flow' needs 'tasks'."),
     ],
 )
 def test_mistakes_are_told_with_their_place(build: Build, text: str, problem: str) -> None:

@@ -1,11 +1,13 @@
 """Designs: what is checked before anything runs."""
 
+from typing import Any
+
 import pytest
 
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.flows.design import conduct, designed
-from turnwise.flows.strategies import Popcorn
-from turnwise.flows.task import Task
+from turnwise.flows.strategies import Popcorn, RoundRobin
+from turnwise.flows.tasks.task import Task
 from turnwise.flows.until import AllComplete, AnyComplete
 
 PLAIN = conduct("f")
@@ -19,10 +21,29 @@ def test_what_is_not_given_is_plain() -> None:
     assert design.names == ("x", "y", "z")
 
 
-@pytest.mark.parametrize(("side_by_side", "max_turns", "told"), [(0, None, "side_by_side 0"), (1, 0, "max_turns 0")])
+@pytest.mark.parametrize(("side_by_side", "max_turns", "told"), [(0, None, "'f': side_by_side is 0"), (1, 0, "max_turns is 0")])
 def test_numbers_below_one_are_refused(side_by_side: int, max_turns: int | None, told: str) -> None:
     with pytest.raises(FlowDefinitionError, match=told):
         conduct("f", None, None, side_by_side, max_turns)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"strategy": "round-robin"}, r"'f': strategy is a str. Give an object such as RoundRobin\(\)"),
+        ({"strategy": RoundRobin}, r"strategy is the class RoundRobin. Make one of it: RoundRobin\("),
+        ({"strategy": 3}, "strategy is an int"),
+        ({"until": AllComplete}, r"until is the class AllComplete. Make one of it: AllComplete\("),
+        ({"until": "any_failed"}, r"until is a str. Give an object such as AnyFailed\(\)"),
+        ({"max_turns": "3"}, "max_turns is a str. Give a whole number"),
+        ({"max_turns": True}, "max_turns is a bool"),
+        ({"side_by_side": 1.5}, "side_by_side is a float"),
+        ({"side_by_side": None}, "side_by_side is None"),
+    ],
+)
+def test_what_no_conduct_is_made_of_is_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(FlowDefinitionError, match=told):
+        conduct("f", **given)
 
 
 def test_turns_are_limited_by_what_is_given() -> None:

@@ -6,8 +6,8 @@ from turnwise.agents.function import agent
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.tree import AgentTree
-from turnwise.flows.members import name_of, objects_in, refuse_strangers
-from turnwise.flows.strategies import Moderated, Popcorn
+from turnwise.flows.members import all_named, objects_in, refuse_absent, refuse_strangers
+from turnwise.flows.strategies import Moderated, Popcorn, Single
 
 TREE = AgentTree(
     [
@@ -26,17 +26,26 @@ def writer(message: str) -> str:
 
 def test_objects_become_children_once_and_names_do_not() -> None:
     assert objects_in([writer, "other", writer]) == (writer,)
-    assert (name_of(writer), name_of("other")) == ("writer", "other")
 
 
 def test_names_stand_anywhere_in_the_tree_but_not_above_the_flow() -> None:
-    refuse_strangers("flow", ["writer", "other"], Popcorn(), TREE)
+    refuse_strangers("flow", ["writer", "other"], TREE)
     with pytest.raises(FlowDefinitionError, match=r"'critic', which does not exist.*Known: writer, other"):
-        refuse_strangers("flow", ["writer", "critic"], Popcorn(), TREE)
+        refuse_strangers("flow", ["writer", "critic"], TREE)
     with pytest.raises(FlowDefinitionError, match="Did you mean 'writer'"):
-        refuse_strangers("flow", ["writr"], Popcorn(), TREE)
-    for name in ("desk", "flow"):
-        with pytest.raises(FlowDefinitionError, match="in which it stands itself"):
-            refuse_strangers("flow", [name], Popcorn(), TREE)
-    with pytest.raises(FlowDefinitionError, match="'judge', which does not exist"):
-        refuse_strangers("flow", ["writer"], Moderated("judge"), TREE)
+        refuse_strangers("flow", ["writr"], TREE)
+    for name, told in (("desk", "names 'desk', in which it stands itself"), ("flow", "names itself")):
+        with pytest.raises(FlowDefinitionError, match=told):
+            refuse_strangers("flow", [name], TREE)
+
+
+def test_a_moderator_is_run_too() -> None:
+    assert all_named(["writer"], Moderated("judge")) == ("writer", "judge")
+    assert all_named(["writer"], Popcorn()) == ["writer"]
+
+
+def test_who_is_to_take_every_turn_has_something_to_do() -> None:
+    refuse_absent("flow", ["writer"], Single("writer"))
+    refuse_absent("flow", ["writer"], Single())
+    with pytest.raises(FlowDefinitionError, match=r"'flow': Single gives every turn to 'writr'.*Did you mean 'writer'"):
+        refuse_absent("flow", ["writer"], Single("writr"))

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from turnwise import AgentContext, Runner, Sequential, SqlSessionStore, agent
 from turnwise.facts.events import Actions, Event
 from turnwise.flows.flow import Flow
-from turnwise.flows.graph import Graph
 from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.record import FlowRecord, Reading, Unplanned
-from turnwise.flows.task import Status, Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Status, Task
 from turnwise.ports.agent import Agent
 
 
@@ -111,7 +111,7 @@ async def test_turns_say_whose_they_were_and_why() -> None:
         (2, "critic", ("judge/it",), "popcorn", True),
         (3, "boss", ("approve",), "popcorn", False),
     ]
-    assert "reader is the first of the pool" in record.turns[0].reason
+    assert record.turns[0].reason == "Only reader has a ready task."
     assert [turn.question for turn in record.at_work] == ["Is it good?"]
 
 
@@ -128,7 +128,7 @@ async def test_an_answer_ends_the_question_and_the_run_its_end() -> None:
     assert record is not None
     assert states(record)["approve"] == ("successful", "boss")
     assert (record.end, record.is_good, record.at_work) == ("failed", False, ())
-    assert "'mend' skipped" in record.detail
+    assert record.detail.endswith("'judge/it' failed: Agent 'critic' raised ValueError: no mood")
 
 
 async def test_the_last_run_is_told_and_only_the_flows_own() -> None:

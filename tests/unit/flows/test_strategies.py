@@ -192,9 +192,9 @@ async def test_options_stand_beside_the_name() -> None:
         ("popcron", "no strategy 'popcron'. Strategies: single, popcorn"),
         ({}, "below 'use'"),
         ({"use": 3}, "below 'use'"),
-        ({"use": "random", "seed": "3"}, "'seed': Input should be a valid integer"),
-        ({"use": "popcorn", "seed": 3}, "'seed': Extra inputs are not permitted. Its options: none"),
-        ("moderated", "'moderator': Field required. Its options: moderator"),
+        ({"use": "random", "seed": "3"}, "Strategy 'random': seed has to be a whole number. Its options: seed"),
+        ({"use": "popcorn", "seed": 3}, "Strategy 'popcorn': seed does not belong there. Its options: none"),
+        ("moderated", "Strategy 'moderated': moderator is missing. Its options: moderator"),
     ],
 )
 def test_what_is_wrong_is_said(wrong: Any, says: str) -> None:

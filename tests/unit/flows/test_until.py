@@ -1,5 +1,6 @@
 """When a flow's run is over (behaviour D11)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.graph import Graph
-from turnwise.flows.progress import Closing, begun, closed
-from turnwise.flows.task import Status, Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.progress import Closing, begun, closed
+from turnwise.flows.tasks.task import Status, Task
 from turnwise.flows.until import AllComplete, AnyComplete, AnyFailed, MaxModelCalls, MaxTurns, Standing, Until
 
 A = Task("a")
@@ -74,8 +75,23 @@ def test_both_of_two_say_what_both_say() -> None:
 @pytest.mark.parametrize("make", [MaxTurns, MaxModelCalls])
 @pytest.mark.parametrize("most", [0, -1])
 def test_a_limit_is_one_or_more(make: Any, most: int) -> None:
-    with pytest.raises(FlowDefinitionError, match=f"{make.__name__} is given {most}.*1 or more"):
+    with pytest.raises(FlowDefinitionError, match=f"{make.__name__}: its number is {most}.*1 or more"):
         make(most)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: MaxTurns("3"), "MaxTurns: its number is a str"),  # type: ignore[arg-type]
+        (lambda: AnyFailed(3), "AnyFailed: an int is no task. Give tasks, or their names"),  # type: ignore[arg-type]
+        (lambda: AnyComplete(["a"]), "AnyComplete: a list is no task"),  # type: ignore[arg-type]
+        (lambda: AnyFailed() | "a", r"AnyFailed\(\): what it is joined with is a str"),  # type: ignore[operator]
+        (lambda: AnyFailed() & AllComplete, r"joined with is the class AllComplete. Make one of it"),  # type: ignore[operator]
+    ],
+)
+def test_what_no_condition_is_made_of_is_refused(make: Callable[[], Until], told: str) -> None:
+    with pytest.raises(FlowDefinitionError, match=told):
+        make()
 
 
 def test_tasks_that_are_not_there_are_found_wherever_they_are_named() -> None:

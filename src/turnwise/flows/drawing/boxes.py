@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from turnwise.flows.graph import Graph
 from turnwise.flows.record import FlowRecord, TaskRecord
-from turnwise.flows.task import Status, Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Status, Task
 
 SIGNS: Mapping[Status, str] = {
     Status.SUCCESSFUL: "✓",

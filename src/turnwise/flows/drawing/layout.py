@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.graph import Graph
+from turnwise.flows.tasks.graph import Graph
 
 MOST_DRAWN = 5_000
 """Boxes, ways, and passings of ways through layers."""

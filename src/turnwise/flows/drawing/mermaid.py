@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 
 from turnwise.flows.drawing.boxes import Box, boxes_of, heading, subtasks
-from turnwise.flows.graph import Graph
 from turnwise.flows.record import FlowRecord
-from turnwise.flows.task import Status
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Status
 
 NOTE_CHARACTERS = 80
 _UNSAFE = re.compile(r"[^\w ·✓✗○▶–,.()+!?/-]")

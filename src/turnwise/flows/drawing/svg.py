@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape
 
 from turnwise.flows.drawing.boxes import Box, boxes_of, heading, subtasks
 from turnwise.flows.drawing.layout import Layers, Layout, Sizes, Way
-from turnwise.flows.graph import Graph
 from turnwise.flows.record import FlowRecord
+from turnwise.flows.tasks.graph import Graph
 
 WIDTH, PADDING, LINE, MARGIN, HEAD = 216.0, 12.0, 17.0, 24.0, 64.0
 BESIDE, PASSING = 18.0, 10.0

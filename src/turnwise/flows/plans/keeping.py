@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from turnwise.facts.errors import FlowFailed
 from turnwise.facts.events import Event
 from turnwise.flows.plans.plan import PLAN, Plan, plan_content, plan_of
-from turnwise.flows.turns import own_label
+from turnwise.flows.turns.turn import own_label
 from turnwise.ports.assignment import EVERYTHING
 from turnwise.ports.context import AgentContext, Show
 
@@ -27,9 +27,10 @@ async def kept(context: AgentContext, find: Callable[[], Awaitable[Plan]]) -> Pl
     said = await context.once(PLAN, make)
     plan = plan_of(said)
     if plan is None:
-        by = said.actions.guarded[-1].guardrail if said.actions.guarded else "a guardrail"
-        raise FlowFailed(f"The plan of {flow!r} was blocked by {by!r}.")
+        by = repr(said.actions.guarded[-1].guardrail) if said.actions.guarded else "a guardrail"
+        raise FlowFailed(f"The plan of {flow!r} was blocked by {by}.", fix=f"Let it pass the data part named {PLAN!r}.")
     gone = [name for name in plan.agents if name not in context.tree]
     if gone:
-        raise FlowFailed(f"The plan of {flow!r} names {gone[0]!r}, which does not exist any more.")
+        problem = f"The plan of {flow!r} names the agent {gone[0]!r}, which does not exist any more."
+        raise FlowFailed(problem, fix="Ask once more: a new run makes a new plan.")
     return plan

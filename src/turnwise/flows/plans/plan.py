@@ -2,23 +2,32 @@
 
 import json
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from turnwise.facts.content import Content, DataPart
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
 from turnwise.facts.fact import Fact, optional
 from turnwise.facts.spelling import did_you_mean
-from turnwise.flows.fenced import unfenced
-from turnwise.flows.graph import Graph
-from turnwise.flows.logged import data_of, told_as
-from turnwise.flows.task import Task
+from turnwise.flows.tasks.fenced import unfenced
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.misfits import misfits_found
+from turnwise.flows.tasks.task import Task
+from turnwise.flows.work.logged import data_of, told_as
 
 PLAN = "plan"
 """The name of the data part that tells a plan."""
 MISTAKES_SHOWN = 5
+_FORM = "Answer with JSON alone, of the form that you were shown."
+
+
+def _result(given: Any) -> Any:
+    is_kind = given == "text" or isinstance(given, dict)
+    if not is_kind and not (isinstance(given, list | tuple) and all(isinstance(label, str) for label in given)):
+        raise ValueError('it has to be "text", a list of labels, or a JSON schema')
+    return tuple(given) if isinstance(given, list) else given
 
 
 class PlannedTask(Fact):
@@ -30,7 +39,7 @@ class PlannedTask(Fact):
     objective: str = ""
     agents: tuple[str, ...] = Field(min_length=1)
     depends_on: tuple[str, ...] = optional(())
-    result: Literal["text"] | tuple[str, ...] | dict[str, JsonValue] = optional("text")
+    result: Annotated[Literal["text"] | tuple[str, ...] | dict[str, JsonValue], BeforeValidator(_result)] = optional("text")
 
 
 class Plan(Fact):
@@ -66,10 +75,8 @@ def read_plan(answer: Content) -> Plan:
     try:
         return Plan.model_validate_json(written, extra="forbid")
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [f"{_place(problem['loc'])}{problem['msg']}" for problem in problems]
-    more = f" ({len(told) - MISTAKES_SHOWN} more)" if len(told) > MISTAKES_SHOWN else ""
-    raise FlowDefinitionError(f"That is no plan: {'; '.join(told[:MISTAKES_SHOWN])}{more}.", fix="Answer with JSON alone.")
+        told = misfits_found(error, "", most=MISTAKES_SHOWN)
+    raise FlowDefinitionError(f"That is no plan: {told}.", fix=_FORM)
 
 
 def refuse_unfit(plan: Plan, agents: Collection[str], most: int) -> None:
@@ -115,7 +122,3 @@ def _written(answer: Content) -> str:
     if data:
         return json.dumps(data[-1])
     return unfenced(answer.text)
-
-
-def _place(where: Sequence[int | str]) -> str:
-    return f"{'.'.join(map(str, where))}: " if where else ""

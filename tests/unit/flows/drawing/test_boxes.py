@@ -1,9 +1,9 @@
 """What a drawing says of each task."""
 
 from turnwise.flows.drawing.boxes import boxes_of, heading, named, subtasks
-from turnwise.flows.graph import Graph
 from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord
-from turnwise.flows.task import Status, Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Status, Task
 
 GRAPH = Graph(
     "book",

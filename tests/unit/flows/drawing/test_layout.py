@@ -8,8 +8,8 @@ from hypothesis import strategies as some
 
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.flows.drawing.layout import Layers, Layout, Sizes
-from turnwise.flows.graph import Graph
-from turnwise.flows.task import Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Task
 
 SIZES = Sizes(along=40, across=200, between=50, beside=20, passing=10)
 

@@ -1,9 +1,9 @@
 """A flow as a Mermaid flowchart."""
 
 from turnwise.flows.drawing.mermaid import mermaid
-from turnwise.flows.graph import Graph
 from turnwise.flows.record import FlowRecord, TaskRecord
-from turnwise.flows.task import Status, Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Status, Task
 
 
 def test_boxes_ways_and_subtasks() -> None:

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import pytest
 
 from turnwise.flows.drawing.svg import svg
-from turnwise.flows.graph import Graph
 from turnwise.flows.record import FlowRecord, TaskRecord
-from turnwise.flows.task import Status, Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Status, Task
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 

@@ -8,8 +8,9 @@ from pydantic import JsonValue
 
 from turnwise.facts.content import Content, Part, TextPart
 from turnwise.ports.assignment import AssignedTask
+from turnwise.tools import reserved
 
-SUCCEEDED, FAILED, END_TURN = "task_succeeded", "task_failed", "end_turn"
+SUCCEEDED, FAILED, END_TURN = reserved.SUCCEEDED, reserved.FAILED, reserved.END_TURN
 """Names of the tools by which a model says how its tasks ended."""
 
 

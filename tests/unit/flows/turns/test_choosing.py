@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from turnwise.facts.selections import Candidate, Verdict
-from turnwise.flows.choosing import TurnChoice
 from turnwise.flows.strategies import MostBusy, Popcorn, RoundRobin, Single
+from turnwise.flows.turns.choosing import TurnChoice
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.testing import selector_suite
 from turnwise.testing.selector_suite import request_for, sample_tree
@@ -52,6 +52,18 @@ async def test_then_the_first_of_the_pool() -> None:
     assert (verdict.agent, verdict.method) == ("orders", "first")
     assert "write is to take every turn" in verdict.reason
     assert "So it is orders, the first of the pool." in verdict.reason
+
+
+async def test_who_is_alone_in_the_pool_needs_no_other_reason() -> None:
+    """The strategy has its place all the same."""
+    alone = await choice(strategy=RoundRobin(), tasks={"orders": 1})
+    assert (alone.agent, alone.method, alone.reason) == ("orders", "round-robin", "Only orders has a ready task.")
+    assert alone.position is not None
+    assert (await choice(tasks={"collect": 2})).reason == "Only collect has ready tasks, 2 of them."
+    assert (await choice("orders", tasks={"orders": 1})).reason == "orders is at work. Nobody else has a ready task."
+    assert (await choice(strategy=Single("write"), tasks={"orders": 1})).reason.endswith(
+        "So it is orders, the first of the pool. Nobody else has a ready task."
+    )
 
 
 async def test_an_empty_pool_is_nobody() -> None:

@@ -5,8 +5,8 @@ from itertools import compress
 from typing import NamedTuple
 
 from turnwise.facts.events import segment_of
-from turnwise.flows.graph import Graph
-from turnwise.flows.progress import Progress
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.progress import Progress
 from turnwise.ports.assignment import AssignedTask, Scope
 
 Pool = Mapping[str, Sequence[str]]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.flows.fenced import unfenced
+from turnwise.flows.tasks.fenced import unfenced
 
 
 @pytest.mark.parametrize(

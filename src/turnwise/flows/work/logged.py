@@ -9,8 +9,8 @@ from pydantic import JsonValue, ValidationError
 
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.events import Event
-from turnwise.flows.briefs import Word
-from turnwise.flows.progress import Closing
+from turnwise.flows.tasks.progress import Closing
+from turnwise.flows.turns.briefs import Word
 
 TASK, TURN_END, FLOW = "task", "turn_end", "flow"
 """The names of the data parts."""

@@ -6,7 +6,7 @@ import pytest
 
 from turnwise.agents.function import agent
 from turnwise.facts.errors import ConfigError, FlowDefinitionError
-from turnwise.flows.task import Status, Task
+from turnwise.flows.tasks.task import Status, Task
 from turnwise.tools.function import tool
 
 
@@ -66,13 +66,19 @@ def test_names_that_a_task_can_have(name: str) -> None:
     [
         ({"agents": "writer"}, "agents is a str.*Give a list"),
         ({"agents": {"writer"}}, "agents is a set"),
-        ({"agents": [7]}, "a int is no agent"),
+        ({"agents": [7]}, "an int is no agent"),
         ({"agents": [""]}, "'' is no agent"),
         ({"agents": ["x" * 100]}, "x' is no agent"),
         ({"agents": [writer, "writer"]}, "two agents named 'writer'"),
         ({"depends_on": "plan"}, "depends_on is a str"),
-        ({"depends_on": [7]}, "a int is no task"),
-        ({"parent": 7}, "a int is no task"),
+        ({"agents": [lambda: "x"]}, "a function is no agent.*@agent"),
+        ({"agents": [type(writer)]}, "the class FunctionAgent is no agent"),
+        ({"agents": [None]}, "None is no agent"),
+        ({"depends_on": [7]}, "an int is no task"),
+        ({"parent": 7}, "an int is no task"),
+        ({"objective": [writer]}, r"its objective is a list.*agents=\["),
+        ({"objective": None}, "its objective is None"),
+        ({"interactive": "yes"}, "interactive is a str. Give True or False"),
         ({"tools": look_up}, "tools is a FunctionTool"),
         ({"tools": ["look_up"]}, "a str is no tool"),
         ({"tools": [look_up, look_up]}, "two tools named 'look_up'"),

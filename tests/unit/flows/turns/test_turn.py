@@ -1,9 +1,9 @@
 """Which tasks are ready for whom, what a turn is about, and what who is at work on it sees (D3, D7, D13)."""
 
-from turnwise.flows.graph import Graph
-from turnwise.flows.progress import Closing, begun, closed
-from turnwise.flows.task import Status, Task
-from turnwise.flows.turns import Labels, is_within, own_label, pool_of, turn_of, without
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.progress import Closing, begun, closed
+from turnwise.flows.tasks.task import Status, Task
+from turnwise.flows.turns.turn import Labels, is_within, own_label, pool_of, turn_of, without
 from turnwise.ports.assignment import EVERYTHING, Scope
 
 GRAPH = Graph(

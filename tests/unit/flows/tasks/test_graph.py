@@ -9,8 +9,8 @@ from graph_play import acyclic, with_a_cycle
 from hypothesis import given
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.graph import MOST_TASKS, Graph
-from turnwise.flows.task import Task
+from turnwise.flows.tasks.graph import MOST_TASKS, Graph
+from turnwise.flows.tasks.task import Task
 
 
 def book() -> Graph:

@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from turnwise.facts.errors import ToolFailed
-from turnwise.flows.briefs import END_TURN, FAILED, SUCCEEDED
-from turnwise.flows.task import Task
+from turnwise.flows.tasks.task import Task
+from turnwise.flows.turns.briefs import END_TURN, FAILED, SUCCEEDED
 from turnwise.ports.assignment import Assignment
 from turnwise.ports.tool import Tool, ToolCall, ToolRules, ToolSpec
 from turnwise.tools.ask import ask_user

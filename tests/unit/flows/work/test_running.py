@@ -3,11 +3,11 @@
 from pydantic import JsonValue
 
 from turnwise.facts.errors import FlowFailed, FlowStuck, LimitReached
-from turnwise.flows.controller import Ending
-from turnwise.flows.graph import Graph
-from turnwise.flows.progress import Closing, begun, closed
-from turnwise.flows.running import judged
-from turnwise.flows.task import Status, Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.progress import Closing, begun, closed
+from turnwise.flows.tasks.task import Status, Task
+from turnwise.flows.work.controller import Ending
+from turnwise.flows.work.running import judged
 
 GRAPH = Graph("f", [Task("a"), Task("b", depends_on=["a"]), Task("c", depends_on=["a"])])
 DONE, LOST = Status.SUCCESSFUL, Status.FAILED
@@ -37,6 +37,29 @@ def test_it_failed_when_one_of_these_did_not_succeed() -> None:
     assert (reason, answer) == ("failed", "")
     assert isinstance(problem, FlowFailed)
     assert str(problem).startswith("The flow 'f' did not get done: 'b' failed: no ink")
+
+
+def test_what_failed_is_told_once_and_where_it_began() -> None:
+    """Whatever was skipped for it has no reason of its own."""
+    lost = ending(a=Closing(task="a", status=LOST, reason="no paper"))
+    assert str(judged(GRAPH, lost).problem) == "The flow 'f' did not get done: 'a' failed: no paper"
+    both = ending(a=done("a"), b=Closing(task="b", status=LOST), c=Closing(task="c", status=LOST, reason="no ink"))
+    assert str(judged(GRAPH, both).problem) == "The flow 'f' did not get done: 'b' failed; 'c' failed: no ink"
+    early = ending("failed", a=Closing(task="a", status=LOST, reason="no paper"))
+    assert str(judged(GRAPH, early).problem) == "The flow 'f' did not get done: 'a' failed: no paper"
+    assert str(judged(GRAPH, ending("failed", a=done("a"))).problem) == "The flow 'f' did not get done."
+
+
+def test_of_many_that_failed_some_are_told() -> None:
+    wide = Graph("wide", [Task(f"t{number}") for number in range(40)])
+    progress = begun(wide)
+    for name in wide.order:
+        progress = closed(wide, progress, Closing(task=name, status=LOST))
+    words = str(judged(wide, Ending("complete", progress, 40, 0)).problem)
+    assert words.endswith("'t9' failed; and 30 more")
+    assert str(judged(wide, Ending("stuck", begun(wide), 0, 0)).problem).endswith(
+        "'t9', and 30 more. Enable one of its agents, or give the caller a role for one."
+    )
 
 
 def test_limits_and_nobody_there_are_errors_of_their_own() -> None:

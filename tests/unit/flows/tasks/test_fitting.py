@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.flows.fitting import flaw, misfits
+from turnwise.flows.tasks.fitting import flaw, misfits
 
 PERSON: dict[str, Any] = {
     "type": "object",

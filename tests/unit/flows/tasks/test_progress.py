@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.graph import Graph
-from turnwise.flows.progress import Closing, Progress, begun, closed
-from turnwise.flows.task import Status, Task
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.progress import Closing, Progress, begun, closed
+from turnwise.flows.tasks.task import Status, Task
 
 ENDS = (Status.SUCCESSFUL, Status.FAILED, Status.SKIPPED)
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, Final, Literal, TypeVar, Union, get_args
+from typing import Any, Final, Literal, Union, get_args
 
 from turnwise.facts.cards import NAME_CHARACTERS, check_name
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.results import ResultType
+from turnwise.flows.arguments import agent_name, kind_of, listed, subject, text, truth
+from turnwise.flows.tasks.results import ResultType
 from turnwise.ports.agent import Agent
 from turnwise.ports.tool import Tool
 from turnwise.tools.function import FunctionTool
 
 RunIf = Literal["success", "always"]
-Given = TypeVar("Given")
 
 
 class Status(StrEnum):
@@ -62,20 +62,21 @@ class Task:
         _check_name(name)
         if run_if not in get_args(RunIf):
             raise FlowDefinitionError(f"Task {name!r}: run_if is {run_if!r}.", fix="Use 'success' or 'always'.")
+        owner = f"Task {name!r}"
         self.name: Final = name
-        self.objective: Final = objective
-        self.agents: Final[tuple[Agent | str, ...]] = _listed(name, "agents", agents)
-        self.agent_names: Final = tuple(_agent_name(name, agent) for agent in self.agents)
+        self.objective: Final = text(owner, "its objective", objective, instead="Give a text; agents stand in agents=[…].")
+        self.agents: Final[tuple[Agent | str, ...]] = listed(owner, "agents", agents)
+        self.agent_names: Final = tuple(agent_name(owner, agent) for agent in self.agents)
         self.depends_on: Final = tuple(
-            dict.fromkeys(_task_name(name, each) for each in _listed(name, "depends_on", depends_on))
+            dict.fromkeys(task_name(owner, each) for each in listed(owner, "depends_on", depends_on))
         )
-        self.parent: Final = None if parent is None else _task_name(name, parent)
+        self.parent: Final = None if parent is None else task_name(owner, parent)
         self.result: Final = ResultType(result, name)
-        self.tools: Final[tuple[Tool, ...]] = tuple(_tool(name, each) for each in _listed(name, "tools", tools))
-        self.interactive: Final = interactive
+        self.tools: Final[tuple[Tool, ...]] = tuple(_tool(owner, each) for each in listed(owner, "tools", tools))
+        self.interactive: Final = truth(owner, "interactive", interactive)
         self.run_if: Final[RunIf] = run_if
-        _check_distinct(name, "agents", self.agent_names)
-        _check_distinct(name, "tools", [tool.spec.name for tool in self.tools])
+        _check_distinct(owner, "agents", self.agent_names)
+        _check_distinct(owner, "tools", [tool.spec.name for tool in self.tools])
 
     def __repr__(self) -> str:
         return f"Task({self.name!r})"
@@ -87,46 +88,32 @@ def _check_name(name: object) -> None:
             raise ValueError
         check_name(name)
     except ValueError:
-        shown = repr(name[:NAME_CHARACTERS]) if isinstance(name, str) else f"A {type(name).__name__}"
+        shown = repr(name[:NAME_CHARACTERS]) if isinstance(name, str) else subject(name)
         raise FlowDefinitionError(
             f"{shown} cannot be a task's name.",
             fix=f"Use 1 to {NAME_CHARACTERS} printable characters without space at the ends, and not 'user'.",
         ) from None
 
 
-def _listed(task: str, field: str, given: Sequence[Given]) -> tuple[Given, ...]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise FlowDefinitionError(f"Task {task!r}: {field} is a {type(given).__name__}.", fix="Give a list.")
-    return tuple(given)
-
-
-def _agent_name(task: str, agent: Agent | str) -> str:
-    card = getattr(agent, "card", None)
-    try:
-        return card.name if card is not None else check_name(str(agent) if isinstance(agent, str) else "")
-    except ValueError:
-        shown = repr(agent[:NAME_CHARACTERS]) if isinstance(agent, str) else f"a {type(agent).__name__}"
-        raise FlowDefinitionError(f"Task {task!r}: {shown} is no agent.", fix="Give agents, or their names.") from None
-
-
-def _task_name(task: str, given: Task | str) -> str:
+def task_name(owner: str, given: Task | str) -> str:
+    """The name of a task that is given as an object, or by its name. FlowDefinitionError says whose it was."""
     if isinstance(given, Task):
         return given.name
     if isinstance(given, str):
         return given
-    raise FlowDefinitionError(f"Task {task!r}: a {type(given).__name__} is no task.", fix="Give tasks, or their names.")
+    raise FlowDefinitionError(f"{owner}: {kind_of(given)} is no task.", fix="Give tasks, or their names.")
 
 
-def _tool(task: str, given: Any) -> Tool:
+def _tool(owner: str, given: Any) -> Tool:
     if hasattr(given, "spec") and hasattr(given, "rules"):
         tool: Tool = given
         return tool
     if callable(given):
         return FunctionTool(given)
-    raise FlowDefinitionError(f"Task {task!r}: a {type(given).__name__} is no tool.", fix="Give tools, or functions.")
+    raise FlowDefinitionError(f"{owner}: {kind_of(given)} is no tool.", fix="Give tools, or functions.")
 
 
-def _check_distinct(task: str, field: str, names: Sequence[str]) -> None:
+def _check_distinct(owner: str, field: str, names: Sequence[str]) -> None:
     twice = [name for number, name in enumerate(names) if name in names[:number]]
     if twice:
-        raise FlowDefinitionError(f"Task {task!r} has two {field} named {twice[0]!r}.", fix="Take one away, or rename it.")
+        raise FlowDefinitionError(f"{owner} has two {field} named {twice[0]!r}.", fix="Take one away, or rename it.")

@@ -7,8 +7,8 @@ from typing import Annotated, NamedTuple
 from pydantic import AfterValidator, JsonValue
 
 from turnwise.facts.fact import Fact
-from turnwise.flows.graph import Graph
-from turnwise.flows.task import Status
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.task import Status
 
 
 def _complete(status: Status) -> Status:

@@ -6,7 +6,8 @@ from itertools import compress
 
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.spelling import did_you_mean
-from turnwise.flows.task import Task
+from turnwise.flows.arguments import kind_of
+from turnwise.flows.tasks.task import Task
 
 MOST_TASKS = 10_000
 _AS_TRUTH = bytes.maketrans(b"01", b"\0\1")
@@ -61,7 +62,7 @@ class Graph:
         named: dict[str, Task] = {}
         for task in tasks:
             if not isinstance(task, Task):
-                self._reject(f"has a {type(task).__name__} among its tasks", "Give Tasks.")
+                self._reject(f"has {kind_of(task)} among its tasks", "Give Tasks.")
             if task.name in named:
                 self._reject(f"has two tasks named {task.name!r}", "Rename one of them.")
             named[task.name] = task

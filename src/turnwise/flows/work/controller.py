@@ -12,16 +12,16 @@ from pydantic import JsonValue
 from turnwise.agents.together import together
 from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.errors import FlowFailed, LimitReached, SessionError, StoreError, TurnwiseError
-from turnwise.flows.asked import is_in_the_log
-from turnwise.flows.assignment import Desk, TurnAssignment
-from turnwise.flows.briefs import Word, brief
-from turnwise.flows.choosing import TurnChoice
 from turnwise.flows.design import Design
-from turnwise.flows.logged import Ended
-from turnwise.flows.progress import Closing, Progress, begun, closed
 from turnwise.flows.strategies import Moderated
-from turnwise.flows.turns import Labels, Pool, Turn, is_within, pool_of, turn_of, without
+from turnwise.flows.tasks.progress import Closing, Progress, begun, closed
+from turnwise.flows.turns.briefs import Word, brief
+from turnwise.flows.turns.choosing import TurnChoice
+from turnwise.flows.turns.turn import Labels, Pool, Turn, is_within, pool_of, turn_of, without
 from turnwise.flows.until import Standing
+from turnwise.flows.work.asked import is_in_the_log
+from turnwise.flows.work.assignment import Desk, TurnAssignment
+from turnwise.flows.work.logged import Ended
 from turnwise.ports.assignment import EVERYTHING
 from turnwise.ports.context import AgentContext, Outcome
 from turnwise.ports.selector import Selector
@@ -256,4 +256,5 @@ def _data(outcome: Outcome) -> JsonValue:
 
 
 def _in_words(agent: str, problem: TurnwiseError) -> str:
-    return f"{agent!r} failed ({problem.code}): {problem.problem}"
+    """Why an agent's task failed. Most errors name the agent themselves."""
+    return problem.problem if repr(agent) in problem.problem else f"Agent {agent!r} failed: {problem.problem}"

@@ -7,15 +7,17 @@ from pydantic import JsonValue
 
 from turnwise.facts.errors import FlowFailed, FlowStuck, LimitReached
 from turnwise.facts.events import End, Event
-from turnwise.flows.briefs import as_words
-from turnwise.flows.controller import STUCK, Controller, Ending
 from turnwise.flows.design import Design
-from turnwise.flows.graph import Graph
-from turnwise.flows.logged import flow_content
-from turnwise.flows.progress import Progress
-from turnwise.flows.task import Status
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.progress import Progress
+from turnwise.flows.tasks.task import Status
+from turnwise.flows.turns.briefs import as_words
+from turnwise.flows.work.controller import STUCK, Controller, Ending
+from turnwise.flows.work.logged import flow_content
 from turnwise.ports.context import AgentContext
 
+TOLD = 10
+"""So many tasks are named in an error."""
 _FAILED, _LIMIT = "failed", "limit:"
 
 
@@ -37,7 +39,7 @@ def judged(graph: Graph, ending: Ending) -> Judgement:
     lost = (Status.FAILED, Status.SKIPPED)
     failed = [name for name in _ends(graph, ending.progress) if ending.progress.statuses[name] in lost]
     if failed or ending.reason == _FAILED:
-        return failure(graph, ending, failed or tuple(ending.progress.closings))
+        return failure(graph, ending, failed or graph.order)
     found = results(graph, ending.progress)
     if len(found) == 1:
         return Judgement(ending.reason, next(iter(found.values())))
@@ -52,15 +54,18 @@ def cut_short(graph: Graph, ending: Ending) -> Judgement | None:
         fix = "Give the flow more of them, or see in the log what its agents did with theirs."
         return Judgement(ending.reason, problem=LimitReached(which, problem, fix=fix))
     if ending.reason == STUCK:
-        ready = ", ".join(map(repr, ending.progress.ready))
-        return Judgement(STUCK, problem=FlowStuck(f"Nobody may do what is ready in the flow {graph.flow!r}: {ready}."))
+        ready = _several([repr(name) for name in ending.progress.ready], ", ")
+        stuck = f"Nobody whom the caller may reach does what is ready in the flow {graph.flow!r}: {ready}."
+        return Judgement(STUCK, problem=FlowStuck(stuck, fix="Enable one of its agents, or give the caller a role for one."))
     return None
 
 
 def failure(graph: Graph, ending: Ending, tasks: Sequence[str]) -> Judgement:
-    """That it failed, because of these tasks."""
-    why = "; ".join(f"{task!r} {_why(ending.progress, task)}" for task in tasks)
-    return Judgement(_FAILED, problem=FlowFailed(f"The flow {graph.flow!r} did not get done: {why}"))
+    """That it failed, because of those of these tasks, and of what is upstream of them, that failed."""
+    meant, closings = graph.upstream(tasks), ending.progress.closings
+    failed = [closings[name] for name in graph.order if name in meant and _has_failed(ending.progress, name)]
+    why = _several([f"{each.task!r} failed{f': {each.reason}' if each.reason else ''}" for each in failed], "; ")
+    return Judgement(_FAILED, problem=FlowFailed(f"The flow {graph.flow!r} did not get done{f': {why}' if why else '.'}"))
 
 
 def results(graph: Graph, progress: Progress) -> Mapping[str, str]:
@@ -87,9 +92,13 @@ async def run_design(
         raise judgement.problem
 
 
-def _why(progress: Progress, task: str) -> str:
-    closing = progress.closings[task]
-    return f"{closing.status}: {closing.reason}" if closing.reason else str(closing.status)
+def _several(told: Sequence[str], between: str) -> str:
+    more = f"{between}and {len(told) - TOLD} more" if len(told) > TOLD else ""
+    return between.join(told[:TOLD]) + more
+
+
+def _has_failed(progress: Progress, task: str) -> bool:
+    return task in progress.closings and progress.closings[task].status is Status.FAILED
 
 
 def _told(flow: str, reason: str, ending: Ending) -> dict[str, JsonValue]:

@@ -46,7 +46,8 @@ class TurnChoice:
         verdict = await self._asked(request)
         ignored = (*ignored, *verdict.ignored)
         if verdict.outcome == "chosen":
-            return verdict.model_copy(update={"reason": f"{verdict.reason} {pool}", "ignored": ignored})
+            reason = f"{verdict.reason} {pool}" if len(request.eligible) > 1 else _alone(request)
+            return verdict.model_copy(update={"reason": reason, "ignored": ignored})
         agent = request.eligible[0]
         reason = f"{verdict.reason} So it is {agent}, the first of the pool. {pool}"
         return chosen(self.name, agent, method="first", confidence=1.0, reason=reason, ignored=ignored)
@@ -67,10 +68,19 @@ class TurnChoice:
 
 
 def _pool(request: SelectionRequest) -> str:
-    """The pool in words: `In the pool: a (2 ready tasks), b (1 ready task).`"""
+    """The pool in words: `In the pool: a (2 ready tasks), b (1 ready task).`, or that there is nobody else."""
+    if len(request.eligible) == 1:
+        return "Nobody else has a ready task."
     agents = [f"{name} ({_counted(request.tasks.get(name, 0))})" for name in request.eligible[:_AGENTS_SHOWN]]
     more = len(request.eligible) - len(agents)
     return f"In the pool: {', '.join(agents)}{f' and {more} more' if more else ''}."
+
+
+def _alone(request: SelectionRequest) -> str:
+    """Why it is the only one in the pool: whatever the strategy says of it, it had no choice."""
+    agent = request.eligible[0]
+    tasks = request.tasks.get(agent, 0)
+    return f"Only {agent} has a ready task." if tasks < 2 else f"Only {agent} has ready tasks, {tasks} of them."
 
 
 def _counted(tasks: int) -> str:

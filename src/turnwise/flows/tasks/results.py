@@ -3,19 +3,21 @@
 import json
 from collections.abc import Mapping, Sequence
 from inspect import isroutine
-from typing import Any, NoReturn
+from typing import Any, NewType, NoReturn, get_origin
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from turnwise.facts.errors import FlowDefinitionError, ToolFailed
-from turnwise.flows.fenced import unfenced
-from turnwise.flows.fitting import flaw, misfits
+from turnwise.flows.arguments import kind_of
+from turnwise.flows.tasks.fenced import unfenced
+from turnwise.flows.tasks.fitting import flaw, misfits
+from turnwise.flows.tasks.misfits import MISFITS_SHOWN, misfits_found
 from turnwise.tools.results import json_value
 
-PROBLEMS_SHOWN = 10
 _TEXT: Mapping[str, JsonValue] = {"type": "string"}
 _DEFINITIONS = ("$defs", "definitions")
+_KINDS = "Use str, a pydantic model, a dataclass, a TypedDict, a type of plain ones, a JSON schema, or a list of labels."
 
 
 class ResultType:
@@ -59,7 +61,8 @@ class ResultType:
             return self._of_type(self._adapter, plain)
         problems = list(misfits(_TEXT if self.schema is None else self.schema, plain))
         if problems:
-            self._refuse(problems)
+            more = f" ({len(problems) - MISFITS_SHOWN} more)" if len(problems) > MISFITS_SHOWN else ""
+            self._refuse("; ".join(problems[:MISFITS_SHOWN]) + more)
         return plain
 
     def of_answer(self, text: str, data: JsonValue = None) -> JsonValue:
@@ -104,17 +107,15 @@ class ResultType:
         return schema
 
     def _schema_of_type(self, kind: Any) -> dict[str, Any]:
-        problem = f"a {type(kind).__name__} is no type"
+        problem = f"its result is {kind_of(kind)}, which is no type"
         if not isinstance(kind, str) and not isroutine(kind):  # pydantic would look such a type up, or call it
             try:
                 self._adapter = TypeAdapter(kind)
                 return self._adapter.json_schema()
-            except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, TypeError) as error:
-                problem = str(error).partition("\n")[0].rstrip(".")
-        return self._reject(
-            f"the result type {kind!r} has no JSON schema: {problem}",
-            "Use str, a pydantic model, a dataclass, a TypedDict, a type of plain ones, a JSON schema, or a list of labels.",
-        )
+            except (PydanticUndefinedAnnotation, PydanticUserError, TypeError) as error:
+                if isinstance(kind, type | NewType) or get_origin(kind) is not None:
+                    problem = f"the result type {_type_name(kind)} has no JSON schema: {_why_none(error)}"
+        return self._reject(problem, _KINDS)
 
     def _label(self, value: JsonValue) -> str:
         if isinstance(value, str) and value in self.labels:
@@ -130,17 +131,28 @@ class ResultType:
         try:
             checked = adapter.validate_json(json.dumps(value))
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_input=False)
-            self._refuse([f"{'.'.join(['it', *map(str, each['loc'])])}: {each['msg']}" for each in problems])
+            self._refuse(misfits_found(error))
         return json_value(adapter.dump_python(checked, mode="json", by_alias=True), f"The task {self._task!r}")
 
-    def _refuse(self, problems: Sequence[str]) -> NoReturn:
-        more = f" ({len(problems) - PROBLEMS_SHOWN} more)" if len(problems) > PROBLEMS_SHOWN else ""
-        listed = "; ".join(problems[:PROBLEMS_SHOWN])
-        raise ToolFailed(f"The result does not fit: {listed}{more}.", fix="Give one that fits.")
+    def _refuse(self, problems: str) -> NoReturn:
+        raise ToolFailed(f"The result does not fit: {problems}.", fix="Give one that fits.")
 
     def _reject(self, problem: str, fix: str) -> NoReturn:
         raise FlowDefinitionError(f"Task {self._task!r}: {problem}.", fix=fix)
+
+
+def _type_name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type | NewType) and get_origin(kind) is None else repr(kind)
+
+
+def _why_none(error: Exception) -> str:
+    """Why pydantic has no JSON schema of a type, without its advice on how to make it look away."""
+    code = getattr(error, "code", None)
+    if code == "class-not-fully-defined" or isinstance(error, PydanticUndefinedAnnotation):
+        return "a name in it is not defined"
+    if code == "typed-dict-version":
+        return "before Python 3.12 TypedDict has to come from typing_extensions"
+    return "pydantic cannot read such values from JSON"
 
 
 def _as_argument(schema: Mapping[str, Any]) -> dict[str, JsonValue]:

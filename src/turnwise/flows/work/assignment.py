@@ -12,13 +12,13 @@ from pydantic import JsonValue
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import Event
-from turnwise.flows.briefs import Word, instructions, relayed
-from turnwise.flows.graph import Graph
-from turnwise.flows.logged import Ended, closing_content, closing_left, turn_end_content, turn_end_of
-from turnwise.flows.progress import Closing
-from turnwise.flows.task import Status
-from turnwise.flows.task_tools import task_tools
-from turnwise.flows.turns import Labels, Turn
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.progress import Closing
+from turnwise.flows.tasks.task import Status
+from turnwise.flows.turns.briefs import Word, instructions, relayed
+from turnwise.flows.turns.turn import Labels, Turn
+from turnwise.flows.work.logged import Ended, closing_content, closing_left, turn_end_content, turn_end_of
+from turnwise.flows.work.task_tools import task_tools
 from turnwise.ports.assignment import AssignedTask, Scope
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.tool import Tool
@@ -240,8 +240,8 @@ class TurnAssignment:
         self._tries[way, closing.task] = number
         left = self._left(said, closing)
         if left is None:
-            by = said.actions.guarded[-1].guardrail if said.actions.guarded else "a guardrail"
-            raise ToolFailed(f"The result was blocked by {by!r}.", fix="Leave out what it must not hold.")
+            by = repr(said.actions.guarded[-1].guardrail) if said.actions.guarded else "a guardrail"
+            raise ToolFailed(f"The result was blocked by {by}.", fix="Leave out what it must not hold.")
         self.closings[closing.task] = left
 
     def _left(self, said: Event, closing: Closing) -> Closing | None:

@@ -3,7 +3,7 @@
 import pytest
 
 from turnwise.facts.content import text_content
-from turnwise.flows.briefs import Word, brief
+from turnwise.flows.turns.briefs import Word, brief
 from turnwise.ports.assignment import AssignedTask
 
 

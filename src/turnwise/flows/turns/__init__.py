@@ -1,0 +1,1 @@
+"""Turns: which tasks are ready for whom, whose turn it is, and what an agent is told."""
