@@ -1,0 +1,1 @@
+"""What is told of what happens: metrics, spans, and log lines."""

@@ -1,0 +1,139 @@
+"""Sends traces and metrics to a collector, as OpenTelemetry's own environment variables say."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from turnwise.facts.errors import ConfigError, MissingExtra
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+OTLP, CONSOLE, NONE = "otlp", "console", "none"
+CLOSE_SECONDS = 5.0
+"""How long the last export may take; a collector that is away must not hold up the end of the process."""
+_PROTOCOL = "http/protobuf"
+_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+class Exporting:
+    """Where spans and metrics go, until it is closed."""
+
+    def __init__(self, tracers: "TracerProvider", meters: "MeterProvider") -> None:
+        self.tracers, self.meters = tracers, meters
+        self._closing: threading.Thread | None = None
+
+    def install(self) -> None:
+        """What agents and their libraries tell OpenTelemetry themselves goes the same way, unless the program has already said
+        where.
+        """
+        from opentelemetry import metrics, trace
+
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            trace.set_tracer_provider(self.tracers)
+            metrics.set_meter_provider(self.meters)
+
+    async def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Sends what is left, for so long at most. Idempotent."""
+        if self._closing is None:
+            # A daemon: it waits for the network, and cannot be stopped.
+            self._closing = threading.Thread(target=self._shut, name="turnwise-telemetry", daemon=True)
+            self._closing.start()
+        await asyncio.to_thread(self._closing.join, seconds)
+
+    def _shut(self) -> None:
+        self.tracers.shutdown()
+        self.meters.shutdown()
+
+
+def exporting() -> Exporting | None:
+    """Exporters of traces and metrics as the OTEL_… variables of the environment say; None when they ask for none.
+
+    OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER are `otlp`, `console` or `none`; unset, `otlp` if an endpoint for it is
+    set. OTLP goes over HTTP. All else (endpoints, headers, sampling, batches, the service's name) OpenTelemetry reads itself.
+    ConfigError, MissingExtra.
+    """
+    spans, numbers = exporters("TRACES", os.environ), exporters("METRICS", os.environ)
+    if not spans and not numbers:
+        return None
+    try:
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        span_exporters = [_span_exporter(name) for name in spans]
+        readers = [PeriodicExportingMetricReader(_metric_exporter(name)) for name in numbers]
+        resource = _resource()
+        tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+        for exporter in span_exporters:
+            tracers.add_span_processor(BatchSpanProcessor(exporter))
+        return Exporting(tracers, MeterProvider(readers, resource, shutdown_on_exit=False))
+    except ImportError:
+        raise MissingExtra("Exporting traces", "otel") from None
+    except ValueError as error:
+        # What it says is not shown: it may quote a header, and with it a key.
+        problem = f"The OTEL_… variables of the environment cannot be used: {type(error).__name__}."
+        raise ConfigError(problem, fix="Check them, numbers above all.") from None
+
+
+def exporters(signal: str, environment: Mapping[str, str]) -> Sequence[str]:
+    """Which exporters an environment asks for, for that signal. ConfigError for one that is not here."""
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return ()
+    variable = f"OTEL_{signal}_EXPORTER"
+    endpoint = environment.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or environment.get(_ENDPOINT)
+    named = environment.get(variable, "").strip() or (OTLP if endpoint else NONE)
+    names = [name.strip() for name in named.split(",")]
+    unknown = [name for name in names if name not in (OTLP, CONSOLE, NONE)]
+    if unknown:
+        raise ConfigError(f"{variable} is {unknown[0][:64]!r}.", fix=f"Use {OTLP}, {CONSOLE} or {NONE}.")
+    if OTLP in names:
+        _check_protocol(signal, environment)
+    return tuple(name for name in names if name != NONE)
+
+
+def _check_protocol(signal: str, environment: Mapping[str, str]) -> None:
+    for variable in (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        protocol = environment.get(variable, "").strip()
+        if protocol == _PROTOCOL:
+            return
+        if protocol:
+            raise ConfigError(
+                f"{variable} is {protocol[:64]!r}.", fix=f"Use {_PROTOCOL}; collectors listen on port 4318 for it."
+            )
+
+
+def _resource() -> "Resource":
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+
+    resource = Resource.create()
+    if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+        return resource.merge(Resource({SERVICE_NAME: "turnwise"}))
+    return resource
+
+
+def _span_exporter(name: str) -> "SpanExporter":
+    if name == CONSOLE:
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter()
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()
+
+
+def _metric_exporter(name: str) -> "MetricExporter":
+    if name == CONSOLE:
+        from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
+
+        return ConsoleMetricExporter()
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+    return OTLPMetricExporter()

@@ -1,0 +1,197 @@
+"""Numbers for Prometheus: what was decided and how fast, how messages ended, what models took, and what waits."""
+
+import asyncio
+import logging
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from turnwise.facts.events import USER, Event
+from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import SessionKey
+from turnwise.facts.tree import AgentTree
+from turnwise.facts.usage import Usage
+from turnwise.ports.stores import InboxLengths, SessionStore
+from turnwise.telemetry.labels import MOST, Few, codes, ends
+
+STORE_SECONDS = 2.0
+"""How long a scrape waits for the store; what it does not say by then is left out."""
+CONFIDENCES = tuple(tenths / 10 for tenths in range(1, 11))
+FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+SLOW = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+log = logging.getLogger("turnwise.telemetry")
+
+
+class Watched(Protocol):
+    """A runner, as far as it is asked for numbers."""
+
+    app: str
+    tree: AgentTree
+    store: SessionStore
+
+
+class Metrics:
+    """Counts what a runner does, as one of its hooks, in a registry of its own.
+
+    An event loop of any thread may tell it something. `clock` gives seconds, and is for tests.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.registry = CollectorRegistry()
+        self._clock = clock
+        self._agents, self._ends, self._codes = Few(), ends(), codes()
+        self._methods, self._selectors, self._models = Few(more=MOST), Few(more=MOST), Few(more=MOST)
+        self._runner: Watched | None = None
+        self._running: dict[tuple[SessionKey, str], float] = {}
+        self._wordless: set[tuple[SessionKey, str]] = set()
+        self._waiting = _Waiting()
+        self._is_store_away = False
+        self._make()
+        ProcessCollector(registry=self.registry)
+        self.registry.register(self._waiting)
+
+    def _make(self) -> None:
+        counter, histogram = self._counter, self._histogram
+        self._selections = counter("selections", "Decisions.", "agent", "method", "outcome")
+        self._confidence = histogram("selection_confidence", "How sure decisions were.", CONFIDENCES, "method")
+        self._selection_seconds = histogram("selection_seconds", "Deciding who answers a message.", FAST)
+        self._selector_seconds = histogram("selector_seconds", "One selector on the way to a decision.", FAST, "selector")
+        self._invocations = counter("invocations", "Messages that came to an end, or wait, here.", "end")
+        self._seconds = histogram("invocation_seconds", "From the message to the end, or the wait.", SLOW, "end")
+        self._first_words = histogram("first_words_seconds", "From the message to the first words of the answer.", SLOW)
+        self._calls = counter("model_calls", "Answers of models.", "model")
+        self._call_seconds = histogram("model_call_seconds", "One answer of a model.", SLOW, "model")
+        self._tokens = counter("model_tokens", "Tokens; cached_input are part of input.", "model", "kind")
+        self._cost = counter("model_cost_dollars", "What models cost, where the price is known.", "model")
+        self._errors = counter("errors", "Errors on record, and requests that were refused.", "code")
+        running = Gauge("turnwise_invocations_running", "Messages being answered in this process.", registry=self.registry)
+        running.set_function(lambda: len(self._running))
+        self._build = Info("turnwise_build", "What runs here.", registry=self.registry)
+
+    def attach(self, runner: Watched) -> None:
+        """Tells whose numbers these are: before that, every agent is `other`, and inboxes are not counted."""
+        self._runner = runner
+        self._agents = Few(card.name for card in runner.tree)
+        self._build.info({"version": version("turnwise"), "python": platform.python_version(), "app": runner.app})
+
+    def count_error(self, code: str) -> None:
+        """Counts an error that no invocation has on record, such as a request that is refused."""
+        self._errors.labels(self._codes.of(code)).inc()
+
+    async def selected(self, key: SessionKey, selection: Selection) -> None:
+        method = self._methods.of(selection.method)
+        self._selections.labels(self._agents.of(selection.agent), method, selection.outcome).inc()
+        self._confidence.labels(method).observe(selection.confidence)
+        if selection.occasion == "message":  # others are part of a turn, and not timed as wholes
+            self._selection_seconds.observe(selection.ms / 1000)
+        for verdict in selection.verdicts:
+            if verdict.ms:
+                self._selector_seconds.labels(self._selectors.of(verdict.selector)).observe(verdict.ms / 1000)
+            if verdict.usage is not None:
+                self._count_usage(verdict.usage)
+
+    async def stored(self, key: SessionKey, event: Event) -> None:
+        actions, place = event.actions, (key, event.invocation_id)
+        asked = event.author == USER and actions.selection is not None
+        if asked or (event.attempt > 1 and actions.rewind is not None):
+            self._running[place] = self._clock()
+            self._wordless.add(place)
+        elif event.text and not event.is_private:
+            self._speaks(place)
+        if actions.usage is not None:
+            self._count_usage(actions.usage)
+        if event.error is not None:
+            self.count_error(event.error.code)
+
+    async def shown(self, key: SessionKey, event: Event) -> None:
+        self._speaks((key, event.invocation_id))
+
+    async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
+        end = self._ends.of(reason)
+        self._invocations.labels(end).inc()
+        self._wordless.discard((key, invocation_id))
+        began = self._running.pop((key, invocation_id), None)
+        if began is not None:
+            self._seconds.labels(end).observe(self._clock() - began)
+
+    async def render(self, accept: str = "") -> tuple[bytes, str]:
+        """The numbers as they are now, and their content type, in the format that suits an Accept header best.
+
+        The store is asked for what waits; when it does not answer, those numbers are missing.
+        """
+        self._waiting.lengths = await self._lengths()
+        encode, content_type = choose_encoder(accept)
+        return encode(_Plain(self.registry)), content_type
+
+    async def _lengths(self) -> InboxLengths | None:
+        if self._runner is None:
+            return None
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                lengths = await self._runner.store.inbox.lengths(self._runner.app)
+        except Exception as problem:
+            if not self._is_store_away:  # told once, not with every scrape
+                log.warning("What waits in the inboxes cannot be counted: %s", type(problem).__name__)
+            self._is_store_away = True
+            return None
+        self._is_store_away = False
+        return lengths
+
+    def _speaks(self, place: tuple[SessionKey, str]) -> None:
+        began = self._running.get(place)
+        if began is not None and place in self._wordless:
+            self._wordless.discard(place)
+            self._first_words.observe(self._clock() - began)
+
+    def _count_usage(self, usage: Usage) -> None:
+        model = self._models.of(usage.model or "several")
+        self._calls.labels(model).inc(usage.calls)
+        if usage.ms and usage.calls == 1:
+            self._call_seconds.labels(model).observe(usage.ms / 1000)
+        self._tokens.labels(model, "input").inc(usage.input_tokens)
+        self._tokens.labels(model, "cached_input").inc(usage.cached_tokens)
+        self._tokens.labels(model, "output").inc(usage.output_tokens)
+        if usage.cost is not None:
+            self._cost.labels(model).inc(usage.cost)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"turnwise_{name}", about, labels, registry=self.registry)
+
+    def _histogram(self, name: str, about: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"turnwise_{name}", about, labels, buckets=buckets, registry=self.registry)
+
+
+class _Waiting:
+    """What waited when the store was asked last; nothing when it did not say."""
+
+    lengths: InboxLengths | None = None
+
+    def describe(self) -> Iterable[Metric]:
+        return self._families(InboxLengths(0, 0, 0))
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families(self.lengths) if self.lengths is not None else ()
+
+    def _families(self, lengths: InboxLengths) -> Iterator[Metric]:
+        yield GaugeMetricFamily("turnwise_inbox_messages", "Messages that wait, in all processes.", lengths.messages)
+        yield GaugeMetricFamily("turnwise_inbox_sessions", "Sessions in which messages wait.", lengths.sessions)
+        yield GaugeMetricFamily("turnwise_inbox_longest", "Messages that wait in the session with the most.", lengths.longest)
+
+
+class _Plain:
+    """A registry without the times at which its series were made, which make half of the lines and tell nobody anything."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
