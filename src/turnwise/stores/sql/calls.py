@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
@@ -22,6 +22,15 @@ Job = Callable[[Connection], T]
 
 It may also run again after a commit of which nobody knows whether it was done, unless its call is not repeatable.
 """
+
+
+class Executor(Protocol):
+    """Runs jobs on a database's connections, each in one transaction, durable when its call returns."""
+
+    async def read(self, job: Job[T]) -> T: ...
+    async def write(self, job: Job[T], *, repeatable: bool = True) -> T: ...
+    async def close(self) -> None: ...
+
 
 WAITING, RUNNING, COMMITTING, DONE, OVERDUE = "waiting", "running", "committing", "done", "overdue"
 

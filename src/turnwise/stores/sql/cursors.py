@@ -4,7 +4,7 @@ import base64
 import json
 from typing import Any
 
-from turnwise.facts.errors import StoreError
+from turnwise.facts.errors import CursorInvalid
 
 
 def cursor(kind: str, *values: str | int) -> str:
@@ -14,7 +14,7 @@ def cursor(kind: str, *values: str | int) -> str:
 
 
 def read_cursor(kind: str, text: str, *types: type) -> tuple[Any, ...]:
-    """The values of a cursor. StoreError when it is none, or one of another list."""
+    """The values of a cursor. CursorInvalid when it is none, or one of another list."""
     try:
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
         found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
@@ -24,7 +24,7 @@ def read_cursor(kind: str, text: str, *types: type) -> tuple[Any, ...]:
         values = tuple(found[1:])
         if tuple(type(value) for value in values) == types and all(_fits(value) for value in values):
             return values
-    raise StoreError(
+    raise CursorInvalid(
         f"{text[:80]!r} is not a cursor of this list.", fix="Pass a page's `next` as it is, or None to begin at the front."
     )
 

@@ -1,7 +1,7 @@
 """Decisions: every selection as a row, written with its event, and the labels beside them."""
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, Select, bindparam, delete, select
 
@@ -15,6 +15,7 @@ from turnwise.stores.sql.rows import AnyRow, moment
 from turnwise.stores.sql.tables import at, decisions, insert_for, is_session, labels, sessions
 
 _s, _d, _l = sessions.c, decisions.c, labels.c
+_t = sessions.alias("theirs").c
 
 _COLUMNS = (_d.id, _s.user_id, _s.session_id, _d.sequence, _d.invocation_id, _d.text, _d.selection, _d.created_at, _l.label)
 _LABELLED = decisions.join(sessions, _s.id == _d.session).outerjoin(
@@ -24,9 +25,25 @@ _DECIDED = select(_d.session).join(sessions, _s.id == _d.session).where(is_sessi
 _UNLABEL = delete(labels).where(_l.session == bindparam("at_row"), _l.sequence == bindparam("at_sequence"))
 
 
+_FIND = select(*_COLUMNS).select_from(_LABELLED).where(is_session(), _d.sequence == bindparam("at_sequence"))
+_OF_USER = select(_t.id).where(_t.app == bindparam("at_decided_app"), _t.user_id == bindparam("at_decided_user"))
+
+
+class Wanted(NamedTuple):
+    """Which decisions are searched; None = all of that kind."""
+
+    app: str
+    user: str | None
+    key: SessionKey | None
+    agent: str | None
+    method: str | None
+
+
 @cache
-def _search(*, key: bool, agent: bool, method: bool) -> Select[Any]:
-    found = select(*_COLUMNS).select_from(_LABELLED).where(_d.app == bindparam("at_decided_app"), _d.id > bindparam("after"))
+def _search(*, user: bool, key: bool, agent: bool, method: bool) -> Select[Any]:
+    found = select(*_COLUMNS).select_from(_LABELLED).where(_d.id > bindparam("after"))
+    # With the app beside it SQLite would walk through everybody's decisions instead of beginning with the user's sessions.
+    found = found.where(_d.session.in_(_OF_USER) if user else _d.app == bindparam("at_decided_app"))
     if key:
         found = found.where(_d.session == session_row_id)
     if agent:
@@ -36,27 +53,25 @@ def _search(*, key: bool, agent: bool, method: bool) -> Select[Any]:
     return found.order_by(_d.id).limit(bindparam("at_most"))
 
 
-def search(
-    connection: Connection,
-    app: str,
-    *,
-    key: SessionKey | None,
-    agent: str | None,
-    method: str | None,
-    after: str | None,
-    limit: int,
-) -> Page[Decision]:
+def search(connection: Connection, wanted: Wanted, after: str | None, limit: int) -> Page[Decision]:
     check_limit(limit)
+    app, user, key, agent, method = wanted
     values: dict[str, Any] = {"at_decided_app": app, "at_most": limit + 1, "after": 0}
     if after is not None:
         (values["after"],) = read_cursor("decisions", after, int)
     if key is not None:
         values |= at(key)
-    values |= {name: value for name, value in (("agent", agent), ("method", method)) if value is not None}
-    statement = _search(key=key is not None, agent=agent is not None, method=method is not None)
+    named = (("at_decided_user", user), ("agent", agent), ("method", method))
+    values |= {name: value for name, value in named if value is not None}
+    statement = _search(user=user is not None, key=key is not None, agent=agent is not None, method=method is not None)
     rows = connection.execute(statement, values).all()
     found = tuple(_decision(app, row) for row in rows[:limit])
     return Page(found, cursor("decisions", rows[limit - 1].id) if len(rows) > limit else None)
+
+
+def find(connection: Connection, key: SessionKey, sequence: int) -> Decision | None:
+    row = connection.execute(_FIND, at(key) | {"at_sequence": sequence}).first()
+    return _decision(key.app, row) if row is not None else None
 
 
 def _decision(app: str, row: AnyRow) -> Decision:

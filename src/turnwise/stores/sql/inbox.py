@@ -3,13 +3,13 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, insert, literal_column, select, update
+from sqlalchemy import Connection, Update, bindparam, func, insert, literal_column, or_, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
 from turnwise.facts.errors import QueueFull
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.stores import Receipt
+from turnwise.ports.stores import InboxLengths, Receipt
 from turnwise.stores.sql.claims import GIVEN_UP, held, taken
 from turnwise.stores.sql.log import missing, session_row_id
 from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow
@@ -33,6 +33,12 @@ _OF_ROW = _MESSAGE.where(_m.session == bindparam("at_row"))
 _OLDEST = select(_m.message_id, _m.body).where(_IS_QUEUED).order_by(_m.id).limit(1)
 _OLDEST_OF_SESSION = _OLDEST.where(_m.session == session_row_id)
 _OLDEST_OF_ROW = _OLDEST.where(_m.session == bindparam("at_row"))
+# The first condition is that of a partial index, in its own words; the second alone would read the whole table.
+LENGTHS = select(func.coalesce(func.sum(_s.queued), 0), func.count(), func.coalesce(func.max(_s.queued), 0)).where(
+    _s.app == bindparam("at_app"),
+    or_(_s.lease_holder.is_not(None), _s.queued > literal_column("0")),
+    _s.queued > literal_column("0"),
+)
 
 
 def lock(connection: Connection, key: SessionKey) -> AnyRow | None:
@@ -138,3 +144,8 @@ def refuse(connection: Connection, key: SessionKey, message_id: str, why: str) -
     values = {"at_row": session.id, "at_message": message_id, "why": why}
     if connection.execute(_leave("refused"), values).rowcount:
         count(connection, session.id, -1)
+
+
+def lengths(connection: Connection, app: str) -> InboxLengths:
+    messages_, sessions_, longest = connection.execute(LENGTHS, {"at_app": app}).one()
+    return InboxLengths(int(messages_), sessions_, longest)

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 from sqlalchemy.engine import URL, make_url
@@ -14,11 +13,14 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
+from turnwise.ports.gate import Counters, Keys
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Decision, Decisions, Inbox, Lease, Leases, Page, Receipt, SessionInfo
+from turnwise.ports.stores import Decision, Decisions, Inbox, InboxLengths, Lease, Leases, Page, Receipt, SessionInfo
 from turnwise.stores.sql import catalog, decisions, fork, inbox, leases, log, recovery, replay
-from turnwise.stores.sql.calls import PATIENCE, Job
+from turnwise.stores.sql.calls import PATIENCE, Executor
+from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.draft import Draft, draft, hides_from
+from turnwise.stores.sql.keys import SqlKeys
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.problems import Duplicate
 from turnwise.stores.sql.rows import time_text
@@ -26,7 +28,6 @@ from turnwise.stores.sql.signals.local import LocalSignals
 from turnwise.stores.sql.signals.postgres import PostgresSignals
 from turnwise.stores.sql.sqlite import SqliteExecutor
 
-T = TypeVar("T")
 Events = list[Event]
 """So named because the store has a method `list`."""
 
@@ -36,14 +37,6 @@ POLL_SECONDS = 0.05
 SQLITE = frozenset({"sqlite", "sqlite+pysqlite"})
 POSTGRESQL = frozenset({"postgresql", "postgres", "postgresql+psycopg"})
 KNOWN = "Use sqlite:///path/to/file.db, sqlite:// (in memory) or postgresql://user:password@host/database."
-
-
-class Executor(Protocol):
-    """Runs jobs on a database's connections, each in one transaction, durable when its call returns."""
-
-    async def read(self, job: Job[T]) -> T: ...
-    async def write(self, job: Job[T], *, repeatable: bool = True) -> T: ...
-    async def close(self) -> None: ...
 
 
 class SqlSessionStore:
@@ -64,6 +57,8 @@ class SqlSessionStore:
         self._inbox = _Inbox(self._executor, self._issuer)
         self._decisions = _Decisions(self._executor)
         self._leases = _Leases(self._executor)
+        self._keys = SqlKeys(self._executor)
+        self._counters = SqlCounters(self._executor)
 
     @property
     def inbox(self) -> Inbox:
@@ -76,6 +71,14 @@ class SqlSessionStore:
     @property
     def leases(self) -> Leases:
         return self._leases
+
+    @property
+    def keys(self) -> Keys:
+        return self._keys
+
+    @property
+    def counters(self) -> Counters:
+        return self._counters
 
     @property
     def signals(self) -> Signals:
@@ -256,6 +259,9 @@ class _Inbox:
     async def refuse(self, key: SessionKey, message_id: str, problem: str) -> None:
         await self._executor.write(lambda connection: inbox.refuse(connection, key, message_id, problem))
 
+    async def lengths(self, app: str) -> InboxLengths:
+        return await self._executor.read(lambda connection: inbox.lengths(connection, app))
+
 
 class _Decisions:
     """The store's decisions."""
@@ -267,14 +273,18 @@ class _Decisions:
         self,
         app: str,
         *,
+        user: str | None = None,
         key: SessionKey | None = None,
         agent: str | None = None,
         method: str | None = None,
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Decision]:
-        job = partial(decisions.search, app=app, key=key, agent=agent, method=method, after=after, limit=limit)
-        return await self._executor.read(job)
+        wanted = decisions.Wanted(app, user, key, agent, method)
+        return await self._executor.read(lambda connection: decisions.search(connection, wanted, after, limit))
+
+    async def find(self, key: SessionKey, sequence: int) -> Decision | None:
+        return await self._executor.read(lambda connection: decisions.find(connection, key, sequence))
 
     async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
         await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label))

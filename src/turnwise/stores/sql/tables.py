@@ -33,7 +33,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
-SCHEMA = "0002"
+SCHEMA = "0003"
 VERSION_TABLE = "turnwise_version"
 
 metadata = MetaData(
@@ -160,6 +160,35 @@ scoped_state = Table(
     Column("owner", _Name, primary_key=True),
     Column("key", _Name, primary_key=True),
     Column("value", Text, nullable=False),
+)
+
+keys = Table(
+    "turnwise_keys",
+    metadata,
+    Column("app", _Name, primary_key=True),
+    Column("key_id", _Name, primary_key=True),
+    Column("created_at", Text, nullable=False),
+    Column("expires_at", Text),
+    Column("body", Text, nullable=False),
+)
+
+# Their times are the database's clock, in seconds.
+counters = Table(
+    "turnwise_counters",
+    metadata,
+    Column("name", _Name, primary_key=True),
+    Column("total", BigInteger, nullable=False),
+    Column("ends", Double, nullable=False),
+    Index(None, "ends"),
+)
+
+places = Table(
+    "turnwise_places",
+    metadata,
+    Column("name", _Name, primary_key=True),
+    Column("holder", _Name, primary_key=True),
+    Column("ends", Double, nullable=False),
+    Index(None, "ends"),
 )
 
 APP_OWNER = ""

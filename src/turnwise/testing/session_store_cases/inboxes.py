@@ -123,6 +123,25 @@ async def whoever_writes_is_told_what_waits(store: SessionStore) -> None:
     assert (await store.fork(key, "copy")).queued == 0
 
 
+async def what_waits_is_counted(store: SessionStore) -> None:
+    """A32: over all sessions of an app, and of no other."""
+    key = fresh_key()
+    other = key._replace(user="user-2", id="session-2")
+    assert await store.inbox.lengths(key.app) == (0, 0, 0)
+    begun = await store.begin(await store.create(key), LEASE, message(), [asked()], queue_limit=None)
+    assert await store.inbox.lengths(key.app) == (0, 0, 0), "it is being answered, and waits no more"
+    for id_ in ("m-1", "m-2"):
+        await store.inbox.accept(key, message(id_=id_), create=False, limit=9)
+    await store.inbox.accept(other, message(), create=True, limit=9)
+    await store.inbox.accept(fresh_key(), message(), create=True, limit=9)
+    assert await store.inbox.lengths(key.app) == (3, 2, 2)
+    over = await store.append(begun, [ended()], release=True)
+    assert await store.inbox.lengths(key.app) == (3, 2, 2)
+    await store.begin(over, LEASE, message(id_="m-1"), [asked(invocation="i-2")], queue_limit=None)
+    await store.inbox.refuse(key, "m-2", "blocked")
+    assert await store.inbox.lengths(key.app) == (1, 1, 1)
+
+
 async def accepting_disturbs_no_writer(store: SessionStore) -> None:
     """A33"""
     key = fresh_key()
@@ -167,10 +186,26 @@ async def decisions_are_found_across_sessions(store: SessionStore) -> None:
         return [decision.invocation_id for decision in page.items]
 
     assert await ids(key=key) == ["i-1", "i-3"]
+    assert await ids(user="user-1") == ["i-1", "i-3"]
+    assert await ids(user="user-2") == ["i-2"]
+    assert await ids(user="user-2", key=key) == await ids(user="nobody") == []
+    assert await ids(user="user-1", agent="sales") == ["i-3"]
     assert await ids(agent="sales") == ["i-2", "i-3"]
     assert await ids(agent="sales", key=key) == ["i-3"]
     assert await ids(method="resume") == ["i-1", "i-2", "i-3"]
     assert await ids(method="pattern") == await ids(agent="nobody") == await ids(key=fresh_key()) == []
+
+
+async def one_decision_is_found_by_its_place(store: SessionStore) -> None:
+    """E1"""
+    key = fresh_key()
+    await told(store, key, "i-1", "i-2")
+    await store.decisions.label(key, 3, "sales")
+    every = (await store.decisions.search(key.app)).items
+    assert [await store.decisions.find(key, sequence) for sequence in (1, 3)] == list(every)
+    assert every[1].label == "sales"
+    for where, sequence in ((key, 2), (key, 99), (fresh_key(), 1), (key._replace(user="user-2"), 1)):
+        assert await store.decisions.find(where, sequence) is None
 
 
 async def decisions_are_paged(store: SessionStore) -> None:
@@ -229,9 +264,11 @@ CASES: tuple[Case, ...] = (
     a_full_inbox_makes_no_session,
     a_refused_message_says_why,
     whoever_writes_is_told_what_waits,
+    what_waits_is_counted,
     accepting_disturbs_no_writer,
     the_same_message_at_once_is_accepted_once,
     decisions_are_found_across_sessions,
+    one_decision_is_found_by_its_place,
     decisions_are_paged,
     a_decision_keeps_the_beginning_of_the_text,
     labels_stand_beside_the_log,

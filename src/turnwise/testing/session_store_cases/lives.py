@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from turnwise.facts.errors import SessionExists, SessionMissing, StaleWriter, StoreError
+from turnwise.facts.errors import CursorInvalid, SessionExists, SessionMissing, StaleWriter, StoreError
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import SessionStore
 from turnwise.testing.session_store_cases.making import (
@@ -221,9 +221,9 @@ async def a_wrong_cursor_is_an_error(store: SessionStore) -> None:
     assert sessions is not None
     assert decisions is not None
     for wrong in ("", "x", "ä", "%%%", sessions[:-3], decisions, "bnVsbA", "W10"):
-        await refused(store.list(key.app, after=wrong), StoreError)
+        await refused(store.list(key.app, after=wrong), CursorInvalid)
     for wrong in ("", "x", sessions):
-        await refused(store.decisions.search(key.app, after=wrong), StoreError)
+        await refused(store.decisions.search(key.app, after=wrong), CursorInvalid)
     await refused(store.list(key.app, limit=0), ValueError)
 
 

@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import Connection, Select, create_engine, text
 
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql import recovery
+from turnwise.stores.sql import inbox, recovery
 from turnwise.stores.sql.tables import metadata
 from turnwise.testing.postgres import new_postgres_database
 
@@ -38,6 +38,7 @@ def test_what_waits_is_found_by_its_index(connection: Connection) -> None:
     """E7: looking for it costs little, however many sessions there are in which nothing is to be done."""
     assert "turnwise_sessions_due_ix" in plan(connection, recovery.DUE, at_app="a", at_most=1)
     assert "turnwise_sessions_stops_ix" in plan(connection, recovery.STOPS, holder="h")
+    assert "turnwise_sessions_due_ix" in plan(connection, inbox.LENGTHS, at_app="a")
 
 
 def test_a_page_holds_at_least_one(connection: Connection) -> None:

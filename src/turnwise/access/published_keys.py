@@ -1,0 +1,163 @@
+"""The public keys that whoever makes tokens publishes: a JWK Set at a URL."""
+
+import asyncio
+import json
+import logging
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPMessage, HTTPResponse
+from typing import IO, Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+from jwt import PyJWK, PyJWTError
+
+from turnwise.facts.errors import ConfigError, StoreUnavailable
+
+FRESH_SECONDS = 300.0
+"""How old keys may be that are used without a look."""
+STALE_SECONDS = 3600.0
+"""How old they may be when nobody answers there: an outage there is not one here."""
+UNKNOWN_SECONDS = 30.0
+"""How often it is looked at most for a key that is not among them."""
+RETRY_SECONDS = 5.0
+"""How often it is tried at most while there are no keys at all."""
+SOCKET_SECONDS = 5.0
+FETCH_SECONDS = 10.0
+MOST_BYTES = 1 << 20
+PIECE_BYTES = 1 << 16
+
+_log = logging.getLogger("turnwise.access")
+
+
+class PublishedKey(NamedTuple):
+    """A public key, the family it belongs to (RS, ES), and the one algorithm it is for; None = any of its family."""
+
+    id: str | None
+    family: str
+    algorithm: str | None
+    key: Any
+
+    def suits(self, algorithm: str) -> bool:
+        """Whether tokens of that algorithm may be checked with it."""
+        return algorithm.startswith(self.family) and self.algorithm in {None, algorithm}
+
+
+class PublishedKeys:
+    """The keys at a URL, fetched beside the event loop when they are needed, and remembered. For one event loop.
+
+    ConfigError for what is no http or https URL. clock: seconds that only grow.
+    """
+
+    def __init__(self, url: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._url, self._clock = _checked(url), clock
+        self._keys: tuple[PublishedKey, ...] | None = None
+        self._fetched = self._tried = float("-inf")
+        self._fetching: asyncio.Task[None] | None = None
+
+    async def find(self, id: str | None, algorithm: str) -> PublishedKey | None:
+        """The key of that id for that algorithm; without an id the only one there is. None when there is none.
+
+        StoreUnavailable when the keys cannot be had.
+        """
+        if self._age(self._fetched) >= FRESH_SECONDS:
+            await self._fetch(UNKNOWN_SECONDS if self._keys else RETRY_SECONDS)
+        if self._keys is None or self._age(self._fetched) >= STALE_SECONDS:
+            raise StoreUnavailable(
+                "The keys by which tokens are checked cannot be fetched.", fix="Check gateway.auth.jwt.jwks_url, or try again."
+            )
+        found = _only(self._keys, id, algorithm)
+        if found is None and await self._fetch(UNKNOWN_SECONDS):
+            found = _only(self._keys, id, algorithm)
+        return found
+
+    def _age(self, moment: float) -> float:
+        return self._clock() - moment
+
+    async def _fetch(self, pause: float) -> bool:
+        """Fetches the keys, if that was not tried for so long: once for all who wait. Whether it was tried."""
+        if self._fetching is None:
+            if self._age(self._tried) < pause:
+                return False
+            self._fetching = asyncio.create_task(self._try())
+        # Whoever stops waiting takes nothing from the others.
+        await asyncio.shield(self._fetching)
+        return True
+
+    async def _try(self) -> None:
+        self._tried = self._clock()
+        try:
+            self._keys = await asyncio.to_thread(_read, self._url)
+            self._fetched = self._tried
+        except Exception as error:  # whatever is published there, and however it fails
+            _log.warning("The keys at %s cannot be fetched: %s: %s", urlsplit(self._url).hostname, type(error).__name__, error)
+        finally:
+            self._fetching = None
+
+
+def _only(keys: tuple[PublishedKey, ...], id: str | None, algorithm: str) -> PublishedKey | None:
+    suiting = [key for key in keys if key.suits(algorithm) and id in {None, key.id}]
+    return suiting[0] if len(suiting) == 1 else None
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and url.isascii() and url.isprintable()
+    except ValueError:
+        usable = False
+    if not usable or " " in url:
+        raise ConfigError("gateway.auth.jwt.jwks_url is no URL.", fix="Write it as https://host/path.")
+    return url
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Keys are taken from where they were said to be, and from nowhere else."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+def _read(url: str) -> tuple[PublishedKey, ...]:
+    """Fetches them. Raises whatever goes wrong; ValueError for what is no set of keys, or is too large or too slow."""
+    until = time.monotonic() + FETCH_SECONDS
+    request = urllib.request.Request(url, headers={"Accept": "application/jwk-set+json, application/json"})
+    body = bytearray()
+    try:
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=SOCKET_SECONDS) as response:
+            while piece := _piece(response, until):
+                body += piece
+                if len(body) > MOST_BYTES:
+                    raise ValueError(f"more than {MOST_BYTES:,} bytes came")
+    except HTTPError as error:
+        error.close()
+        raise
+    found = tuple(_usable(json.loads(bytes(body))))
+    if not found:
+        raise ValueError("no key in it can be used")
+    return found
+
+
+def _piece(response: HTTPResponse, until: float) -> bytes:
+    if time.monotonic() > until:
+        raise ValueError(f"it took longer than {FETCH_SECONDS:g} seconds")
+    return response.read1(PIECE_BYTES)
+
+
+def _usable(published: Any) -> Iterator[PublishedKey]:
+    if not isinstance(published, Mapping) or not isinstance(published.get("keys"), list):
+        raise ValueError("it is no JWK Set")
+    for each in published["keys"]:
+        if not isinstance(each, dict) or each.get("use", "sig") != "sig" or each.get("kty") not in {"RSA", "EC"}:
+            continue
+        try:
+            key = PyJWK(each).key
+        except (PyJWTError, TypeError, KeyError):
+            continue
+        if hasattr(key, "verify"):  # a private key, which nobody should publish, has none
+            id_ = each.get("kid")
+            family = "RS" if each["kty"] == "RSA" else "ES"
+            yield PublishedKey(id_ if isinstance(id_, str) else None, family, each.get("alg"), key)

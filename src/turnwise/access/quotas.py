@@ -1,0 +1,76 @@
+"""How much each credential, and each user, may have: requests and bytes in a minute, answers at once."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from hashlib import sha256
+from typing import Literal
+
+from turnwise.access.allowances import Allowances
+from turnwise.access.places import Places
+from turnwise.facts.callers import Caller
+from turnwise.facts.errors import ConfigError, TooMany
+from turnwise.facts.gateway import CallerLimits
+from turnwise.ports.gate import Counters
+
+AGAIN_SECONDS = 1.0
+"""When an answer ends nobody knows; until then it is worth asking this often."""
+_Owner = Literal["user", "credential"]
+
+
+class Quotas:
+    """The limits of an app's callers. Each counts twice, for its user and for its credential, and may be too much for either.
+
+    A minute is one that begins with the first request in it. With `limits.shared` all processes on these counters count
+    together; otherwise each for itself. StoreError when they cannot be reached. For one event loop.
+    """
+
+    def __init__(self, app: str, limits: CallerLimits, counters: Counters | None = None) -> None:
+        if limits.shared and counters is None:
+            raise ConfigError(
+                "The limits of callers are to be shared, but this session store keeps no counters.",
+                fix="Leave out gateway.limits.shared, or use a SQL session store.",
+            )
+        shared = counters if limits.shared else None
+        self._app, self._limits = app, limits
+        self._requests = Allowances(limits.requests, counters=shared)
+        self._bytes = Allowances(limits.bytes, counters=shared)
+        self._runs = Places(limits.runs, counters=shared)
+
+    async def request(self, caller: Caller, user: str | None) -> None:
+        """Counts a request; user: for whom it is, None = for nobody. TooMany, StoreError."""
+        await self._spend(self._requests, "requests", 1, caller, user)
+
+    async def received(self, caller: Caller, user: str | None, bytes: int) -> None:
+        """Counts what a request brought, or is about to bring. TooMany, StoreError; then nothing of it counts."""
+        await self._spend(self._bytes, "bytes", bytes, caller, user)
+
+    @asynccontextmanager
+    async def runs(self, caller: Caller, user: str | None) -> AsyncIterator[None]:
+        """A place for one running answer, as long as the context is entered, however it is left. TooMany, StoreError."""
+        async with AsyncExitStack() as places:
+            for owner, name in self._names("runs", caller, user):
+                if not await places.enter_async_context(self._runs.place(name)):
+                    raise _too_many(owner, f"{self._limits.runs:,} answers at once", AGAIN_SECONDS)
+            yield
+
+    async def _spend(self, allowances: Allowances, kind: str, amount: int, caller: Caller, user: str | None) -> None:
+        for owner, name in self._names(kind, caller, user):
+            wait = await allowances.spend(name, amount)
+            if wait is not None:
+                most = getattr(self._limits, kind)
+                raise _too_many(owner, f"{most:,} {kind} in a minute", wait)
+
+    def _names(self, kind: str, caller: Caller, user: str | None) -> Iterator[tuple[_Owner, str]]:
+        """Under which names that counts. The user first: one who has too much is to take nothing from his credential's."""
+        if user is not None:
+            yield "user", self._name(kind, "user", user)
+        yield "credential", self._name(kind, "credential", caller.id)
+
+    def _name(self, kind: str, owner: _Owner, id: str) -> str:
+        """Of one length, of plain characters, and telling nothing of whom it is about."""
+        text = "\0".join((self._app, kind, owner, id))
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _too_many(owner: _Owner, what: str, wait: float) -> TooMany:
+    return TooMany(f"This {owner} may have {what}.", fix="Ask again later, as Retry-After says.", retry_after=wait)

@@ -1,0 +1,136 @@
+"""Tokens: JSON Web Tokens that somebody else makes, checked and read."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import jwt
+
+from turnwise.access.published_keys import PublishedKeys
+from turnwise.facts.callers import Caller, Role
+from turnwise.facts.errors import ConfigError
+from turnwise.facts.gateway import JwtConfig
+from turnwise.facts.ids import is_storable_id
+
+_ROLES: tuple[Role, ...] = get_args(Role)
+_KEY = "gateway.auth.jwt.key"
+
+
+class Tokens:
+    """Reads the tokens that this configuration lets count. For one event loop.
+
+    ConfigError for keys that do not suit the algorithms, or are too weak for them: nobody is to find out later that tokens
+    which anybody could have made were taken. Never does a token choose how it is checked: an algorithm that is not
+    configured is refused before anything else of it is read, and so is `none`.
+    """
+
+    def __init__(self, config: JwtConfig) -> None:
+        self._config = config
+        self._published: PublishedKeys | None = None
+        self._key: Any = None
+        shared = [each for each in config.algorithms if each.startswith("HS")]
+        if shared and len(shared) < len(config.algorithms):
+            # Else a token could be signed with the public key, as if that were the shared secret.
+            raise ConfigError(
+                "gateway.auth.jwt.algorithms mixes shared secrets (HS) with public keys.", fix="Name one kind of them."
+            )
+        if (config.key is None) == (config.jwks_url is None):
+            raise ConfigError("gateway.auth.jwt needs a key or a jwks_url, and not both.", fix="Leave one.")
+        if config.key is not None:
+            self._key = _secret(config) if shared else _public_key(config)
+        elif shared:
+            raise ConfigError(
+                "gateway.auth.jwt.jwks_url publishes public keys, which are no shared secrets (HS).",
+                fix="Name algorithms of public keys, such as RS256, or write the secret as key.",
+            )
+        else:
+            assert config.jwks_url is not None
+            self._published = PublishedKeys(config.jwks_url)
+
+    async def caller(self, token: str) -> Caller | None:
+        """Who asks with that token; None for whatever does not count. StoreUnavailable when its key cannot be had."""
+        try:
+            header = jwt.get_unverified_header(token)
+            algorithm = header.get("alg")
+            if algorithm not in self._config.algorithms:
+                return None
+            key = await self._key_for(header.get("kid"), algorithm)
+            claims = None if key is None else self._claims(token, key, algorithm)
+        except (jwt.PyJWTError, ValueError, TypeError):
+            return None
+        return None if claims is None else self._read(claims)
+
+    async def _key_for(self, id: str | None, algorithm: str) -> Any:
+        if self._published is None:
+            return self._key
+        found = await self._published.find(id, algorithm)
+        return None if found is None else found.key
+
+    def _claims(self, token: str, key: Any, algorithm: str) -> Mapping[str, Any]:
+        return jwt.decode(
+            token,
+            key,
+            algorithms=[algorithm],
+            audience=self._config.audience,
+            issuer=self._config.issuer,
+            leeway=self._config.leeway_seconds,
+            options={"require": ["exp"], "enforce_minimum_key_length": True},
+        )
+
+    def _read(self, claims: Mapping[str, Any]) -> Caller | None:
+        user = claims.get(self._config.user_claim)
+        subject = claims.get("sub", user)
+        role = claims.get(self._config.role_claim, "user")
+        agent_roles = _words(claims.get(self._config.agent_roles_claim))
+        if not _is_id(user) or not _is_id(subject) or role not in _ROLES or agent_roles is None:
+            return None
+        return Caller(id=f"token:{subject}", role=role, user=user, agent_roles=agent_roles)
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and is_storable_id(value)
+
+
+def _words(value: object) -> tuple[str, ...] | None:
+    """A list of texts, or the words of one text; None for what is neither."""
+    if value is None:
+        return ()
+    words = value.split() if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(_is_id(word) for word in words):
+        return None
+    return tuple(dict.fromkeys(words))
+
+
+def _secret(config: JwtConfig) -> str:
+    """The shared secret, once no algorithm minds it."""
+    assert config.key is not None
+    for name in config.algorithms:
+        algorithm = jwt.get_algorithm_by_name(name)
+        try:
+            weak = algorithm.check_key_length(algorithm.prepare_key(config.key))
+        except (jwt.PyJWTError, ValueError):
+            fix = "For a public key name its algorithms, such as RS256; else write a secret that only you and the issuer know."
+            raise ConfigError(
+                f"{_KEY} is no shared secret, as {name} wants it, but a public key, or nothing.", fix=fix
+            ) from None
+        if weak:
+            raise ConfigError(f"{_KEY} is shorter than the hash of {name}: it could be guessed.", fix="Use a longer one.")
+    return config.key
+
+
+def _public_key(config: JwtConfig) -> Any:
+    """The public key, once it suits all the algorithms."""
+    assert config.key is not None
+    key: Any = None
+    for name in config.algorithms:
+        algorithm = jwt.get_algorithm_by_name(name)
+        try:
+            key = algorithm.prepare_key(config.key)
+        except Exception:  # whatever the library that reads it makes of it
+            fix = "Write it as PEM: -----BEGIN PUBLIC KEY-----"
+            raise ConfigError(f"{_KEY} is no public key for {name}.", fix=fix) from None
+        if not hasattr(key, "verify"):
+            fix = "Write the public one; the private one stays with whoever makes the tokens."
+            raise ConfigError(f"{_KEY} is a private key.", fix=fix)
+        if algorithm.check_key_length(key):
+            raise ConfigError(f"{_KEY} is too short for {name}: tokens could be forged.", fix="Use one of 2048 bits or more.")
+    return key

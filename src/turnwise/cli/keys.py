@@ -1,0 +1,258 @@
+"""`turnwise keys`: API keys for those who come in over HTTP."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from turnwise.cli.exits import UsageProblem
+from turnwise.cli.options import ConfigOption, JsonOption
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.text import Text
+
+    from turnwise.facts.callers import ApiKey
+    from turnwise.ports.gate import Keys
+
+OVERLAP_MINUTES = 60.0
+_ID = re.compile(r"[0-9a-f]{12}")
+_IN_MEMORY = re.compile(r"sqlite(?:\+\w+)?:(?://)?/?(?::memory:)?(?:\?.*)?")
+_SHOWN = ("id", "name", "role", "user", "acts_for_users", "agent_roles", "scopes", "created_at", "expires_at")
+_OPTIONS = {
+    "user": "(--user, --for-users)",
+    "role": "(--role)",
+    "agent_roles": "(--agent-role)",
+    "scopes": "(--scope)",
+    "expires_at": "(--days)",
+}
+
+app = typer.Typer(help="Create, list, rotate and revoke API keys.", rich_markup_mode=None, no_args_is_help=True)
+
+KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="The key's id, or the key itself.")]
+
+
+class _Ring(NamedTuple):
+    """The keys of an app, and whether its gateway asks for any."""
+
+    app: str
+    keys: "Keys"
+    asked_for: bool
+
+
+@app.command(short_help="Make a key, and print it.")
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for, as people will read it in the list.")],
+    config: ConfigOption = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", metavar="USER", help="Whose key it is.")] = None,
+    for_users: Annotated[
+        bool, typer.Option("--for-users", help="It acts for all users: each request names one. For your own servers.")
+    ] = False,
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="user, operator or admin.")] = "user",
+    agent_role: Annotated[
+        list[str] | None, typer.Option("--agent-role", metavar="ROLE", help="A role that agents ask for. May be repeated.")
+    ] = None,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", metavar="SCOPE", help="All it may do, such as sessions:read. May be repeated."),
+    ] = None,
+    days: Annotated[
+        int | None, typer.Option("--days", metavar="N", min=1, help="How long it counts; by default for ever.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key, and print it on standard output, this once: only a hash of it is kept."""
+    rights = {"role": role, "user": user, "acts_for_users": for_users, "agent_roles": agent_role or (), "scopes": scope}
+    asyncio.run(_create(config, name, rights, days, as_json))
+
+
+async def _create(config: "Path | None", name: str, rights: dict[str, Any], days: int | None, as_json: bool) -> None:
+    text, key = _new(name, rights, None if days is None else timedelta(days=min(days, timedelta.max.days)))
+    async with _ring(config) as ring:
+        await ring.keys.add(ring.app, key)
+    _hand_over(text, key, as_json)
+    _explain_new(ring, key)
+
+
+@app.command("list")
+def list_keys(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """List the keys, the oldest first, those that are over too."""
+    asyncio.run(_list(config, as_json))
+
+
+async def _list(config: "Path | None", as_json: bool) -> None:
+    from turnwise.cli import terminal
+
+    async with _ring(config) as ring:
+        found = await ring.keys.list(ring.app)
+    if as_json:
+        terminal.print_json({"keys": [_data(key) for key in found]})
+    elif found:
+        terminal.say_all(_table(found))
+    else:
+        terminal.note(f"There are no keys of {ring.app}. Make one: turnwise keys create NAME --user USER")
+
+
+@app.command(short_help="Replace a key by a new one.")
+def rotate(
+    key: KeyArgument,
+    config: ConfigOption = None,
+    overlap: Annotated[
+        float, typer.Option("--overlap", metavar="MINUTES", min=0, max=1e6, help="How long the old one still counts.")
+    ] = OVERLAP_MINUTES,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key with the same rights and for as long a time, print it, and let the old one end a little later."""
+    asyncio.run(_rotate(config, key, overlap, as_json))
+
+
+async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bool) -> None:
+    from turnwise.access.api_keys import counts
+    from turnwise.cli import terminal
+
+    async with _ring(config) as ring:
+        old, now = await _found(ring, named), datetime.now(UTC)
+        if not counts(old, now):
+            fix = "Make a new one: turnwise keys create"
+            raise UsageProblem(f"Key {old.id} has been over since {_time(old.expires_at)} UTC; nothing was changed.", fix=fix)
+        rights = {field: getattr(old, field) for field in ("role", "user", "acts_for_users", "agent_roles", "scopes")}
+        text, key = _new(old.name, rights, None if old.expires_at is None else old.expires_at - old.created_at)
+        await ring.keys.add(ring.app, key)
+        # Whatever happens now, the new one is in its owner's hands.
+        _hand_over(text, key, as_json)
+        await ring.keys.expire(ring.app, old.id, now + timedelta(minutes=overlap))
+        old = await _found(ring, old.id)
+    _explain_new(ring, key)
+    terminal.note(f"It takes the place of key {old.id}, which counts until {_time(old.expires_at)} UTC.")
+
+
+@app.command()
+def revoke(key: KeyArgument, config: ConfigOption = None) -> None:
+    """Let a key count no longer, in all processes, within a second."""
+    asyncio.run(_revoke(config, key))
+
+
+async def _revoke(config: "Path | None", named: str) -> None:
+    from turnwise.access.api_keys import counts
+    from turnwise.cli import terminal
+
+    async with _ring(config) as ring:
+        key, now = await _found(ring, named), datetime.now(UTC)
+        if not counts(key, now):
+            terminal.note(f"Key {key.id} has been over since {_time(key.expires_at)} UTC.")
+            return
+        await ring.keys.expire(ring.app, key.id, now)
+    terminal.say(f"Key {key.id} ({key.name}) is revoked.")
+
+
+@asynccontextmanager
+async def _ring(config: "Path | None") -> AsyncIterator[_Ring]:
+    """The keys of that configuration's app. ConfigError when its store keeps none, or not for long."""
+    from turnwise.access.gatekeeper import gate_of
+    from turnwise.cli.running import running
+    from turnwise.facts.errors import ConfigError
+
+    async with running(config) as turnwise:
+        if _IN_MEMORY.fullmatch(turnwise.store):
+            fix = "Keep sessions in a file, store: sqlite:///file.db, or on PostgreSQL."
+            raise ConfigError("The session store is in memory: a key would be gone with this command.", fix=fix)
+        auth = turnwise.gateway.auth
+        yield _Ring(turnwise.runner.app, gate_of(turnwise.runner.store).keys, auth is not None and auth.keys)
+
+
+def _new(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tuple[str, ApiKey]":
+    from turnwise.access.api_keys import new_key
+    from turnwise.facts.errors import RequestInvalid
+
+    try:
+        return new_key(name, datetime.now(UTC), **rights, lifetime=lifetime)
+    except RequestInvalid as error:
+        option = _OPTIONS.get(str(error.where[0]) if error.where else "", "")
+        raise UsageProblem(error.problem, fix=f"{error.fix} {option}".rstrip()) from None
+
+
+async def _found(ring: _Ring, named: str) -> "ApiKey":
+    """The key that an id, or a key's own text, names. What is neither is not shown: it may be a secret that was
+    mistyped. NothingHere.
+    """
+    from turnwise.access.api_keys import read_key
+    from turnwise.facts.errors import NothingHere
+
+    read = read_key(named)
+    id_ = read[0] if read else named
+    key = await ring.keys.find(ring.app, id_) if _ID.fullmatch(id_) else None
+    if key is None:
+        which = f"no key {id_}" if _ID.fullmatch(id_) else "no such key"
+        raise NothingHere(f"{ring.app} has {which}.", fix="`turnwise keys list` shows their ids.")
+    return key
+
+
+def _hand_over(text: str, key: "ApiKey", as_json: bool) -> None:
+    """The key on standard output, and nothing else there: so it can be piped to where it is to be kept."""
+    from turnwise.cli import terminal
+
+    if as_json:
+        terminal.print_json({"key": text, **_data(key)})
+    else:
+        terminal.write(text + "\n")
+
+
+def _explain_new(ring: _Ring, key: "ApiKey") -> None:
+    from turnwise.cli import terminal
+
+    end = "never expires" if key.expires_at is None else f"expires {_time(key.expires_at)} UTC"
+    terminal.note(f"Key {key.id} ({key.name}) · {_whose(key)} · {end}")
+    terminal.note("It is shown this once. Send it as the header Authorization: Bearer KEY")
+    if not ring.asked_for:
+        terminal.note("Nobody is asked for a key yet: the configuration needs gateway: {auth: {keys: true}}", "yellow")
+
+
+def _whose(key: "ApiKey") -> str:
+    if key.acts_for_users:
+        return "acts for all users"
+    user = "" if key.user is None else f"of user {key.user}"
+    return user if key.role == "user" else f"{key.role} {user}".rstrip()
+
+
+def _data(key: "ApiKey") -> dict[str, Any]:
+    """A key for programs: never its hash."""
+    return key.model_dump(mode="json", include=set(_SHOWN))
+
+
+def _table(keys: "Sequence[ApiKey]") -> "Iterator[Text]":
+    from turnwise.access.api_keys import counts
+    from turnwise.cli import rendering
+
+    now = datetime.now(UTC)
+    columns = ("id", "name", "role", "user", "created (UTC)", "expires (UTC)", "agent roles", "scopes")
+    rows = [[rendering.styled(cell, "" if counts(key, now) else "dim strike") for cell in _row(key, now)] for key in keys]
+    used = [column for column in range(len(columns)) if column != 6 or any(row[column].plain for row in rows)]
+    return rendering.table([columns[column] for column in used], [[row[column] for column in used] for row in rows])
+
+
+def _row(key: "ApiKey", now: datetime) -> Iterable[str]:
+    from turnwise.access.api_keys import counts
+    from turnwise.cli.clean import one_line
+
+    expires = "never" if key.expires_at is None else _time(key.expires_at) + ("" if counts(key, now) else " (over)")
+    user = "any" if key.acts_for_users else one_line(key.user or "–")
+    scopes = "all" if key.scopes is None else ", ".join(key.scopes)
+    return (
+        key.id,
+        one_line(key.name),
+        key.role,
+        user,
+        _time(key.created_at),
+        expires,
+        one_line(", ".join(key.agent_roles)),
+        scopes,
+    )
+
+
+def _time(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"

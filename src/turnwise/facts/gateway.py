@@ -1,0 +1,77 @@
+"""How the gateway is to stand: where, for whom, and how much of it each may have."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from turnwise.facts.fact import Fact
+
+Algorithm = Literal["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "ES512"]
+MEBIBYTE = 1024 * 1024
+
+
+class JwtConfig(Fact):
+    """Which tokens count.
+
+    algorithms: those that are accepted; all HS, or none. key: the shared secret of HS, or a public key as PEM; jwks_url: where
+    public keys are published instead. issuer: what the token has to name; None = not looked at. audience: likewise, but
+    without one a token that is meant for somebody in particular does not count. user_claim: who it is. role_claim: user,
+    operator or admin; a token without it is a user's. agent_roles_claim: a list, or words in one text. leeway_seconds: how far
+    clocks may differ.
+    """
+
+    algorithms: tuple[Algorithm, ...] = Field(default=("RS256",), min_length=1)
+    key: str | None = Field(default=None, repr=False)
+    jwks_url: str | None = None
+    issuer: str | None = None
+    audience: str | None = None
+    user_claim: str = "sub"
+    role_claim: str = "turnwise_role"
+    agent_roles_claim: str = "roles"
+    leeway_seconds: float = Field(default=30.0, ge=0)
+
+
+class AuthConfig(Fact):
+    """keys: whether API keys (`turnwise keys`) count. jwt: which tokens do; None = none."""
+
+    keys: bool = True
+    jwt: JwtConfig | None = None
+
+
+class CallerLimits(Fact):
+    """What one credential, and one user, may have.
+
+    requests, bytes: in a minute. runs: answers at once. shared: counted in the session store's database, so that all processes
+    that serve it count together; otherwise each counts for itself. failures: requests with a wrong credential from one address
+    in a minute, always of one process.
+    """
+
+    requests: int = Field(default=600, ge=1)
+    bytes: int = Field(default=200 * MEBIBYTE, ge=1)
+    runs: int = Field(default=20, ge=1)
+    failures: int = Field(default=30, ge=1)
+    shared: bool = False
+
+
+class GatewayConfig(Fact):
+    """The section `gateway` of a configuration file.
+
+    host, port: where it listens. auth: who may enter; None = everybody, who is then an admin, so only on this machine's own
+    address. origins: web pages that may call it from a browser (CORS): each as `https://host[:port]`, or `*`. limits: of each
+    caller. body_bytes: one request's body, uploads aside, which `limits.blob_bytes` bounds. request_seconds: how long a body
+    may take to come; one that is large gets more, at a pace of 64 KiB a second. stream_ping_seconds: a sign of life on a quiet
+    stream. grace_seconds: what running answers may still take when it is stopped. trusted_proxies: addresses, or networks,
+    whose `X-Forwarded-*` headers count. documentation: whether `/docs` and the OpenAPI are there.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+    auth: AuthConfig | None = None
+    origins: tuple[str, ...] = ()
+    limits: CallerLimits = CallerLimits()
+    body_bytes: int = Field(default=40 * MEBIBYTE, ge=1024)
+    request_seconds: float = Field(default=30.0, gt=0)
+    stream_ping_seconds: float = Field(default=15.0, gt=0)
+    grace_seconds: float = Field(default=25.0, ge=0)
+    trusted_proxies: tuple[str, ...] = ()
+    documentation: bool = True
