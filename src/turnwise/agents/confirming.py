@@ -14,8 +14,9 @@ from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPa
 from turnwise.facts.events import Await, Event
 from turnwise.ports.context import AgentContext
 from turnwise.ports.tool import Tool, ToolCall
+from turnwise.tools import reserved
 
-CONFIRM = "confirm"
+CONFIRM = reserved.CONFIRM
 """The tool of the question: a program that shows it to a person sends the result of that call."""
 SHOWN_CHARACTERS = 4_000
 """How much of a value a person is shown; the question says how much more there is."""

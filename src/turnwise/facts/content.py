@@ -52,7 +52,8 @@ class ThinkingPart(Fact):
 class ToolCallPart(Fact):
     """A call of a tool. `raw` is what the model wrote when that is no JSON object, or not all of it is there; then
     `arguments` is empty, and the call is not made. In a partial event it is the next piece of the arguments' text.
-    `private`: other agents neither see the call nor its result.
+    `private`: other agents neither see the call nor its result. `offered`: the caller offered the tool with its message, and
+    is to make the call.
     """
 
     kind: Literal["tool_call"] = "tool_call"
@@ -61,6 +62,7 @@ class ToolCallPart(Fact):
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
     raw: str | None = optional(None)
     private: bool = optional(False)
+    offered: bool = optional(False)
     seal: Seal | None = optional(None)
 
 
@@ -83,14 +85,15 @@ class DataPart(Fact):
     private: bool = optional(False)
 
 
+_KNOWN = frozenset({"text", "blob", "artifact", "thinking", "tool_call", "tool_result", "data"})
+_NOT_UNKNOWN: list[JsonValue] = [*sorted(_KNOWN)]
+
+
 class UnknownPart(Fact):
     """A part of a kind that a newer version wrote: kept whole, shown as nothing."""
 
     model_config = ConfigDict(extra="allow")
-    kind: str
-
-
-_KNOWN = frozenset({"text", "blob", "artifact", "thinking", "tool_call", "tool_result", "data"})
+    kind: str = Field(json_schema_extra={"not": {"enum": _NOT_UNKNOWN}})
 
 
 def _tag(value: Any) -> str:

@@ -30,6 +30,7 @@ TurnwiseError
 │   ├── StoreUnavailable     cannot be reached or is locked; may pass
 │   ├── StoreFull            no space left; nothing half written
 │   ├── StoreCorrupt         the file is damaged or is no database
+│   ├── CursorInvalid        it is not of that list
 │   └── SchemaNewer          a newer Turnwise wrote this database
 ├── ArtifactError
 │   ├── ArtifactName         a name that could leave its place
@@ -46,6 +47,19 @@ TurnwiseError
 │   ├── ModelRefused         the provider does not take this request or this key; asking again is no use
 │   └── ModelAnswerInvalid   what came is no answer, or after all retries not of the wanted kind
 ├── EncoderError             texts cannot be turned into vectors
+├── AccessError              whoever asks may not
+│   ├── NotAuthenticated     no credential, or none that counts
+│   ├── Forbidden            a good credential, but not for this
+│   └── TooMany              more than that credential or user may have in a time
+├── RequestError             a request from outside that cannot be served as it is
+│   ├── RequestInvalid       its body, path or parameters
+│   ├── RequestTooLarge
+│   ├── RequestTimeout       it did not come, or was not served, in time
+│   ├── NothingHere          no such path, model, artifact, …
+│   ├── WrongMethod          the path is there, but not for that
+│   ├── NoSuchRange          a part of something that has no such part
+│   ├── NotReady             this process is not, or not yet, able to serve
+│   └── Closing              this process is being stopped
 └── LimitReached             a limit of the run; `which` names it
 
 Each class has a stable `code` (`branch.leaf`), the same on every wire. The message names the thing, the cause and the
@@ -199,6 +213,12 @@ class StoreCorrupt(StoreError):
     code = "store.corrupt"
 
 
+class CursorInvalid(StoreError):
+    """Whoever asks for the next page named what no page gave; nothing is wrong with the store."""
+
+    code = "store.cursor"
+
+
 class SchemaNewer(StoreError):
     code = "store.schema_newer"
 
@@ -290,3 +310,79 @@ class LimitReached(TurnwiseError):
     def __init__(self, which: str, problem: str, *, fix: str = "") -> None:
         super().__init__(problem, fix=fix or f"Raise limits.{which} if this is expected.")
         self.which = which
+
+
+class AccessError(TurnwiseError):
+    code = "access"
+
+
+class NotAuthenticated(AccessError):
+    """It says no more than that: not which part of a credential was wrong."""
+
+    code = "access.unauthenticated"
+
+
+class Forbidden(AccessError):
+    """It depends on who asks and for what kind of thing, never on whether the thing exists."""
+
+    code = "access.forbidden"
+
+
+class TooMany(AccessError):
+    """`retry_after`: seconds until it is worth asking again."""
+
+    code = "access.too_many"
+
+    def __init__(self, problem: str, *, fix: str = "", retry_after: float = 1.0) -> None:
+        super().__init__(problem, fix=fix)
+        self.retry_after = retry_after
+
+
+class RequestError(TurnwiseError):
+    """`where`: the place in the request, as a path of names and numbers; empty = the whole."""
+
+    code = "request"
+
+    def __init__(self, problem: str, *, fix: str = "", where: tuple[str | int, ...] = ()) -> None:
+        super().__init__(problem, fix=fix)
+        self.where = where
+
+
+class RequestInvalid(RequestError):
+    code = "request.invalid"
+
+
+class RequestTooLarge(RequestError):
+    code = "request.too_large"
+
+
+class RequestTimeout(RequestError):
+    code = "request.timeout"
+
+
+class NothingHere(RequestError):
+    code = "request.nothing_here"
+
+
+class WrongMethod(RequestError):
+    code = "request.method"
+
+
+class NoSuchRange(RequestError):
+    """`size`: how many bytes there are."""
+
+    code = "request.range"
+
+    def __init__(self, problem: str, *, fix: str = "", size: int = 0) -> None:
+        super().__init__(problem, fix=fix)
+        self.size = size
+
+
+class NotReady(RequestError):
+    code = "request.not_ready"
+
+
+class Closing(RequestError):
+    """This process takes nothing more: another one does, or this one when it is there again."""
+
+    code = "request.closing"

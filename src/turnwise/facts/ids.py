@@ -7,6 +7,8 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+ID_CHARACTERS = 200
+
 
 class Issuer(Protocol):
     """Issues ids and the time. Tests and replays pass their own."""
@@ -33,3 +35,13 @@ class SystemIssuer:
 
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+
+def is_storable_id(text: str) -> bool:
+    """Whether it can be the id of a user, session or message: 1 to 200 characters, which every store can keep."""
+    return 1 <= len(text) <= ID_CHARACTERS and "\x00" not in text and not _has_surrogates(text)
+
+
+def _has_surrogates(text: str) -> bool:
+    """Whether it holds what UTF-8 cannot write."""
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)

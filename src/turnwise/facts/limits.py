@@ -12,7 +12,8 @@ class Limits(Fact):
 
     transfers: hand-overs for one message. turns: turns of a team for one message. events: stored events of one invocation.
     queue: messages waiting in one session. message_bytes: text and data of one message, blobs aside. blob_bytes: one blob
-    or artifact. parts: parts of one content. state_bytes: one state value as JSON. history_events: one window of history.
+    or artifact. parts: parts of one content. tools: tools that a caller offers with one message. state_bytes: one state value
+    as JSON. history_events: one window of history.
     invocation_seconds: one message until its answer. grace_seconds: what an agent that is told to stop may still take.
     guardrail_seconds: one check by a guardrail. steps: calls of a model in one run of an agent. tool_seconds: one tool call.
     wait_seconds: how long a wait stays open. waits: open waits of one session. call_depth: calls in calls. attempts: how
@@ -26,6 +27,7 @@ class Limits(Fact):
     message_bytes: int = Field(default=256 * 1024, ge=1)
     blob_bytes: int = Field(default=20 * 1024 * 1024, ge=1)
     parts: int = Field(default=100, ge=1)
+    tools: int = Field(default=64, ge=0)
     state_bytes: int = Field(default=64 * 1024, ge=1)
     history_events: int = Field(default=1_000, ge=1)
     invocation_seconds: float = Field(default=300.0, gt=0)

@@ -8,12 +8,28 @@ from turnwise.facts.fact import Fact, optional
 from turnwise.facts.limits import RunConfig
 
 
+def _no_parameters() -> dict[str, JsonValue]:
+    return {"type": "object", "properties": {}}
+
+
+class OfferedTool(Fact):
+    """A tool of the caller's own: whoever answers the message may call it, and the caller makes the calls and sends what they
+    give. `parameters` is a JSON schema of an object.
+    """
+
+    name: str
+    description: str = ""
+    parameters: dict[str, JsonValue] = Field(default_factory=_no_parameters)
+
+
 class MessageContext(Fact):
     """What the caller knows beside the message; selectors may use it, agents may read it.
 
     direct_agent_id: bypass selection (behaviour C1). previous_agents: who helped before, newest last. channel and
     user_kind pick a policy's segment (C18). roles: the caller's roles, for agents that only some may reach (C20).
-    attributes: anything else, such as a customer id.
+    attributes: anything else, such as a customer id. answers: the id of the open question that the message is the reply to,
+    so that nobody else is chosen for it. tools: what the caller can do for whoever answers, for as long as it takes: those of
+    the message that began an invocation count in all of it.
     """
 
     direct_agent_id: str | None = None
@@ -22,6 +38,8 @@ class MessageContext(Fact):
     user_kind: str | None = None
     roles: tuple[str, ...] = ()
     attributes: dict[str, JsonValue] = Field(default_factory=dict)
+    answers: str | None = optional(None)
+    tools: tuple[OfferedTool, ...] = optional(())
 
 
 class Message(Fact):

@@ -37,6 +37,14 @@ class Receipt(NamedTuple):
     problem: str = ""
 
 
+class InboxLengths(NamedTuple):
+    """What waits in an app: how many messages, in how many sessions, and how many in the session with the most."""
+
+    messages: int
+    sessions: int
+    longest: int
+
+
 class SessionInfo(NamedTuple):
     """A row of a list: no state, no events."""
 
@@ -88,6 +96,10 @@ class Inbox(Protocol):
         """Takes a queued message that cannot be run out of the inbox, and keeps why."""
         ...
 
+    async def lengths(self, app: str) -> InboxLengths:
+        """How much waits in the inboxes of an app now. Its cost goes by the sessions that are busy, not by all."""
+        ...
+
 
 class Decisions(Protocol):
     """Every selection of an app, searchable across sessions, with labels beside them."""
@@ -96,13 +108,18 @@ class Decisions(Protocol):
         self,
         app: str,
         *,
+        user: str | None = None,
         key: SessionKey | None = None,
         agent: str | None = None,
         method: str | None = None,
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Decision]:
-        """Decisions, oldest first; `after` is a page's cursor."""
+        """Decisions, oldest first, of all users and sessions or of one; `after` is a page's cursor. CursorInvalid."""
+        ...
+
+    async def find(self, key: SessionKey, sequence: int) -> Decision | None:
+        """The decision recorded at that sequence number; None when there is none."""
         ...
 
     async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
@@ -222,7 +239,7 @@ class SessionStore(Protocol):
         ...
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
-        """Sessions of an app, or of one user of it, ordered by user and id; `after` is a page's cursor."""
+        """Sessions of an app, or of one user of it, ordered by user and id; `after` is a page's cursor. CursorInvalid."""
         ...
 
     async def delete(self, key: SessionKey) -> None:

@@ -4,10 +4,10 @@ import json
 
 from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResultPart, text_content
 from turnwise.facts.errors import EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
+from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import MessageContext
-
-ID_CHARACTERS = 200
+from turnwise.tools.offers import check_offers
 
 
 def incoming(message: str | Content, limits: Limits) -> Content:
@@ -50,27 +50,26 @@ def incoming(message: str | Content, limits: Limits) -> Content:
 
 
 def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
-    """The context, which is stored with its message. MessageTooLarge, MessageError for what UTF-8 cannot write."""
+    """The context, which is stored with its message. MessageTooLarge, MessageError for what UTF-8 cannot write, and for tools
+    that cannot be offered.
+    """
     try:
         size = len(context.model_dump_json())
     except ValueError as error:
         raise _unwritable("message's context", error) from None
     _check_size("message's context", "JSON", size, limits)
+    check_offers(context.tools, limits)
     return context
 
 
 def checked_id(what: str, value: str) -> str:
     """The id of a user, session or message. MessageError for one that is empty, overlong, or cannot be stored."""
-    if not 1 <= len(value) <= ID_CHARACTERS or "\x00" in value or _has_surrogates(value):
+    if not is_storable_id(value):
         raise MessageError(
             f"The {what} id has {len(value)} characters, or one that cannot be stored.",
             fix=f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates.",
         )
     return value
-
-
-def _has_surrogates(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _check_size(what: str, of: str, size: int, limits: Limits) -> None:

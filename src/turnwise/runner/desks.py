@@ -36,7 +36,7 @@ class Desks:
         self, cast: Cast, cascade: Cascade, hooks: Sequence[Hooks], app: str, config: RunConfig, process: ProcessConfig
     ) -> None:
         self._cast, self._cascade, self._hooks = cast, cascade, hooks
-        self._app, self._config, self._process = app, config, process
+        self._app, self.config, self._process = app, config, process
         self._made: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Desk] = weakref.WeakKeyDictionary()
 
     @property
@@ -52,6 +52,6 @@ class Desks:
         # Whatever issues the other ids: no two holders may have this one.
         lease = Lease(SystemIssuer().new_id("runner"), self._process.lease_seconds)
         driver = Driver(self._cast, self._cascade, self._hooks, lease)
-        recovering = Recovering(self._cast, driver, self._config)
-        lanes = Lanes(driver, recovering, self._cast.store, self._config, concurrency=self._process.concurrency)
+        recovering = Recovering(self._cast, driver, self.config)
+        lanes = Lanes(driver, recovering, self._cast.store, self.config, concurrency=self._process.concurrency)
         return Desk(driver, lanes, Rounds(self._cast.store, lanes, self._app, self._process.recovery_seconds))

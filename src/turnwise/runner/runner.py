@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -211,9 +212,14 @@ class Runner:
         """
         await self._desks.here.rounds.forever()
 
-    async def idle(self) -> None:
-        """Returns when no message is being answered in this process."""
-        await self._desks.here.lanes.idle()
+    async def idle(self, *, last: bool = False) -> None:
+        """Returns when no message is being answered in this process.
+
+        last: it is to take up nothing more. What waits in inboxes is left to others, and whoever waits here for what another
+        process answers is told to ask again, as by `close`.
+        """
+        lanes = self._desks.here.lanes
+        await (lanes.close() if last else lanes.idle())
 
     async def close(self) -> None:
         """Waits for what is running, then closes the agents that hold something, and the stores. Idempotent."""
@@ -240,7 +246,8 @@ class Runner:
         content = incoming(message, limits)
         known = NO_CONTEXT if context is None else checked_context(context, limits)
         id_ = self._issuer.new_id("message") if message_id is None else checked_id("message", message_id)
-        return Job(key, Message(id=id_, content=content, context=known, config=config), config or self.config)
+        sent = Message(id=id_, content=content, context=known, config=config)
+        return Job(key, sent, config or self.config, copy_context())
 
     async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:
         events = await self.store.events(key, invocation_id=checked_id("invocation", invocation_id), hidden=True)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from pydantic import JsonValue
+
 from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionMissing, StaleWriter
 from turnwise.facts.events import USER, End, Event, Rewind
 from turnwise.facts.messages import Message
@@ -9,23 +11,31 @@ from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore
 from turnwise.runner.desks import Desks
+from turnwise.runner.message.bringing import Bringing, PastExchange
 from turnwise.runner.message.continuation import is_being_answered
+from turnwise.runner.message.reading import Reading, reading_of
 from turnwise.runner.message.recovery import orphan_of
 from turnwise.runner.record.closing import acting, bare_event, closing_events
+from turnwise.runner.record.event_ids import Origin
 from turnwise.runner.record.journal import public
 from turnwise.runner.record.on_record import steps_of
 from turnwise.runner.record.origins import message_behind
 from turnwise.runner.record.recorder import as_stored
 from turnwise.runner.record.watching import Watchers
 from turnwise.runner.turn.floor import Cast
+from turnwise.runner.waiting.followers import refused_before
 
 
 class Sessions:
     """Rewind, cancel, fork and delete, never in the middle of a running answer."""
 
     def __init__(self, cast: Cast, desks: Desks, hooks: Sequence[Hooks], app: str) -> None:
-        self._store, self._artifacts, self._issuer = cast.store, cast.artifacts, cast.issuer
+        self._cast, self._store, self._artifacts, self._issuer = cast, cast.store, cast.artifacts, cast.issuer
         self._desks, self._hooks, self._app = desks, hooks, app
+
+    async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
+        """An empty session, as `SessionStore.create` makes it. SessionExists."""
+        return await self._store.create(key, state=state)
 
     async def get(self, key: SessionKey) -> Session:
         """The session's head and state. SessionMissing."""
@@ -50,6 +60,28 @@ class Sessions:
             key, after=after, before=before, last=last, limit=limit, invocation_id=invocation_id, hidden=hidden
         )
         return [public(event) for event in events]
+
+    async def reading(self, key: SessionKey, *, message_id: str | None = None, invocation_id: str | None = None) -> Reading:
+        """What is on record of that message, or of that whole invocation, now. Nothing is waited for, nor taken up.
+
+        SessionMissing, InvocationMissing; SessionError when the message was refused.
+        """
+        session, event_id = await self.get(key), None
+        if message_id is not None:
+            receipt = await self._store.inbox.receipt(key, message_id)
+            if receipt is None:
+                raise InvocationMissing(f"Session {key.id!r} never accepted message {message_id!r}.", fix="Check the ids.")
+            if receipt.state == "refused":
+                raise refused_before(receipt)
+            if receipt.invocation_id is None:
+                return Reading(message_id, "running", None)
+            # Once more: it may have begun after the session was read.
+            session, invocation_id, event_id = await self.get(key), receipt.invocation_id, Origin(key.id, message_id).event_id
+        events = await self._store.events(key, invocation_id=invocation_id, hidden=True) if invocation_id else []
+        reading = reading_of(session, events, event_id)
+        if reading is None:
+            raise InvocationMissing(f"Session {key.id!r} has no invocation {invocation_id!r}.", fix="Check the ids.")
+        return reading
 
     async def message_of(self, key: SessionKey, invocation_id: str) -> Message:
         """The message that began that invocation. SessionMissing, InvocationMissing."""
@@ -114,6 +146,23 @@ class Sessions:
                 if not latest.name.startswith("user:"):
                     await self._copy(self._artifacts, key, session.key, latest.name)
         return session
+
+    async def bring(
+        self, key: SessionKey, past: Sequence[PastExchange], *, author: str | None = None, new: bool = False
+    ) -> Session:
+        """Puts exchanges that were had elsewhere at the end of the session, which is made if it is missing: each is an ended
+        invocation that nobody was selected for. author: who said what was said; None = the root agent. new: the session has
+        to be missing.
+
+        Guardrails look at all of it. What is there then is all of them or none. MessageError, ArtifactError, SessionBusy,
+        SessionExists.
+        """
+        said = self._cast.tree.root if author is None else author
+        events = await Bringing(self._cast, self._desks.here.driver, self._desks.config).events(key, past, said)
+        if new or await self._store.open(key) is None:
+            await self._store.create(key)
+        session = await self._idle(key)
+        return await self._write(session, events) if events else session
 
     async def delete(self, key: SessionKey) -> None:
         """Deletes the session, its log, inbox, decisions and artifacts; not the user's. Idempotent. SessionBusy."""

@@ -29,19 +29,24 @@ class SyncDoor:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=self._loop.run_forever, name="turnwise-sync-door", daemon=True)
+                thread = threading.Thread(target=_at_work, args=(self._loop,), name="turnwise-sync-door", daemon=True)
                 thread.start()
                 weakref.finalize(self, _close, self._loop, thread)
             return self._loop
+
+
+def _at_work(loop: asyncio.AbstractEventLoop) -> None:
+    """All that the thread does; it ends what is left, too, since whoever lets go of the door may be inside another loop."""
+    loop.run_forever()
+    loop.run_until_complete(_end(asyncio.all_tasks(loop)))  # what holds something lets go of it in its own task
+    loop.run_until_complete(loop.shutdown_asyncgens())  # what is kept for this loop, such as connections to models
+    loop.close()
 
 
 def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     loop.call_soon_threadsafe(loop.stop)
     if threading.current_thread() is not thread:
         thread.join()
-        loop.run_until_complete(_end(asyncio.all_tasks(loop)))  # what holds something lets go of it in its own task
-        loop.run_until_complete(loop.shutdown_asyncgens())  # what is kept for this loop, such as connections to models
-        loop.close()
 
 
 async def _end(tasks: Set[asyncio.Task[Any]]) -> None:

@@ -11,13 +11,18 @@ from hypothesis import strategies as st
 from llm_play import answering, calls_of, last_results
 from runner_play import Crash, ShortLease, key, killed, soon
 
-from turnwise import AgentContext, Content, Runner, SqlSessionStore
+from turnwise import AgentContext, Content, MessageContext, Runner, SqlSessionStore
 from turnwise.agents.llm import LlmAgent
+from turnwise.facts.messages import OfferedTool
 from turnwise.testing.models import ScriptedModel, calls
 from turnwise.tools.ask import ask_user
 from turnwise.tools.function import tool
 
-KINDS = ["plain", "says", "counts", "asks_leave", "later", "asks_leave_later", "last", "ask_user", "breaks", "unknown"]
+KINDS = [
+    "plain", "says", "counts", "asks_leave", "later", "asks_leave_later", "last", "ask_user", "breaks", "unknown", "offered",
+]  # fmt: skip
+NOT_OURS = ("ask_user", "unknown", "offered")
+OFFERS = MessageContext(tools=(OfferedTool(name="offered"),))
 
 
 class Desk:
@@ -72,16 +77,16 @@ class Desk:
 def expected(kind: str, place: str) -> Any:
     if kind == "unknown":
         return None
-    if kind in ("later", "asks_leave_later"):
+    if kind in ("later", "asks_leave_later", "offered"):
         return f"late {place}"
     return {"ask_user": f"reply {place}", "breaks": f"ValueError: {place}"}.get(kind, f"did {place}")
 
 
-async def send(desk: Desk, store: SqlSessionStore, message: str | Content) -> None:
+async def send(desk: Desk, store: SqlSessionStore, message: str | Content, context: MessageContext | None = None) -> None:
     """Sends a message to a process of its own; another takes up what it leaves if it dies."""
     dying = Runner(desk.agent, store=ShortLease(store))
     async with killed():
-        invocation = await dying.start(message, user="ada", session="s")
+        invocation = await dying.start(message, user="ada", session="s", context=context)
         done = asyncio.create_task(invocation.result())
         died = asyncio.create_task(desk.crash.reached.wait())
         await soon(asyncio.wait({done, died}, return_when=asyncio.FIRST_COMPLETED))
@@ -119,7 +124,7 @@ async def answer_one(desk: Desk, store: SqlSessionStore, draw: Any) -> bool:
 
 async def play(script: list[list[str]], dies: int, draw: Any) -> None:
     desk, store = Desk(script, dies), SqlSessionStore("sqlite://")
-    await send(desk, store, "go")
+    await send(desk, store, "go", OFFERS)
     while await answer_one(desk, store, draw):
         continue
     (end,) = [e.actions.end for e in await store.events(key()) if e.actions.end]
@@ -131,7 +136,7 @@ async def play(script: list[list[str]], dies: int, draw: Any) -> None:
         for m, (kind, result) in enumerate(zip(step, results, strict=True)):
             assert expected(kind, f"{n}.{m}") in (None, result.result)
     places = {f"{n}.{m}": kind for n, step in enumerate(script) for m, kind in enumerate(step)}
-    assert desk.ran == Counter({place: 1 for place, kind in places.items() if kind not in ("ask_user", "unknown")})
+    assert desk.ran == Counter({place: 1 for place, kind in places.items() if kind not in NOT_OURS})
     session = await store.open(key())
     assert session is not None
     assert session.state == {place: 1 for place, kind in places.items() if kind == "counts"}

@@ -9,6 +9,7 @@ import pytest
 from llm_http import Line, Wire, calls, results
 from llm_play import answering, calls_of, results_of, told
 from llm_servers import Answer, Fault
+from offers_play import SHOW, answer, offering
 from pydantic import BaseModel
 from runner_play import ask, reason, texts
 
@@ -92,6 +93,26 @@ async def test_arguments_come_in_pieces_under_the_id_of_the_call(process: Proces
                 written[part.call_id] = written.get(part.call_id, "") + (part.raw or "")
     stored = calls_of(await runner.store.events(runner.key("ada", "s")))
     assert {call.call_id: call.arguments for call in stored} == {id_: json.loads(raw) for id_, raw in written.items()}
+
+
+@EVERY
+async def test_a_tool_of_the_caller(process: Process, wire: Wire) -> None:
+    """A42: offered with its schema; the result stands beside the call, after a message that came between, and ever after."""
+    wire.say(
+        calls(("show_map", {"city": "Rome"}), ("weather", {"city": "Rome"}), text="Look."), "Wait.", "That is Rome.", "Gladly."
+    )
+    runner = process(LlmAgent("clerk", model=wire.model(), tools=[weather]))
+    first = await ask(runner, "where is Rome?", context=offering(SHOW))
+    assert (reason(first), wire.offered()) == ("waiting", [["weather", "show_map"]])
+    assert "Shows a map to the user." in json.dumps(wire.bodies()[0]["tools"])
+    assert (await ask(runner, "well?")).text == "Wait."
+    assert results(wire.sent()[1])[0] == "show_map: The result is still to come."
+    done = await answer(runner, {"shown": True})
+    assert (done.text, done.invocation_id) == ("That is Rome.", first.invocation_id)
+    beside = ['show_map: {"shown":true}', 'weather: {"city":"Rome","sky":"clear","days":1}']
+    assert results(wire.sent()[2]) == beside
+    assert (await ask(runner, "thanks")).text == "Gladly."
+    assert results(wire.sent()[3]) == beside
 
 
 @pytest.mark.parametrize("wrong", ['{"city": "Ro', "[1, 2]", '{"town": "Rome"}', '{"city": 3, "days": "many"}'])

@@ -6,7 +6,7 @@ from turnwise.agents.collect import collect
 from turnwise.agents.composite import Sequential
 from turnwise.agents.function import FunctionAgent, agent
 from turnwise.facts.cards import AgentCard
-from turnwise.facts.errors import DuplicateAgent, TreeCycle, TreeError
+from turnwise.facts.errors import DuplicateAgent, FlowDefinitionError, TreeCycle, TreeError
 from turnwise.facts.events import Event
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
@@ -63,6 +63,20 @@ def test_two_agents_of_one_name_are_an_error() -> None:
     """A15."""
     with pytest.raises(DuplicateAgent, match="Two agents are named 'twin': below 'a' and below 'b'"):
         collect(leaf("root", leaf("a", leaf("twin")), leaf("b", leaf("twin"))))
+
+
+def test_agents_that_run_each_other_are_an_error() -> None:
+    """D10: whom an agent runs it says itself, but for a composite, which runs its children."""
+
+    class Naming(OwnAgent):
+        def __init__(self, name: str, *names: str) -> None:
+            super().__init__(name)
+            self.delegates_to = names
+
+    inner = Sequential("inner", [Naming("b", "a")])
+    with pytest.raises(FlowDefinitionError, match="without an end: 'a' runs 'inner' runs 'b' runs 'a'"):
+        collect(leaf("root", Naming("a", "inner"), inner))
+    collect(leaf("root", Naming("a", "b"), Naming("b"), leaf("c", Naming("d", "c"))))
 
 
 def test_the_root_must_be_an_agent() -> None:

@@ -3,7 +3,7 @@
 import time
 from datetime import UTC, datetime
 
-from turnwise.facts.ids import SystemIssuer
+from turnwise.facts.ids import SystemIssuer, is_storable_id
 
 
 def test_ids_say_their_kind_and_never_repeat() -> None:
@@ -24,3 +24,8 @@ def test_the_time_is_aware_and_utc() -> None:
     now = SystemIssuer().now()
     assert now.tzinfo is UTC
     assert isinstance(now, datetime)
+
+
+def test_what_every_store_can_keep_may_be_an_id() -> None:
+    assert all(is_storable_id(text) for text in ("a", "x" * 200, "東京 \n", "\U0001f511"))
+    assert not any(is_storable_id(text) for text in ("", "x" * 201, "a\0b", "\ud800", "é\udfff"))

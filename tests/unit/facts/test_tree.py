@@ -144,3 +144,20 @@ def test_the_version_changes_with_any_card_and_with_the_order() -> None:
     assert family().version != family(description="new").version
     one, other = [card("root"), card("a", "root"), card("b", "root")], [card("root"), card("b", "root"), card("a", "root")]
     assert AgentTree(one).version != AgentTree(other).version
+
+
+def test_reachable_needs_a_role_of_every_agent_above_that_wants_one() -> None:
+    """C20: also when it is asked again, for another caller."""
+    cards = [
+        AgentCard(name="root"),
+        AgentCard(name="staff", parent="root", roles=("staff", "boss")),
+        AgentCard(name="safe", parent="staff", roles=("key", "boss")),
+    ]
+    tree = AgentTree(cards)
+    for _ in range(2):
+        assert [tree.reachable("safe", roles) for roles in ((), ("staff",), ("key",), ("staff", "key"), ("boss",))] == [
+            False, False, False, True, True,
+        ]  # fmt: skip
+        assert not tree.reachable("staff", ("key",))
+    with pytest.raises(KeyError):
+        tree.reachable("nobody", ())

@@ -1,9 +1,12 @@
+from typing import Any
+
 import pytest
 
 from turnwise.facts.content import BlobPart, Content, DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
 from turnwise.facts.limits import Limits
-from turnwise.runner.accept import incoming
+from turnwise.facts.messages import MessageContext, OfferedTool
+from turnwise.runner.accept import checked_context, incoming
 
 LIMITS = Limits(message_bytes=100, blob_bytes=10, parts=3)
 
@@ -58,3 +61,26 @@ def test_a_result_that_is_no_json_value_is_refused(number: float) -> None:
     """A25: before it uses up the wait for it."""
     with pytest.raises(MessageError, match="call '1' is no JSON value"):
         incoming(Content(parts=(ToolResultPart(call_id="1", result={"deep": [number]}),)), LIMITS)
+
+
+def test_tools_are_checked_before_anything_is_stored() -> None:
+    """A25: as all that comes with a message; their size counts as that of its context."""
+    fine = MessageContext(tools=(OfferedTool(name="a"),))
+    assert checked_context(fine, Limits(message_bytes=1_000)) is fine
+    with pytest.raises(MessageError, match="reserved"):
+        checked_context(MessageContext(tools=(OfferedTool(name="confirm"),)), Limits())
+    with pytest.raises(MessageTooLarge, match=r"limits\.tools"):
+        checked_context(fine, Limits(tools=0))
+    large = MessageContext(tools=(OfferedTool(name="a", description="d" * 2_000),))
+    with pytest.raises(MessageTooLarge, match=r"context has .* limits\.message_bytes"):
+        checked_context(large, Limits(message_bytes=1_000))
+
+
+def test_tools_that_nothing_can_write_are_refused() -> None:
+    inner: dict[str, Any] = {}
+    for _ in range(400):
+        inner = {"not": inner}
+    for parameters in ({"type": "object", "$defs": inner}, {"type": "object", "title": "\ud800"}):
+        tool = OfferedTool.model_construct(name="a", description="", parameters=parameters)
+        with pytest.raises(MessageError, match="context cannot be stored"):
+            checked_context(MessageContext.model_construct(tools=(tool,)), Limits())

@@ -1,5 +1,6 @@
 import asyncio
 import gc
+import threading
 
 import pytest
 
@@ -38,3 +39,19 @@ def test_what_still_runs_when_the_door_goes_is_cancelled_and_cleans_up() -> None
     del door
     gc.collect()
     assert seen == [True]
+
+
+async def test_a_door_may_go_inside_another_loop() -> None:
+    async def held() -> None:
+        await asyncio.Event().wait()
+
+    async def begin() -> "asyncio.Task[None]":
+        return asyncio.create_task(held())
+
+    doors, tasks = [SyncDoor()], []
+    thread = threading.Thread(target=lambda: tasks.append(doors[0].run(begin())))
+    thread.start()
+    thread.join()
+    doors.clear()
+    gc.collect()
+    assert tasks[0].cancelled()

@@ -3,6 +3,8 @@
 plain ones side by side ─ questions to a person ─┬─ all answered: what was agreed to ─┬─ late results ─ the `last` ones
                                                  └─ the turn waits                    └─ the turn waits
 
+Calls of tools that the caller offered are the caller's to make: here their results are late ones.
+
 A turn that waits is run again from its beginning: what is on record is found there and not done again.
 """
 
@@ -13,7 +15,7 @@ from typing import Any, NamedTuple
 
 from turnwise.agents import confirming
 from turnwise.agents.llm.calling import Told, called, cut, unfit
-from turnwise.agents.llm.checking import refused
+from turnwise.agents.llm.checking import misfit, refused
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.agents.together import together
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
@@ -25,11 +27,13 @@ from turnwise.ports.tool import Tool, ToolCall
 
 class Job:
     """One call, and how far it is. place: its step and its place in it. told: what the model is told, once that is known.
-    begun: whether the tool ran and its result comes later.
+    begun: whether the tool ran, or the caller runs it, and its result comes later.
     """
 
-    def __init__(self, place: str, part: ToolCallPart, tool: Tool | None, told: Told | None) -> None:
-        self.place, self.part, self.told, self.begun = place, part, told, False
+    def __init__(
+        self, place: str, part: ToolCallPart, tool: Tool | None, told: Told | None = None, *, begun: bool = False
+    ) -> None:
+        self.place, self.part, self.told, self.begun = place, part, told, begun
         self._tool = tool
 
     @property
@@ -132,18 +136,26 @@ class Acting:
 
     async def _job(self, place: str, call: ToolCallPart, event: Event) -> Job:
         problem = refused(call, event)
+        if call.offered and not problem:
+            return self._offered(place, call)
         tool = None if problem else await self._toolbox.find(call.tool)
         if tool is None and not problem:
             # A call that was made needs no tool any more, and its tool may be out of reach now.
             if (key := f"tool#{place}") in self._context.recorded:
-                job = Job(place, call, None, Told(**await self._context.step(key, _never)))
-                if f"later#{place}" in self._context.recorded:
-                    job.told, job.begun = None, True
-                return job
-            names = ", ".join(await self._toolbox.every()) or "none"
+                told = Told(**await self._context.step(key, _never))
+                begun = f"later#{place}" in self._context.recorded
+                return Job(place, call, None, None if begun else told, begun=begun)
+            own = await self._toolbox.every()
+            names = ", ".join([*own, *self._toolbox.offered(own)]) or "none"
             away = "".join(f" Some tools cannot be had now: {why}" for why in self._toolbox.problems)
             problem = f"There is no tool {call.tool[:64]!r}{' now' if away else ''}. Your tools: {names}.{away}"
         return Job(place, call, tool, Told(problem, failed=True) if problem else None)
+
+    def _offered(self, place: str, call: ToolCallPart) -> Job:
+        """The call of a tool that the caller offered, as the call itself says: whatever tools there are by now."""
+        spec = self._toolbox.offer(call.tool)
+        problem = misfit(spec, call.arguments) if spec else ""
+        return Job(place, call, None, Told(problem, failed=True) if problem else None, begun=not problem)
 
     def _call(self, job: Job) -> ToolCall:
         return ToolCall(job.part.call_id, job.part.arguments, self._context)

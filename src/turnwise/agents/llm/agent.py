@@ -6,11 +6,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from turnwise.agents.confirming import CONFIRM
 from turnwise.agents.function import make_card
 from turnwise.agents.llm.design import Design, Instructions
 from turnwise.agents.llm.loop import Run
-from turnwise.agents.llm.output import NAME as OUTPUT
 from turnwise.agents.llm.output import OutputTool
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import Event
@@ -19,7 +17,7 @@ from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.function import FunctionTool
-from turnwise.tools.transfer import NAME as TRANSFER
+from turnwise.tools.reserved import OF_AGENTS
 from turnwise.transcript.view import Budget
 
 HISTORY = Budget(tokens=24_000, events=200)
@@ -28,8 +26,6 @@ RESULT_CHARACTERS = 20_000
 """How much of a tool's result a model is shown."""
 OUTPUT_RETRIES = 2
 """How often a model may try again to give an answer of the wanted type."""
-
-_RESERVED = {TRANSFER: "hand-overs", OUTPUT: "answers of a type", CONFIRM: "questions to a person"}
 
 
 class LlmAgent:
@@ -45,8 +41,8 @@ class LlmAgent:
     that gives something else is told what is wrong, `output_retries` times. str and None: the answer is text.
     output_key: the state key that gets the answer. settings: passed on to the provider. max_steps: how often the model is
     asked in one run; None = limits.steps. summary_model: sums up, beside the answer, what does not fit any more.
-    names_next: tells the model its colleagues in the team, and how to name the next. children: the agents below it. card:
-    any other field of AgentCard.
+    names_next: tells the model its colleagues in the team, and how to name the next. callers_tools: whether it may call what
+    callers offer with their messages. children: the agents below it. card: any other field of AgentCard.
 
     Raises AgentDefinitionError, and ConfigError for a model or a function that cannot be used.
     """
@@ -68,6 +64,7 @@ class LlmAgent:
         result_characters: int = RESULT_CHARACTERS,
         summary_model: Spec | None = None,
         names_next: bool = False,
+        callers_tools: bool = True,
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
@@ -89,6 +86,7 @@ class LlmAgent:
             history=history,
             summary_model=None if summary_model is None else model_of(summary_model),
             names_next=names_next,
+            callers_tools=callers_tools,
             result_characters=result_characters,
         )
 
@@ -138,9 +136,9 @@ def _distinct(tools: Sequence[Any], agent: str) -> Sequence[Tool]:
     names: set[str] = set()
     for tool in tools:
         name = tool.spec.name
-        if name in _RESERVED:
+        if name in OF_AGENTS:
             raise AgentDefinitionError(
-                f"Agent {agent!r}: the tool name {name!r} is reserved for {_RESERVED[name]}.", fix="Rename the tool."
+                f"Agent {agent!r}: the tool name {name!r} is reserved for {OF_AGENTS[name]}.", fix="Rename the tool."
             )
         if name in names:
             raise AgentDefinitionError(f"Agent {agent!r} has two tools named {name!r}.", fix="Rename one of them.")

@@ -1,12 +1,11 @@
 """One step's call of the model: what it is sent, and the event that comes of its answer."""
 
 import asyncio
-from collections.abc import Collection, Mapping
 
 from turnwise.agents.llm.design import Design
 from turnwise.agents.llm.output import MORE_TOKENS
 from turnwise.agents.llm.output import NAME as OUTPUT
-from turnwise.agents.llm.pieces import partial, whole
+from turnwise.agents.llm.pieces import Marks, partial, whole
 from turnwise.agents.llm.prompt import prompt_of
 from turnwise.agents.llm.room import room
 from turnwise.agents.llm.summary import Summarizing
@@ -18,7 +17,7 @@ from turnwise.facts.events import End, Event
 from turnwise.models.reading import reading
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
-from turnwise.ports.tool import Tool
+from turnwise.ports.tool import ToolSpec
 from turnwise.transcript.compile import compiled
 
 BROKEN_OFF = 2
@@ -43,13 +42,14 @@ class Asking:
         ModelError; AgentFailed for instructions that cannot be made, or leave the conversation no room.
         """
         tools = await self._toolbox.every()
-        private = [name for name, tool in tools.items() if tool.rules.private]
-        request = await self._request(tools)
+        offered = self._toolbox.offered(tools)
+        marks = Marks(private=[name for name, tool in tools.items() if tool.rules.private], offered=offered)
+        request = await self._request((*(tool.spec for tool in tools.values()), *offered.values()))
         for _ in range(self._design.output_retries + 1):
-            event, reply = await self._answer(request, private, show)
+            event, reply = await self._answer(request, marks, show)
             event = event.model_copy(update={"actions": event.actions.model_copy(update={"usage": reply.usage})})
             if self._design.output is None or reply.content.tool_calls:
-                return self._acting(whole(event, reply, private, most=self._most_parts()))
+                return self._acting(whole(event, reply, marks, most=self._most_parts()))
             await self._reject(event)
             said = text_content(reply.content.text.strip() or "(nothing)")
             why = text_content(NOT_WHOLE if reply.finish == LENGTH else NOT_TEXT, "user")
@@ -74,9 +74,8 @@ class Asking:
         """Of one answer: an answer of a type stands beside the results of all calls of its step."""
         return max(1, self._context.config.limits.parts - (self._design.output is not None))
 
-    async def _request(self, tools: Mapping[str, Tool]) -> ModelRequest:
+    async def _request(self, specs: tuple[ToolSpec, ...]) -> ModelRequest:
         design, context = self._design, self._context
-        specs = tuple(tool.spec for tool in tools.values())
         prompt = await prompt_of(design, context, self._toolbox)
         budget = room(design.history, prompt, specs, context.card.name)
         events = await self._reader.events()
@@ -91,7 +90,7 @@ class Asking:
             settings=design.settings,
         )
 
-    async def _answer(self, request: ModelRequest, private: Collection[str], show: Show) -> tuple[Event, ModelReply]:
+    async def _answer(self, request: ModelRequest, marks: Marks, show: Show) -> tuple[Event, ModelReply]:
         """The model's answer, and the event that is to hold it, under whose id its pieces were shown."""
         for attempt in range(BROKEN_OFF + 1):
             # A new event each time: the pieces of one that broke off belong to no other.
@@ -104,7 +103,7 @@ class Asking:
                             return event, piece
                         shown = True
                         if self._design.output is None or piece.kind != "text":  # text is no answer of a type
-                            await show(partial(event, piece, private))
+                            await show(partial(event, piece, marks))
             except ModelUnavailable as error:
                 pause = PAUSE * 2**attempt if error.retry_after is None else error.retry_after
                 if not shown or attempt == BROKEN_OFF or pause > LONGEST_PAUSE:

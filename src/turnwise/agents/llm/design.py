@@ -29,6 +29,7 @@ class Design(NamedTuple):
     history: Budget
     summary_model: Model | None
     names_next: bool
+    callers_tools: bool
     result_characters: int
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from turnwise.facts.content import Content, Part, TextPart, ThinkingPart, ToolCallPart
 from turnwise.facts.events import Event
@@ -29,8 +30,19 @@ def call_id(event_id: str, place: int) -> str:
     return f"call-{base}-{place}"
 
 
-def partial(event: Event, piece: ModelPiece, private: Collection[str]) -> Event:
-    """The piece as a partial event of that event; `private` are the names of tools whose calls are nobody else's to see."""
+class Marks(NamedTuple):
+    """How calls of tools are marked, by the tools' names: as nobody else's to see, and as the caller's to make."""
+
+    private: Collection[str] = ()
+    offered: Collection[str] = ()
+
+    def on(self, call: ToolCallPart) -> ToolCallPart:
+        """The call with its marks, whatever it had."""
+        return call.model_copy(update={"private": call.tool in self.private, "offered": call.tool in self.offered})
+
+
+def partial(event: Event, piece: ModelPiece, marks: Marks) -> Event:
+    """The piece as a partial event of that event."""
     part: Part
     if piece.kind == "text":
         part = TextPart(text=piece.text)
@@ -38,11 +50,11 @@ def partial(event: Event, piece: ModelPiece, private: Collection[str]) -> Event:
         part = ThinkingPart(text=piece.text)
     else:
         id_ = call_id(event.id, piece.call)
-        part = ToolCallPart(call_id=id_, tool=piece.tool, raw=piece.text, private=piece.tool in private)
+        part = marks.on(ToolCallPart(call_id=id_, tool=piece.tool, raw=piece.text))
     return event.model_copy(update={"content": Content(parts=(part,)), "partial": True})
 
 
-def whole(event: Event, reply: ModelReply, private: Collection[str], *, most: int) -> Event:
+def whole(event: Event, reply: ModelReply, marks: Marks, *, most: int) -> Event:
     """The event with what the model answered, in at most so many parts, its calls under ids of ours.
 
     What is not whole is marked as cut off. A call that lost arguments, or stands for others that are left out, has none: what
@@ -53,8 +65,7 @@ def whole(event: Event, reply: ModelReply, private: Collection[str], *, most: in
     place = 0
     for part in left:
         if isinstance(part, ToolCallPart):
-            ours = {"call_id": call_id(event.id, place), "private": part.tool in private}
-            parts.append(part.model_copy(update=ours))
+            parts.append(marks.on(part.model_copy(update={"call_id": call_id(event.id, place)})))
             place += 1
         else:
             parts.append(part)

@@ -1,12 +1,14 @@
 """The tools that one run of an agent has."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from turnwise.agents.llm.design import Design
 from turnwise.facts.errors import StaleWriter, ToolFailed
+from turnwise.facts.messages import OfferedTool
 from turnwise.ports.context import AgentContext
-from turnwise.ports.tool import Tool, Toolset
+from turnwise.ports.tool import Tool, Toolset, ToolSpec
+from turnwise.tools.reserved import reserved_for
 from turnwise.tools.transfer import transfer_tool
 
 NAME_CHARACTERS = 64
@@ -19,13 +21,17 @@ class Toolbox:
     """Those of its tasks in a flow first, then its own, those of toolsets when somebody asks for them. Of two with one name the
     first counts.
 
-    transfer: the tool by which the floor is handed over; None when there is nobody to hand it to.
+    transfer: the tool by which the floor is handed over; None when there is nobody to hand it to. What the caller offered is
+    none of these: it is not called here.
     """
 
     def __init__(self, design: Design, context: AgentContext) -> None:
         self._context, self._toolsets = context, design.toolsets
         self.transfer, self.output = transfer_tool(context), design.output
         self._own = _by_name([*_of_tasks(design, context), *design.tools, *filter(None, (self.transfer, self.output))])
+        self._offers = {offer.name: _spec(offer) for offer in context.message_context.tools}
+        self._takes_offers = design.callers_tools
+        self._left_out: frozenset[str] = frozenset()
         self._known: dict[int, Sequence[Tool]] = {}
         self._problems: dict[int, str] = {}
 
@@ -37,6 +43,21 @@ class Toolbox:
     async def find(self, name: str) -> Tool | None:
         """The tool of that name; None when there is none."""
         return self._own.get(name) or (await self.every()).get(name)
+
+    def offered(self, own: Collection[str]) -> Mapping[str, ToolSpec]:
+        """The tools that the caller offered, by name, beside these of the agent's own; of one name, its own counts."""
+        if not self._takes_offers:
+            return {}
+        left_out = frozenset(name for name in self._offers if name in own or reserved_for(name))
+        if new := sorted(left_out - self._left_out):
+            name, listed = self._context.card.name, ", ".join(new)
+            log.info("Agent %r has tools of its own named %s: those that the caller offers are not used.", name, listed)
+        self._left_out |= left_out
+        return {name: spec for name, spec in self._offers.items() if name not in left_out}
+
+    def offer(self, name: str) -> ToolSpec | None:
+        """What the caller offered under that name, whether or not the agent takes it; None when there is no such offer."""
+        return self._offers.get(name)
 
     @property
     def problems(self) -> Sequence[str]:
@@ -86,6 +107,10 @@ def _of_tasks(design: Design, context: AgentContext) -> Sequence[Tool]:
             context.assignment.by,
         )
     return brought
+
+
+def _spec(offer: OfferedTool) -> ToolSpec:
+    return ToolSpec(name=offer.name, description=offer.description, parameters=offer.parameters)
 
 
 def _named(toolset: Toolset) -> str:

@@ -8,8 +8,10 @@ from functools import partial
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import Content, ToolCallPart, text_content
 from turnwise.facts.events import Event, Guarded
+from turnwise.facts.messages import OfferedTool
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
 from turnwise.runner.guards.holding_back import Stage
+from turnwise.runner.guards.offering import as_content, tools_left
 from turnwise.runner.guards.rulings import Passed, call_left, settled, unsealed, with_answer, with_calls, with_summary
 
 log = logging.getLogger("turnwise.runner")
@@ -30,6 +32,15 @@ class Guarding:
     async def message(self, content: Content) -> Passed:
         """What is left of a user's message."""
         return await self._passed("message", content, None)
+
+    async def offers(self, tools: tuple[OfferedTool, ...]) -> tuple[tuple[OfferedTool, ...], tuple[Guarded, ...]]:
+        """What is left of the tools that a caller offers, judged as a message of their own; and what is put on record of that:
+        if that ends with a block, the message they came with is blocked.
+        """
+        if not tools or not self._guardrails:
+            return tools, ()
+        passed = await self._passed("message", as_content(tools), None)
+        return tools_left(passed.content) if passed.guarded else tools, passed.guarded
 
     async def brief(self, content: Content, author: str) -> Passed:
         """What is left of what an agent tells whom it hands over to: it is judged as an answer."""

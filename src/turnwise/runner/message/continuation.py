@@ -28,12 +28,13 @@ class Lapse(NamedTuple):
 
 
 def continuation_of(
-    head: Head, message: Content, selected: str, tree: AgentTree, roles: Collection[str] = ()
+    head: Head, message: Content, selected: str, tree: AgentTree, roles: Collection[str] = (), answers: str | None = None
 ) -> Continuation | None:
     """The invocation this message continues, if the selected agent waits for it; None when it begins a new one.
 
     A tool result continues the invocation of its call (behaviour A6). A plain message continues the newest invocation in
-    which the selected agent asked, or holds the floor, and a reply is awaited (A42). Whoever holds the floor runs again, so
+    which the selected agent asked, or holds the floor, and a reply is awaited (A42); one that says which question it
+    `answers` continues none but that one's. Whoever holds the floor runs again, so
     that agent too must be open to the caller, by its `roles` (C20).
     """
     for result in message.tool_results:
@@ -51,7 +52,12 @@ def continuation_of(
         return None
     for invocation_id, agent, wait in head.waiting():
         open_ = head.invocations[invocation_id]
-        if wait.kind != "reply" or open_.state != "waiting" or selected not in (agent, open_.agent):
+        if (
+            answers not in (None, wait.id)
+            or wait.kind != "reply"
+            or open_.state != "waiting"
+            or selected not in (agent, open_.agent)
+        ):
             continue
         if _may_hold(open_.agent, tree, roles):
             return Continuation(invocation_id, open_.agent, open_.turn, wait.id)
@@ -68,6 +74,12 @@ def is_being_answered(session: Session, open_: OpenInvocation, me: str | None = 
     One that waits already may have parallel agents at work; then what was written last is its own.
     """
     return session.holder not in (None, me) and (open_.state == "running" or open_.last == session.last_sequence)
+
+
+def is_over(session: Session, invocation_id: str) -> bool:
+    """Whether nobody writes to that invocation of the session any more, unless a message goes on with it."""
+    open_ = session.head.invocations.get(invocation_id)
+    return open_ is None or (open_.state == "waiting" and not is_being_answered(session, open_))
 
 
 def interrupted(head: Head) -> Sequence[Lapse]:

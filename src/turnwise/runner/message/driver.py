@@ -29,12 +29,14 @@ from turnwise.runner.message.job import Job
 from turnwise.runner.message.planning import Plan, Planner, Refusal
 from turnwise.runner.record.closing import acting, after, bare_event, closing_events, told
 from turnwise.runner.record.journal import EMPTY, journal_of
+from turnwise.runner.record.origins import offered_to
 from turnwise.runner.record.recorder import Recorder
 from turnwise.runner.turn.floor import Cast, Floor, Handover
 from turnwise.runner.turn.frame import Frame, perform
 from turnwise.runner.turn.hops import stop_reason
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.choices import choices_of
+from turnwise.telemetry.about import answering
 
 BEGIN_ATTEMPTS = 5
 
@@ -60,15 +62,20 @@ class Driver:
         when an older message is to be recovered first. MessageBlocked when that is on record. Other errors are raised when
         nothing was stored; once the message is stored they close the feed instead.
         """
-        recorder, plan = await self._begin(job)
-        if isinstance(plan, Refusal):
-            await recorder.leave()
-            raise job.blocked or AssertionError("A message is refused because it is blocked.")
-        job.accept()
-        return await self.run(job, recorder, plan)
+        with answering(job.key, sent_here=job.context is not None):
+            recorder, plan = await self._begin(job)
+            if isinstance(plan, Refusal):
+                await recorder.leave()
+                raise job.blocked or AssertionError("A message is refused because it is blocked.")
+            job.accept()
+            return await self.run(job, recorder, plan)
 
     async def run(self, job: Job, recorder: Recorder, plan: Plan) -> Session | None:
         """Answers a message that has begun, as `serve` does. What it did before is looked up if it is taken up again."""
+        with answering(job.key, plan.invocation_id, sent_here=job.context is not None):
+            return await self._run(job, recorder, plan)
+
+    async def _run(self, job: Job, recorder: Recorder, plan: Plan) -> Session | None:
         job.invocation.id = plan.invocation_id
         problem: BaseException | None = None
         lost = False
@@ -81,6 +88,7 @@ class Driver:
             if not isinstance(error, TurnwiseError):
                 log.exception("The runner failed in invocation %s of session %s.", plan.invocation_id, job.key.id)
             problem = error
+            recorder.lose()
         except BaseException as error:
             problem = error
             raise
@@ -113,9 +121,11 @@ class Driver:
                 return recorder, plan
 
     async def _open_floor(self, job: Job, recorder: Recorder, plan: Plan) -> Floor:
-        journal = EMPTY
+        journal, context = EMPTY, job.kept.context
         if plan.continues:
-            journal = journal_of(await self._cast.store.events(job.key, invocation_id=plan.invocation_id))
+            events = await self._cast.store.events(job.key, invocation_id=plan.invocation_id)
+            tools = await offered_to(self._cast.store, job.key, events)
+            journal, context = journal_of(events), context.model_copy(update={"tools": tools})
         return Floor(
             self._cast,
             recorder,
@@ -123,7 +133,7 @@ class Driver:
             turn=plan.turn,
             invocation_id=plan.invocation_id,
             message=plan.content,
-            context=job.message.context,
+            context=context,
             config=job.config,
         )
 

@@ -15,8 +15,9 @@ class Result(NamedTuple):
     """How a message was answered.
 
     text: what the agents said to the user, joined by line breaks. end: None while the invocation waits for a reply or a
-    tool result. selection: who was chosen and why; None when it was cancelled before that. error: set when an agent failed.
-    events: the stored ones, without what attempts left whose process died.
+    tool result. selection: who was chosen and why; None when it was cancelled before that. error: the last one, of an
+    invocation that ended otherwise than `completed`: what failed on the way to a good end is in the events alone. events: the
+    stored ones, without what attempts left whose process died.
     """
 
     text: str
@@ -94,7 +95,8 @@ def result_of(events: Sequence[Event]) -> Result:
     first, events = events[0], visible(events)
     selection = next((e.actions.selection for e in events if e.author == USER and e.actions.selection), None)
     end = next((e.actions.end for e in reversed(events) if e.actions.end), None)
-    error = next((e.error for e in reversed(events) if e.error), None)
+    is_good = end is None or end.reason == "completed"  # what failed on the way, a task of a flow, is in the events
+    error = None if is_good else next((e.error for e in reversed(events) if e.error), None)
     text = "\n".join(event.text for event in _words(events))
     return Result(text, end, selection, error, first.invocation_id, tuple(events))
 

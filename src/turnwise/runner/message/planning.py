@@ -5,11 +5,12 @@ from typing import NamedTuple
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, TextPart
 from turnwise.facts.errors import SessionMissing, StaleWriter, UnknownToolCall
 from turnwise.facts.events import USER, Actions, End, Event
-from turnwise.facts.messages import MessageContext
+from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, Session
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.guards.guarding import Guarding
+from turnwise.runner.guards.rulings import blocked_message
 from turnwise.runner.message.continuation import Continuation, continuation_of, interrupted, lapses
 from turnwise.runner.message.job import Job, Prepared
 from turnwise.runner.record.closing import after, closing_events
@@ -18,6 +19,7 @@ from turnwise.runner.turn.floor import Cast
 from turnwise.selection.cascade import Cascade, positions_of
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
 from turnwise.selection.owner import tool_result_owner
+from turnwise.selection.verdicts import shown
 
 LOOKED_BACK = 20
 """A clarifying question ends its invocation, so what it was about stands close before."""
@@ -102,12 +104,17 @@ class Planner:
         content = job.message.content
         saved = [part for part in content.parts if isinstance(part, ArtifactPart) and part.name.startswith(SAVED)]
         versions = {part.name: part.version for part in saved if part.version is not None}
-        return Prepared(self._cast.issuer.new_id("invocation"), content, versions, job.message.guarded)
+        invocation_id, message = self._cast.issuer.new_id("invocation"), job.message
+        return Prepared(invocation_id, content, versions, message.guarded, message.context.tools)
 
     async def _prepare(self, job: Job) -> Prepared:
         guarding = Guarding(self._cast.guardrails, job.config.limits.guardrail_seconds)
         content, guarded = await guarding.message(job.message.content)
-        prepared = Prepared(self._cast.issuer.new_id("invocation"), content or Content(role="user"), {}, guarded)
+        tools: tuple[OfferedTool, ...] = ()
+        if content is not None:
+            tools, more = await guarding.offers(job.message.context.tools)
+            content, guarded = None if blocked_message(more) else content, (*guarded, *more)
+        prepared = Prepared(self._cast.issuer.new_id("invocation"), content or Content(role="user"), {}, guarded, tools)
         if job.config.save_input_blobs_as_artifacts and self._cast.artifacts is not None:
             return await self._save_blobs(job, prepared)
         return prepared
@@ -151,8 +158,9 @@ class Planner:
         )
         continues = None
         if selection.outcome == "chosen":
-            roles = job.message.context.roles
-            continues = continuation_of(head, content, selection.agent, self._cast.tree, roles)
+            roles, answers = job.message.context.roles, job.message.context.answers
+            continues = continuation_of(head, content, selection.agent, self._cast.tree, roles, answers)
+        self._refuse_foreign_reply(job.message.context, continues)
         invocation_id = continues.invocation_id if continues else prepared.invocation_id
         brief = await self._still_asked(session, content, selection)
         user = Event(
@@ -196,6 +204,14 @@ class Planner:
             raise UnknownToolCall(
                 f"Nobody waits for a result of the tool call {content.tool_results[0].call_id!r} from this caller.",
                 fix="Send it with the roles of whom the call was made for.",
+            )
+
+    def _refuse_foreign_reply(self, context: MessageContext, continues: Continuation | None) -> None:
+        """UnknownToolCall for a reply to a question that nobody asks, or asks this caller: it is to begin nothing new."""
+        if context.answers is not None and (continues is None or continues.answers != context.answers):
+            raise UnknownToolCall(
+                f"Nobody waits for a reply to {shown(context.answers)!r} from this caller.",
+                fix="Answer each question once, while its invocation waits.",
             )
 
     async def _lapsed(self, session: Session, job: Job) -> list[Event]:

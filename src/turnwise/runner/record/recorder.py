@@ -41,6 +41,7 @@ class Recorder:
         self._signals = store.signals
         self._lost: Callable[[], object] | None = None
         self._confirmed = 0.0
+        self._has_shown = False
         self._lock = asyncio.Lock()
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
@@ -101,7 +102,7 @@ class Recorder:
         await asyncio.shield(task)
 
     def lose(self) -> None:
-        """Another process answers on."""
+        """Another process answers on, or whoever comes when the store is back."""
         self._watchers.tell((), left=(self._invocation_id, LOST))
 
     async def told(self) -> None:
@@ -111,6 +112,9 @@ class Recorder:
     def show(self, event: Event) -> None:
         """Passes a partial event on to whoever reads."""
         self._feed.publish(event)
+        if not self._has_shown and event.text and not event.is_private:
+            self._has_shown = True
+            self._watchers.tell([event])
         self._signals.partial(self.session.key, event)
 
     def shut(self, problem: TurnwiseError) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Iterator, Sequence
 
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
-from turnwise.ports.hooks import Hooks
+from turnwise.ports.hooks import Hooks, PieceHooks
 from turnwise.runner.record.journal import public
 
 HOOK_SECONDS = 5.0
 """How long one call of a hook may take, and how long the end of an invocation waits for what is still to be told."""
 WAITING, LOST = "waiting", "lost"
-"""What hooks are told instead of an end: the invocation waits, or another process answers on."""
+"""What hooks are told instead of an end: the invocation waits, or this process does not answer it any more."""
 
 log = logging.getLogger("turnwise.runner")
 
@@ -27,8 +27,8 @@ class Watchers:
         self._task: asyncio.Task[None] | None = None
 
     def tell(self, stored: Sequence[Event], *, left: tuple[str, str] | None = None) -> None:
-        """Stored events, with the decisions and ends in them, as the public may read them; `left` is an invocation that is
-        left after them, and how: WAITING or LOST.
+        """Stored events, with the decisions and ends in them, as the public may read them, or the first piece of an answer;
+        `left` is an invocation that is left after them, and how: WAITING or LOST.
         """
         if not self._hooks:
             return
@@ -50,6 +50,10 @@ class Watchers:
     def _calls(self, stored: Sequence[Event], left: tuple[str, str] | None) -> Iterator[Awaitable[None]]:
         for hook in self._hooks:
             for event in stored:
+                if event.partial:
+                    if isinstance(hook, PieceHooks):
+                        yield hook.shown(self._key, event)
+                    continue
                 yield hook.stored(self._key, event)
                 if event.actions.selection:
                     yield hook.selected(self._key, event.actions.selection)

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused
 from turnwise.facts.events import Await, ErrorInfo, Event, StepRecord, segment_of
+from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.assignment import EVERYTHING, Assignment, Scope
@@ -19,7 +20,7 @@ from turnwise.runner.record.journal import DECISION
 from turnwise.runner.record.spots import spot_of
 from turnwise.runner.turn.deciding import decided, decision_of
 from turnwise.runner.turn.floor import Floor, Handover, check_storable
-from turnwise.runner.turn.parts import part_of
+from turnwise.runner.turn.parts import context_below, part_of
 from turnwise.runner.turn.performing import performed
 from turnwise.runner.turn.stepping import Steps
 from turnwise.runner.turn.streaming import open_stream
@@ -43,11 +44,12 @@ class Frame:
         message: Content,
         assignment: Assignment | None = None,
         scope: Scope = EVERYTHING,
+        context: MessageContext | None = None,
     ) -> None:
         self.card = floor.cast.tree.card(agent)
         self.session = floor.key
         self.invocation_id = floor.invocation_id
-        self.message, self.message_context, self.config = message, floor.context, floor.config
+        self.message, self.message_context, self.config = message, context or floor.context, floor.config
         self.notice = floor.notice
         self.branch = branch
         self.assignment, self.scope = assignment, scope
@@ -102,7 +104,8 @@ class Frame:
         wait = self._wait("tool_result" if tool else "reply", self._floor.cast.issuer.new_id("call" if tool else "wait"))
         content = text_content(question) if isinstance(question, str) else question
         if tool is not None:
-            call = ToolCallPart(call_id=wait.id, tool=tool, arguments=arguments or {})
+            offered = any(each.name == tool for each in self.message_context.tools)
+            call = ToolCallPart(call_id=wait.id, tool=tool, arguments=arguments or {}, offered=offered)
             content = content.model_copy(update={"parts": (*content.parts, call)})
         asked = await self.voice.say(self.event(content, awaits=wait), hold=True)
         if asked.actions.awaits is None:
@@ -266,7 +269,8 @@ class Frame:
             outcome = self._floor.journal.outcome(branch)
             self.voice.model_calls += outcome.model_calls
             return outcome
-        below, given = Frame(self._floor, agent, branch, message, assignment, scope), self._floor.handover
+        known = context_below(self.message_context, branch, assignment)
+        below, given = Frame(self._floor, agent, branch, message, assignment, scope, known), self._floor.handover
         try:
             await perform(below)
         finally:

@@ -1,4 +1,4 @@
-"""What the parts of an agent that runs others have of its assignment."""
+"""What those whom an agent runs have of its assignment, and of what is known of the message."""
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ToolFailed
+from turnwise.facts.messages import MessageContext
 from turnwise.ports.assignment import AssignedTask, Assignment, Scope
 
 
@@ -58,3 +59,12 @@ class Part:
 def part_of(assignment: Assignment | None) -> Assignment | None:
     """What a part has of the assignment of the whole."""
     return assignment if assignment is None or isinstance(assignment, Part) else Part(assignment)
+
+
+def context_below(context: MessageContext, branch: str, assignment: Assignment | None) -> MessageContext:
+    """What a run on that branch knows beside the message, of what its asker knows. The caller's tools are for whoever answers
+    the caller: not for who is asked in private, nor for who does a task that a flow thought of.
+    """
+    if not context.tools or not ("/>" in branch or (assignment is not None and assignment.tools)):
+        return context
+    return context.model_copy(update={"tools": ()})

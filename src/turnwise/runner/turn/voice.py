@@ -72,7 +72,7 @@ class Voice:
         if visible is not None:
             id_ = self._floor.ids.own(event.id, partial=True)
             blank = bare_event(self._floor.cast.issuer, self._agent, self._floor.invocation_id, self._branch)
-            shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset}
+            shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset, "scope": self._labels}
             await self._floor.show(blank.model_copy(update=shown))
 
     def find(self, event: Event) -> Event:

@@ -6,7 +6,7 @@ from turnwise.facts.events import USER
 from turnwise.facts.sessions import Session
 from turnwise.ports.signals import Watch
 from turnwise.ports.stores import SessionStore
-from turnwise.runner.message.continuation import is_being_answered
+from turnwise.runner.message.continuation import is_over
 from turnwise.runner.message.job import Job
 
 FIRST_LOOK_SECONDS = 0.02
@@ -64,10 +64,7 @@ class Follower:
         return False
 
     def _is_over(self, session: Session | None) -> bool:
-        open_ = session.head.invocations.get(self._id) if session else None
-        if session is None or open_ is None:
-            return True
-        return open_.state == "waiting" and not is_being_answered(session, open_)
+        return session is None or is_over(session, self._id)
 
     async def _listen(self, watch: Watch, seconds: float) -> None:
         """Passes partial events on until something was stored, or for that long."""

@@ -38,8 +38,7 @@ class Followers:
     def follow(self, job: Job, receipt: Receipt) -> None:
         """Lets the job's readers see what is stored of a message that was started, or why it was refused."""
         if receipt.invocation_id is None:
-            problem = f"Message {job.message.id!r} was refused before: {receipt.problem}."
-            job.fail(SessionError(problem, fix="Send it under a new id."))
+            job.fail(refused_before(receipt))
             return
         self.follow_invocation(job, receipt.invocation_id)
 
@@ -103,6 +102,11 @@ class Followers:
             self.follow(job, receipt)
         else:
             job.invocation.feed.close()
+
+
+def refused_before(receipt: Receipt) -> SessionError:
+    """The error for who asks for a message that was refused."""
+    return SessionError(f"Message {receipt.message.id!r} was refused before: {receipt.problem}.", fix="Send it under a new id.")
 
 
 def _kept(tasks: "set[asyncio.Task[None]]", work: Coroutine[object, object, None]) -> "asyncio.Task[None]":

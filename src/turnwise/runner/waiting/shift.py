@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from turnwise.facts.errors import SessionBusy, StaleWriter, StoreError, TurnwiseError
 from turnwise.facts.limits import RunConfig
+from turnwise.facts.sessions import Session
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.job import Job
@@ -128,7 +129,7 @@ class Shift:
 
     async def _answer(self, job: Job) -> Next:
         try:
-            session = await self._tools.driver.serve(job)
+            session = await self._served(job)
         except Unfinished as older:
             return await self._after_another(job, held=older.held)
         except SessionBusy as busy:
@@ -146,6 +147,13 @@ class Shift:
         assert job.invocation.id is not None
         self._tools.followers.follow_invocation(job, job.invocation.id)
         return Next.WAIT
+
+    async def _served(self, job: Job) -> Session | None:
+        """As `Driver.serve`, for whom sent it: this task was begun for another message if the job waited in line."""
+        serving = self._tools.driver.serve(job)
+        if job.context is None or not job.queued:
+            return await serving
+        return await asyncio.create_task(serving, context=job.context)
 
     async def _after_another(self, job: Job, *, held: bool) -> Next:
         """An older message is to be answered first: by who holds the session, else it is recovered."""

@@ -40,6 +40,17 @@ def test_the_newest_question_is_answered_first() -> None:
     assert found.invocation_id == "new"
 
 
+def test_a_reply_goes_to_the_question_that_it_says() -> None:
+    """A42."""
+    head = Head(invocations={"old": waiting("a", "w1", 1), "new": waiting("a", "w2", 5)})
+    for answers, invocation in (("w1", "old"), ("w2", "new")):
+        found = continuation_of(head, TEXT, "a", TREE, answers=answers)
+        assert found is not None
+        assert (found.invocation_id, found.answers) == (invocation, answers)
+    assert continuation_of(head, TEXT, "a", TREE, answers="w3") is None
+    assert continuation_of(head, TEXT, "b", TREE, answers="w1") is None
+
+
 def test_the_child_that_asked_is_found_through_the_agent_that_holds_the_floor() -> None:
     """A41."""
     head = Head(invocations={"i": waiting("a", "w", 1, by="b")})
