@@ -5,11 +5,13 @@ import asyncio
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench import routing, routing_peer, survival, turns
 from bench.against import against
 from bench.flows import flows
+from bench.gateway import parts as gateway
 from bench.llm import llm
 from bench.measure import Figure, report
 from bench.routing_report import shown, written
@@ -18,7 +20,7 @@ from bench.sides import QUICK, Plan, Sides
 from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
-SURVIVAL, ROUTING = "survival", "routing"
+SURVIVAL, ROUTING, GATEWAY = "survival", "routing", "gateway"
 # On the disk of the checkout: a folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -57,7 +59,7 @@ def asked() -> argparse.Namespace:
     """The command line, checked. `parts`: about turns, startup and scale; `scenes`: about survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
+    scenes += [GATEWAY, ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
         "parts",
@@ -93,36 +95,39 @@ def only(scenes: list[str], kind: str) -> list[str]:
     return [] if kind in scenes else [scene.partition(":")[2] for scene in scenes if scene.startswith(f"{kind}:")]
 
 
+def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, list[Figure]]]:
+    """What was asked for, a table each, as they are measured."""
+    plan = QUICK if arguments.quick else Plan()
+    if turned := figures(arguments.parts, plan, folder):
+        yield "Beside a hand-written sqlite3 floor (medians; both WAL, synchronous=FULL)", turned
+    if "llm" in arguments.parts:
+        yield "A turn with a model that answers at once", asyncio.run(llm(plan, folder))
+    if "flows" in arguments.parts:
+        yield "A turn of a flow beside its agent alone (means and medians within one run)", asyncio.run(flows(plan, folder))
+    if "scale" in arguments.parts:
+        yield "Very many agents (one process each; vectors made up, encoding not counted)", scale()
+    if GATEWAY in arguments.scenes:
+        served = gateway.measured(gateway.QUICK if arguments.quick else gateway.Plan(), folder)
+        yield "The gateway beside a bare FastAPI route that writes two rows in two commits (medians)", served
+
+
 def main() -> int:
     arguments = asked()
     if arguments.slower_fsync and not is_slowed():
         again_slowed(arguments.slower_fsync, arguments.folder)
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    kept = True
-    if arguments.against is not None:
-        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-            found = against(arguments.against.resolve(), Path(folder))
-        report("Beside another checkout", found)
-        return int(any(figure.kept is False for figure in found))
+    found, kept = list[Figure](), True
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        found = figures(arguments.parts, QUICK if arguments.quick else Plan(), Path(folder))
-        models = asyncio.run(llm(QUICK if arguments.quick else Plan(), Path(folder))) if "llm" in arguments.parts else []
-        several = asyncio.run(flows(QUICK if arguments.quick else Plan(), Path(folder))) if "flows" in arguments.parts else []
+        if arguments.against is not None:
+            found = against(arguments.against.resolve(), Path(folder))
+            report("Beside another checkout", found)
+            return int(any(figure.kept is False for figure in found))
+        for title, table in tables(arguments, Path(folder)):
+            report(title, table)
+            found += table
         if any(scene.startswith(SURVIVAL) for scene in arguments.scenes):
             plan = survival.quick(arguments.seed) if arguments.quick else survival.Scale(arguments.seed)
             kept = survival.survival(only(arguments.scenes, SURVIVAL), plan, Path(folder))
-    if found:
-        report("Beside a hand-written sqlite3 floor (medians; both WAL, synchronous=FULL)", found)
-    if models:
-        report("A turn with a model that answers at once", models)
-        found += models
-    if several:
-        report("A turn of a flow beside its agent alone (means and medians within one run)", several)
-        found += several
-    if "scale" in arguments.parts:
-        many = scale()
-        report("Very many agents (one process each; vectors made up, encoding not counted)", many)
-        found += many
     if any(scene.startswith(ROUTING) for scene in arguments.scenes):
         kept = routes(only(arguments.scenes, ROUTING), arguments) and kept
     return int(not kept or any(figure.kept is False for figure in found))

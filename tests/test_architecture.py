@@ -20,13 +20,14 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"facts"}),
     frozenset({"matching", "transcript"}),
     frozenset({"ports"}),
-    frozenset({"stores", "models", "tools", "guardrails", "telemetry", "engine"}),
+    frozenset({"stores", "models", "tools", "guardrails", "telemetry", "engine", "access"}),
     frozenset({"selection", "agents"}),
     frozenset({"runner"}),
     frozenset({"flows", "learning"}),
     frozenset({"config"}),
     frozenset({"assemble"}),
-    frozenset({"cli", "gateway", "client", "console", "testing"}),
+    frozenset({"gateway", "console", "testing"}),
+    frozenset({"cli", "client"}),
     frozenset({""}),  # turnwise/__init__.py, the table of public names: nobody below imports it
 )
 FLOOR_OF = {package: number for number, floor in enumerate(FLOORS, 1) for package in floor}
@@ -242,7 +243,7 @@ BROKEN: dict[str, tuple[dict[str, str], Check, str]] = {
         floor_violations,
         "turnwise.cli.b",
     ),
-    "the front page from below": ({"runner/a": "from turnwise import Runner"}, floor_violations, "imports turnwise (floor 11)"),
+    "the front page from below": ({"runner/a": "from turnwise import Runner"}, floor_violations, "imports turnwise (floor 12)"),
     "relative": ({"facts/a": "from . import b", "facts/b": ""}, floor_violations, "relative"),
     "a package without floor": ({"extra/a": ""}, floor_violations, "no floor"),
     "circle of modules": (

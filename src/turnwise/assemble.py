@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from turnwise.config.gateway_entries import doorkeepers
 from turnwise.config.guardrail_entries import BuiltIn, make
 from turnwise.config.importing import resolve
 from turnwise.config.places import Where, shown
@@ -18,6 +19,7 @@ from turnwise.config.references import Reference
 from turnwise.config.roster import Roster, flows, models
 from turnwise.config.settings import Endpoint, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
+from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.kinds import AnyFlow
 from turnwise.ports.agent import Agent
@@ -45,8 +47,8 @@ _Selectors = Mapping[str, Callable[..., Any]]
 
 
 class App(NamedTuple):
-    """A runner, ready for messages, the file it was made from, its store's place without a password, and the flows among its
-    agents, by name.
+    """A runner, ready for messages, the file it was made from, its store's place without a password, the flows among its
+    agents, by name, and how its gateway is to stand.
 
     Whoever has it closes the runner.
     """
@@ -55,6 +57,7 @@ class App(NamedTuple):
     path: Path
     store: str = ""
     flows: Mapping[str, AnyFlow] = {}
+    gateway: GatewayConfig = GatewayConfig()
 
 
 class Report(NamedTuple):
@@ -96,7 +99,7 @@ def load_app(path: Path | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
         if len(problems) > 1:
             first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
-    return App(runner, assembly.path, _shown_place(assembly.settings.store), assembly.flows)
+    return App(runner, assembly.path, _shown_place(assembly.settings.store), assembly.flows, assembly.settings.gateway)
 
 
 def check_app(path: Path | None = None) -> Report:
@@ -162,6 +165,7 @@ class _Assembly:
         with self._timed("import"):
             selectors = self._selectors()
             parts = self._parts()
+            self._check_doors(parts["store"])
             agents = Roster(self.settings, selectors, parts["encoder"])
         with self._timed("agents"):
             root = agents.root()
@@ -232,6 +236,11 @@ class _Assembly:
             "guardrails": [self._guardrail(entry, encoder) for entry in settings.guardrails],
             "hooks": [*(self._made(reference) for reference in settings.hooks), *self._hooks],
         }
+
+    def _check_doors(self, store: Any) -> None:
+        """Reports what is wrong with who may enter the gateway, and with how much they may have."""
+        if store is not None:
+            self._tried(("gateway",), lambda: doorkeepers(self.settings.app, self.settings.gateway, store))
 
     def _guardrail(self, entry: BuiltIn | Reference, encoder: Encoder | None) -> Any:
         if isinstance(entry, Reference):

@@ -4,15 +4,19 @@
 ```text      right after a python block: exactly what that block prints. A block that prints has one
 ```yaml      first line `# turnwise.yaml`: that file. Without it, keys that take the place of those in the file.
              Either way `turnwise check` has to find nothing wrong
-```console   `$ command`, then what it prints; a line `…` stands for any lines. Times, ids, dates and scores may differ
+```console   `$ command`, then what it prints; a line `…` stands for any lines. Times, ids, dates and scores may differ.
+             `$ export NAME=value` is for the commands after it. `$ turnwise serve` goes on to the end of the page, at a free
+             port: what the page has at http://127.0.0.1:8000 is found there
 ```sh        not run: what it installs and starts must exist
 """
 
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,9 +33,11 @@ README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 PLAYED = ("python", "text", "yaml", "console", "sh")
 SECONDS = 100
+SERVED, READY = "http://127.0.0.1:8000", "ready after"
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^# ([\w./-]+\.(?:py|yaml))\n")
+_EXPORT = re.compile(r"export (\w+)=(\S+)")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _DIFFERS = (
     (re.compile(r"(?: ·)? *\d+(?:\.\d+)? ms"), ""),
@@ -89,6 +95,7 @@ class Play:
         self.wrong: list[str] = []
         self._name, self._folder = name, folder
         self._whole: dict[str, Any] = {}
+        self._environment, self._served = _environment(), _Served()
         command = [sys.executable, "-W", "error", "-c", _WORKER]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self._worker = subprocess.Popen(command, cwd=folder, env=_environment(), text=True, encoding="utf-8", **pipes)  # type: ignore[call-overload]
@@ -100,6 +107,7 @@ class Play:
                 _, complaints = self._worker.communicate(timeout=SECONDS)
             finally:
                 self._worker.kill()
+                self._served.end()
         if complaints:
             self.wrong.append(f"{self._name}: standard error:\n{complaints}")
 
@@ -123,13 +131,13 @@ class Play:
                 self._sh(block)
 
     def _python(self, block: Block) -> None:
-        job = json.dumps({"page": self._name, "line": block.line, "code": block.text})
+        job = json.dumps({"page": self._name, "line": block.line, "code": self._served.there(block.text)})
         self._worker.stdin.write(job + "\n")
         self._worker.stdin.flush()
         answer = json.loads(self._worker.stdout.readline())
         if answer["problem"]:
             self.wrong.append(f"{self._name}:{block.line}: {answer['problem']}")
-        self._compare(block.line, block.expected or "", answer["said"])
+        self._compare(block.line, block.expected or "", self._served.here(answer["said"]))
 
     def _yaml(self, block: Block) -> None:
         if block.file not in {None, "turnwise.yaml"}:
@@ -155,7 +163,14 @@ class Play:
     def _console(self, block: Block) -> None:
         for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
             command, _, expected = part.partition("\n")
-            self._compare(block.line, expected, self._run(command)[1], command)
+            if exported := _EXPORT.fullmatch(command):
+                self._environment[exported[1]] = self._served.there(exported[2])
+                said = ""
+            elif command.startswith("turnwise serve"):
+                said = self._served.begin(command, self._folder, self._environment)
+            else:
+                said = self._served.here(self._run(self._served.there(command))[1])
+            self._compare(block.line, expected, said, command)
 
     def _sh(self, block: Block) -> None:
         verbs = set(re.findall(r"^ {2}(\w+) ", (ROOT / "dev").read_text("utf-8"), re.MULTILINE))
@@ -168,7 +183,7 @@ class Play:
         done = subprocess.run(
             ["sh", "-c", f"exec 2>&1; {command}"],
             cwd=self._folder,
-            env=_environment(),
+            env=self._environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -182,6 +197,48 @@ class Play:
         if not matches(expected, said):
             what = f"$ {command}\n" if command else ""
             self.wrong.append(f"{self._name}:{line}: {what}the page says:\n{expected}but it prints:\n{said}")
+
+
+class _Served:
+    """`turnwise serve` as a page begins it, at a port of its own."""
+
+    def __init__(self) -> None:
+        self._process: Any = None
+        self._reader: threading.Thread | None = None
+        self._address = SERVED
+
+    def begin(self, command: str, folder: Path, environment: dict[str, str]) -> str:
+        """What it says until it is ready, or has ended."""
+        assert self._process is None, "a page serves once"
+        words = [*shlex.split(command), "--port", "0"]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        self._process = subprocess.Popen(words, cwd=folder, env=environment, text=True, encoding="utf-8", **pipes)  # type: ignore[call-overload]
+        said = ""
+        for line in self._process.stdout:
+            said += line
+            if line.startswith(READY):
+                break
+        # Nobody reads its log, but it must not wait for somebody who does.
+        self._reader = threading.Thread(target=self._process.stdout.read)
+        self._reader.start()
+        if found := re.search(r"http://127\.0\.0\.1:\d+", said):
+            self._address = found[0]
+        return self.here(said)
+
+    def there(self, text: str) -> str:
+        """With the address where it is."""
+        return text.replace(SERVED, self._address)
+
+    def here(self, text: str) -> str:
+        """With the address that the page has."""
+        return text.replace(self._address, SERVED)
+
+    def end(self) -> None:
+        if self._process is not None and self._reader is not None:
+            self._process.terminate()
+            self._process.wait(SECONDS)
+            self._reader.join()
+            self._process.stdout.close()
 
 
 def matches(expected: str, said: str) -> bool:
@@ -261,6 +318,7 @@ WRONG = {
     "another language": ("```json\n{}\n```\n", "'json' is not played"),
     "a fence with more": ("```python notest\nx\n```\n", "a fence is not one"),
     "a verb": ("```sh\n./dev dance\n```\n", "no 'dance'"),
+    "a server that does not start": ("```console\n$ turnwise serve\nready after 1 s\n```\n", "error[config]"),
     "an extra": ("```sh\npip install 'turnwise[gold]'\n```\n", "no 'gold'"),
 }
 

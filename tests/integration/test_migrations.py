@@ -14,7 +14,8 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy import Connection, inspect, text
+from store_play import on
 
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import SchemaNewer, SessionBusy, StoreError
@@ -39,16 +40,6 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> NewUrl:
         return new_postgres_database
     count = iter(range(10))
     return lambda: f"sqlite:///{tmp_path}/{next(count)}.db"
-
-
-def on(url: str, work: Callable[[Connection], Any]) -> Any:
-    """Does something on a plain connection and commits."""
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    try:
-        with engine.begin() as connection:
-            return work(connection)
-    finally:
-        engine.dispose()
 
 
 def using(url: str, work: Callable[[SqlSessionStore], Coroutine[Any, Any, Any]]) -> Any:

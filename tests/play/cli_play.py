@@ -111,15 +111,16 @@ def as_from_a_shell() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    """Starts the command; its standard input stays open, its errors are among its output."""
+def started(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """Starts the command; its standard input stays open, its errors are among its output. The environment is that of the
+    tests, with these variables."""
     return subprocess.Popen(
         [*COMMAND, *arguments],
         cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | (environment or {}),
         preexec_fn=as_from_a_shell,  # noqa: PLW1509  no other thread of the tests holds a lock that it needs
         text=True,
         encoding="utf-8",

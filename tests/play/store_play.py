@@ -5,9 +5,9 @@ import contextlib
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, create_engine, text
 
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.sessions import SessionKey
@@ -23,6 +23,16 @@ def names(folder: Path) -> list[str]:
 def url_of(path: Path, **options: object) -> str:
     query = "&".join(f"{name}={value}" for name, value in options.items())
     return f"sqlite:///{path}?{query}" if query else f"sqlite:///{path}"
+
+
+def on(url: str, work: Callable[[Connection], Any]) -> Any:
+    """Does something on a plain connection and commits."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    try:
+        with engine.begin() as connection:
+            return work(connection)
+    finally:
+        engine.dispose()
 
 
 def put(key: str) -> Callable[[Connection], str]:

@@ -30,8 +30,8 @@ class Allowances:
 
     With `counters` all processes that share them count together. Each fetches a part of the whole in advance, as a commit
     for each request would cost more than the request: so together they never give more than `most`, but one may refuse what
-    others have fetched and not given, at most a fiftieth each. Memory is bounded, however many names there are. For one
-    event loop. clock: seconds that only grow.
+    others have fetched and not given: at most a fiftieth each, or what was too much at once when it was asked for. Memory is
+    bounded, however many names there are. For one event loop. clock: seconds that only grow.
     """
 
     def __init__(
@@ -67,10 +67,12 @@ class Allowances:
                 if purse.end <= self._clock() or (purse.left < amount and not purse.spent_out):
                     await self._fill(purse, name, amount)
 
-    def nothing_left(self, name: str) -> float | None:
-        """In how many seconds there is more, when it is known that nothing is left; None otherwise."""
+    def lacking(self, name: str, amount: int = 1) -> float | None:
+        """In how many seconds there is more, when it is known that so much is not left; None otherwise."""
+        if amount > self._most:
+            return self._window
         purse, now = self._purses.get(name), self._clock()
-        if purse is None or purse.left or not purse.spent_out or purse.end <= now:
+        if purse is None or purse.left >= amount or not purse.spent_out or purse.end <= now:
             return None
         return purse.end - now
 

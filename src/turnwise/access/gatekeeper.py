@@ -81,7 +81,7 @@ class Gatekeeper:
         if not credential:
             raise _refused()
         site, fingerprint = _site(address), sha256(credential.encode("utf-8", "surrogatepass")).digest()
-        wait = self._failures.nothing_left(site)
+        wait = self._failures.lacking(site)
         if wait is not None and fingerprint not in self._good:
             raise _too_many(wait)
         found = await self._found(credential, key_only=bool(api_key))

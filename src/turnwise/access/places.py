@@ -51,18 +51,23 @@ class Places:
         holder = secrets.token_hex(8)
         taking = asyncio.create_task(counters.take(name, holder, self._most, self._seconds))
         holding: asyncio.Task[None] | None = None
+        left = asyncio.Event()
         try:
             # Whoever is cancelled here may get a place all the same: it is waited for, and given back.
             there_is = await asyncio.shield(taking)
             if there_is:
-                holding = asyncio.create_task(self._hold(counters, name, holder))
+                holding = asyncio.create_task(self._hold(counters, name, holder, left))
             yield there_is
         finally:
+            left.set()
             await asyncio.shield(self._leave(_give(counters, name, holder, taking, holding)))
 
-    async def _hold(self, counters: Counters, name: str, holder: str) -> None:
+    async def _hold(self, counters: Counters, name: str, holder: str, left: asyncio.Event) -> None:
+        """Prolongs it until it is left. Never to be cancelled: what a store was asked for, it does all the same."""
         while True:
-            await asyncio.sleep(self._seconds / 3)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(left.wait(), self._seconds / 3)
+                return
             with suppress(StoreError):  # it may be there again next time
                 await counters.take(name, holder, self._most, self._seconds)
 
@@ -77,8 +82,6 @@ async def _give(
     counters: Counters, name: str, holder: str, taking: asyncio.Task[bool], holding: asyncio.Task[None] | None
 ) -> None:
     """Gives the place back, once nothing is under way that would take it again. Without the store it lapses by itself."""
-    if holding is not None:
-        holding.cancel()
     await asyncio.wait({task for task in (taking, holding) if task is not None})
     if taking.cancelled() or taking.exception() is not None or taking.result():
         with suppress(StoreError):

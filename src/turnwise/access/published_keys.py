@@ -23,6 +23,8 @@ UNKNOWN_SECONDS = 30.0
 """How often it is looked at most for a key that is not among them."""
 RETRY_SECONDS = 5.0
 """How often it is tried at most while there are no keys at all."""
+REFRESH_SECONDS = 0.5
+"""How long newer keys are waited for while the old ones can still be used."""
 SOCKET_SECONDS = 5.0
 FETCH_SECONDS = 10.0
 MOST_BYTES = 1 << 20
@@ -62,7 +64,8 @@ class PublishedKeys:
         StoreUnavailable when the keys cannot be had.
         """
         if self._age(self._fetched) >= FRESH_SECONDS:
-            await self._fetch(UNKNOWN_SECONDS if self._keys else RETRY_SECONDS)
+            usable = self._keys is not None and self._age(self._fetched) < STALE_SECONDS
+            await self._fetch(UNKNOWN_SECONDS if self._keys else RETRY_SECONDS, patience=REFRESH_SECONDS if usable else None)
         if self._keys is None or self._age(self._fetched) >= STALE_SECONDS:
             raise StoreUnavailable(
                 "The keys by which tokens are checked cannot be fetched.", fix="Check gateway.auth.jwt.jwks_url, or try again."
@@ -75,18 +78,21 @@ class PublishedKeys:
     def _age(self, moment: float) -> float:
         return self._clock() - moment
 
-    async def _fetch(self, pause: float) -> bool:
-        """Fetches the keys, if that was not tried for so long: once for all who wait. Whether it was tried."""
+    async def _fetch(self, pause: float, *, patience: float | None = None) -> bool:
+        """Fetches the keys, if that was not tried for so long: once for all who wait. Whether it was tried.
+
+        patience: how long after it began to wait for it; None = until it is done.
+        """
         if self._fetching is None:
             if self._age(self._tried) < pause:
                 return False
+            self._tried = self._clock()
             self._fetching = asyncio.create_task(self._try())
         # Whoever stops waiting takes nothing from the others.
-        await asyncio.shield(self._fetching)
+        await asyncio.wait({self._fetching}, timeout=None if patience is None else max(patience - self._age(self._tried), 0.0))
         return True
 
     async def _try(self) -> None:
-        self._tried = self._clock()
         try:
             self._keys = await asyncio.to_thread(_read, self._url)
             self._fetched = self._tried
@@ -104,11 +110,17 @@ def _only(keys: tuple[PublishedKey, ...], id: str | None, algorithm: str) -> Pub
 def _checked(url: str) -> str:
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and url.isascii() and url.isprintable()
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        usable = usable and url.isascii() and url.isprintable()
     except ValueError:
         usable = False
     if not usable or " " in url:
-        raise ConfigError("gateway.auth.jwt.jwks_url is no URL.", fix="Write it as https://host/path.")
+        raise ConfigError("gateway.auth.jwt.jwks_url is no URL.", fix="Write it as https://host[:port]/path.")
+    if "@" in parts.netloc:
+        # It would be taken for a part of the host: it is looked up by name, and stands in log lines.
+        raise ConfigError(
+            "gateway.auth.jwt.jwks_url holds a user or a password.", fix="Leave it out: such keys are published to everybody."
+        )
     return url
 
 

@@ -41,7 +41,7 @@ class Quotas:
         await self._spend(self._requests, "requests", 1, caller, user)
 
     async def received(self, caller: Caller, user: str | None, bytes: int) -> None:
-        """Counts what a request brought, or is about to bring. TooMany, StoreError; then nothing of it counts."""
+        """Counts what a request brought, or is about to bring. TooMany, StoreError."""
         await self._spend(self._bytes, "bytes", bytes, caller, user)
 
     @asynccontextmanager
@@ -54,14 +54,17 @@ class Quotas:
             yield
 
     async def _spend(self, allowances: Allowances, kind: str, amount: int, caller: Caller, user: str | None) -> None:
-        for owner, name in self._names(kind, caller, user):
-            wait = await allowances.spend(name, amount)
-            if wait is not None:
-                most = getattr(self._limits, kind)
-                raise _too_many(owner, f"{most:,} {kind} in a minute", wait)
+        """Spends that for the user and for the credential. When it is known that one of them has no more, neither spends."""
+        names, what = list(self._names(kind, caller, user)), f"{getattr(self._limits, kind):,} {kind} in a minute"
+        for owner, name in names:
+            if (wait := allowances.lacking(name, amount)) is not None:
+                raise _too_many(owner, what, wait)
+        for owner, name in names:
+            if (wait := await allowances.spend(name, amount)) is not None:
+                raise _too_many(owner, what, wait)
 
     def _names(self, kind: str, caller: Caller, user: str | None) -> Iterator[tuple[_Owner, str]]:
-        """Under which names that counts. The user first: one who has too much is to take nothing from his credential's."""
+        """Under which names that counts, the user first."""
         if user is not None:
             yield "user", self._name(kind, "user", user)
         yield "credential", self._name(kind, "credential", caller.id)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from turnwise.cli import batch, chatting, deciding, evaluating, flows, linting, project, sessions, working
+from turnwise.cli import batch, chatting, deciding, evaluating, flows, keys, linting, project, serving, sessions, working
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
 from turnwise.facts.errors import TurnwiseError
 
@@ -21,10 +21,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (project, linting, deciding, evaluating, chatting, batch, working):
+for group in (project, linting, deciding, evaluating, chatting, batch, serving, working):
     group.register(app)
 app.add_typer(flows.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(keys.app, name="keys")
 
 
 def _print_version(wanted: bool) -> None:
@@ -98,7 +99,8 @@ def _unexpected(error: Any) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
             return USAGE
-        complain("usage", error.format_message(), f"See: {command} --help")
+        told = error.format_message().replace("Value error, ", "")  # a library's word for that the value is wrong
+        complain("usage", told, f"See: {command} --help")
         return USAGE
     if isinstance(error, RecursionError | MemoryError) or not isinstance(error, OSError):
         complain("internal", f"{type(error).__name__}: {error}", "This is a defect. TURNWISE_DEBUG=1 shows where it happened.")

@@ -1,5 +1,6 @@
 """`turnwise init` and `turnwise check`: a project is made, a project is judged."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -46,10 +47,10 @@ def init(
         raise ConfigError(f"The project cannot be written: {error}.", fix="Choose another folder.") from None
     for path in files:
         terminal.say(f"  wrote {shown(path)}", "dim")
-    where = "" if folder.resolve() == Path.cwd() else f"cd {shown(folder)} && "
+    first = [] if folder.resolve() == Path.cwd() else [shlex.join(["cd", shown(folder)])]
     terminal.say("Now try:", "bold")
-    for command in ("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat"):
-        terminal.say(f"  {where}{command}")
+    for command in (*first, "turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat"):
+        terminal.say(f"  {command}")
 
 
 def check(config: ConfigOption = None) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,10 @@ from turnwise.cli.options import ConfigOption
 if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.cli.worklog import WorkLog
+    from turnwise.runner import Runner
 
 GRACE_SECONDS = 25.0
 """Somewhat less than what those who start processes usually give them to stop."""
-IDLE_SECONDS = 2.0
-"""How long a worker that answers nothing may take to stop."""
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +45,7 @@ def worker(
 async def _worker(config: Path | None, once: bool, grace: float) -> int:
     from turnwise.assemble import load_app
     from turnwise.cli.interrupts import Interrupts, leave
+    from turnwise.cli.stopping import stopped
     from turnwise.cli.worklog import WorkLog
 
     log = WorkLog()
@@ -60,9 +61,12 @@ async def _worker(config: Path | None, once: bool, grace: float) -> int:
         if complete:
             await app.runner.close()
             looking.result()
-        elif not await _stopped(app, log, looking, grace):
-            # An agent may ignore that it is cancelled. What it does not finish is taken up as after any other death.
-            leave(INTERRUPTED if once else OK)
+        else:
+            log.stop_counting()
+            lease_seconds = app.runner.process.lease_seconds
+            if not await stopped(log, looking, app.runner.close(), grace=grace, lease_seconds=lease_seconds):
+                # An agent may ignore that it is cancelled. What it does not finish is taken up as after any other death.
+                leave(INTERRUPTED if once else OK)
         log.stop_counting()
         log.say(log.summary)
         return OK if complete or not once else INTERRUPTED
@@ -78,39 +82,18 @@ async def _prepared(app: "App", log: "WorkLog", *, once: bool) -> None:
     from turnwise.cli.preparing import ready
 
     await ready(app.runner)
-    await _look(app, log, once=once)
-
-
-async def _look(app: "App", log: "WorkLog", *, once: bool) -> None:
-    """Looks `once`, or for ever. Raises what is wrong with a store that will never do; a lost one is waited for."""
-    from turnwise.facts.errors import StoreUnavailable
-
     if once:
         await app.runner.recover()
-        return
+    else:
+        await look(app.runner, log.warn)
+
+
+async def look(runner: "Runner", warn: Callable[[str], object]) -> None:
+    """Looks for ever for what others left. Raises what is wrong with a store that will never do; a lost one is waited for."""
+    from turnwise.facts.errors import StoreUnavailable
+
     try:
-        await app.runner.store.leases.due(app.runner.app, limit=1)
+        await runner.store.leases.due(runner.app, limit=1)
     except StoreUnavailable as problem:
-        log.warn(f"What is left to do cannot be read: {problem}")
-    await app.runner.work()
-
-
-async def _stopped(app: "App", log: "WorkLog", looking: "asyncio.Task[None]", grace: float) -> bool:
-    """Takes up nothing more, and waits for what is being answered, for a while; whether it came to its end."""
-    log.stop_counting()
-    looking.cancel()
-    if log.running:
-        answers = "1 answer is" if log.running == 1 else f"{log.running} answers are"
-        log.say(f"stopping: {answers} being given, for {grace:g} s at most; Ctrl-C again leaves at once")
-    closing = asyncio.create_task(app.runner.close())
-    _, late = await asyncio.wait({closing, looking}, timeout=min(grace, IDLE_SECONDS))
-    if late and log.running:  # else it is a store that cannot be reached, which holds up both of them
-        _, late = await asyncio.wait({closing, looking}, timeout=max(grace - IDLE_SECONDS, 0))
-    if not late:
-        await asyncio.gather(looking, return_exceptions=True)  # what went wrong in its last look does not matter any more
-        closing.result()
-        return True
-    if log.running:
-        again = f"another worker takes it up in {app.runner.process.lease_seconds:g} s"
-        log.say(f"stopped with {log.running} unfinished; {again}")
-    return False
+        warn(f"What is left to do cannot be read: {problem}")
+    await runner.work()

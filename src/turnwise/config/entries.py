@@ -13,7 +13,7 @@ OWN_KEYS: Mapping[str, tuple[str, ...]] = {
     "function": ("run",),
     "llm": (
         "model", "instructions", "tools", "output", "output_key", "output_retries", "settings", "max_steps", "history",
-        "result_characters", "summary_model", "names_next",
+        "result_characters", "summary_model", "names_next", "callers_tools",
     ),
     "sequential": (),
     "parallel": (),
@@ -106,7 +106,7 @@ def _form(value: Mapping[str, Any]) -> str:
 def _has_what_it_needs(document: Document, where: Where, value: dict[str, Any], kind: str) -> bool:
     name = value.get("name")
     needed = _NEEDED.get(kind, "children" if kind in COMPOSITES else None)
-    if needed and not (isinstance(name, str) and value.get(needed)):
+    if needed and not (isinstance(name, str) and value.get(needed) not in (None, "")):
         missing = repr(needed) if isinstance(name, str) else "'name'"
         document.report(where, f"An agent of kind {kind!r} needs {missing}.", "Add it.", AgentDefinitionError)
         return False

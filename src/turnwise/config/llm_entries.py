@@ -37,6 +37,7 @@ class _Options(Fact):
     history: _History = _History()
     result_characters: int = Field(default=RESULT_CHARACTERS, ge=1)
     names_next: bool = False
+    callers_tools: bool = True
 
 
 class LlmRecipe:

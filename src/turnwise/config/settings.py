@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 from turnwise.config.document import kind_of, read_document
 from turnwise.config.entries import AgentEntry, read_entries
+from turnwise.config.gateway_entries import read_gateway
 from turnwise.config.guardrail_entries import BuiltIn, read_guardrails
 from turnwise.config.places import Document, Where, shown
 from turnwise.config.references import Reference, read_reference, read_references
 from turnwise.config.validation import validated
 from turnwise.facts.errors import ConfigError
+from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
 from turnwise.facts.spelling import did_you_mean
 
@@ -19,7 +21,7 @@ DEFAULT_STORE = "sqlite:///turnwise.db"
 
 KEYS = (
     "app", "root", "agents", "policy", "encoder", "selectors", "store", "artifacts", "limits", "run", "process",
-    "guardrails", "hooks",
+    "guardrails", "hooks", "gateway",
 )  # fmt: skip
 NOTES = "x-"
 """Keys that begin so are the users' own: a place for anchors."""
@@ -55,6 +57,7 @@ class Settings(NamedTuple):
     process: ProcessConfig
     guardrails: tuple[BuiltIn | Reference, ...]
     hooks: tuple[Reference, ...]
+    gateway: GatewayConfig
 
 
 def find_file(given: Path | None, start: Path | None = None) -> Path:
@@ -100,6 +103,7 @@ def read_settings(path: Path, variables: Mapping[str, str] | None = None) -> Set
         process=validated(document, ("process",), ProcessConfig, _mapping(document, "process")) or ProcessConfig(),
         guardrails=read_guardrails(document),
         hooks=read_references(document, "hooks"),
+        gateway=read_gateway(document, _mapping(document, "gateway")),
     )
 
 

@@ -152,9 +152,15 @@ class AgentContext(Protocol):
         ...
 
     async def ask(
-        self, question: str | Content, *, tool: str | None = None, arguments: dict[str, JsonValue] | None = None
+        self,
+        question: str | Content,
+        *,
+        tool: str | None = None,
+        arguments: dict[str, JsonValue] | None = None,
+        offered: bool = False,
     ) -> Content:
-        """Asks the user and returns the reply. With `tool`, waits for the result of that tool call instead.
+        """Asks the user and returns the reply. With `tool`, waits for the result of that tool call instead: whoever does such
+        work gives it; with `offered`, the caller does, who offered that tool with its message (AgentFailed if it did not).
 
         The turn stops here, without holding anything, and the invocation waits. When the answer comes, in this process or
         another, the agent runs again from its beginning: what it said before is not said again, work inside `step` is not

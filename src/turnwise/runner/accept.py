@@ -3,6 +3,7 @@
 import json
 
 from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResultPart, text_content
+from turnwise.facts.depth import DEEPEST, holds_deep, is_deep
 from turnwise.facts.errors import EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
 from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
 from turnwise.facts.limits import Limits
@@ -13,8 +14,9 @@ from turnwise.tools.offers import check_offers
 def incoming(message: str | Content, limits: Limits) -> Content:
     """The message as content in the user's role, a copy; the caller's object is untouched.
 
-    Raises EmptyMessage, ForbiddenPart (a tool call), MessageTooLarge (text and data, one blob, or too many parts), and
-    MessageError for what is no message, or holds what cannot be written as UTF-8, or a result that is no JSON value.
+    Raises EmptyMessage, ForbiddenPart (a tool call), MessageTooLarge (text and data, one blob, too many parts, or values
+    nested too deep), and MessageError for what is no message, or holds what cannot be written as UTF-8, or a result that is
+    no JSON value.
     """
     content = text_content(message) if isinstance(message, str) else message
     if not isinstance(content, Content):
@@ -37,6 +39,8 @@ def incoming(message: str | Content, limits: Limits) -> Content:
                 f"Blob {index} of the message has {len(blob.data):,} bytes, {limits.blob_bytes:,} are allowed.",
                 fix="Raise limits.blob_bytes.",
             )
+    if holds_deep(content):
+        raise _too_deep("message")
     try:
         size = sum(_size(part) for part in content.parts)
         if content.model_extra:
@@ -53,6 +57,8 @@ def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
     """The context, which is stored with its message. MessageTooLarge, MessageError for what UTF-8 cannot write, and for tools
     that cannot be offered.
     """
+    if is_deep(context.attributes) or is_deep(context.model_extra):
+        raise _too_deep("message's context")
     try:
         size = len(context.model_dump_json())
     except ValueError as error:
@@ -78,6 +84,11 @@ def _check_size(what: str, of: str, size: int, limits: Limits) -> None:
             f"The {what} has {size:,} bytes of {of}, {limits.message_bytes:,} are allowed.",
             fix="Raise limits.message_bytes, or send it as a file.",
         )
+
+
+def _too_deep(what: str) -> MessageTooLarge:
+    """It could be stored, and then nobody could read the session any more."""
+    return MessageTooLarge(f"The {what} has values that are nested more than {DEEPEST} levels deep.", fix="Flatten them.")
 
 
 def _check_result(part: ToolResultPart) -> None:

@@ -172,7 +172,8 @@ class Cascade:
         request = SelectionRequest(
             message, self.tree, head, roster.names, roster.excluded, context, occasion, answer, head.positions
         )
-        stages = (self._owner, *course.stages) if occasion == "message" and message.tool_results else course.stages
+        owned = occasion == "message" and (message.tool_results or context.answers is not None)
+        stages = (self._owner, *course.stages) if owned else course.stages
         with self._held() as hold:
             verdicts = await _ask_in_turn(stages, request, roster, self._asks, before_asking)
         last = verdicts[-1]
@@ -257,7 +258,7 @@ def _seen_by(stage: Stage, request: SelectionRequest, roster: Eligible) -> Selec
     """The request as this stage may see it: going on with what was begun is open to more agents than routing."""
     head = request.head
     if stage.kind == "tool_result":
-        callers = [call.agent for call in head.calls.values()]
+        callers = [call.agent for call in head.calls.values()] + [agent for _, agent, _ in head.waiting()]
         return request._replace(eligible=_with(roster.names, roster, callers, UNREACHABLE))
     if stage.kind == "resume":
         holders = [each.agent for each in head.invocations.values() if any(wait.kind == "reply" for _, wait in each.waits)]

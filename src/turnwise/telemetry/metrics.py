@@ -127,7 +127,7 @@ class Metrics:
         The store is asked for what waits; when it does not answer, those numbers are missing.
         """
         self._waiting.lengths = await self._lengths()
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = _encoder(accept)
         return encode(_Plain(self.registry)), content_type
 
     async def _lengths(self) -> InboxLengths | None:
@@ -195,3 +195,11 @@ class _Plain:
         for metric in self._registry.collect():
             metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
             yield metric
+
+
+def _encoder(accept: str) -> tuple[Callable[[_Plain], bytes], str]:
+    """As prometheus_client chooses; its choice fails for a version that is no number, which says as little as none."""
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):
+        return choose_encoder("")

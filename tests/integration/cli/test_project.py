@@ -106,6 +106,12 @@ def test_the_agents_of_a_new_project_are_clean(shop: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_init_says_once_where_to_go(tmp_path: Path) -> None:
+    said = turnwise("init", "my shop", cwd=tmp_path).stdout
+    commands = ["cd 'my shop'", "turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat"]
+    assert said.endswith("Now try:\n" + "".join(f"  {command}\n" for command in commands))
+
+
 def test_init_overwrites_nothing(shop: Path, tmp_path: Path) -> None:
     (shop / "README.md").unlink()
     said = turnwise("init", "shop", cwd=tmp_path)

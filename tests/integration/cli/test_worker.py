@@ -140,7 +140,7 @@ def test_what_a_worker_does_not_finish_another_one_takes_up(crashed: Path, start
     worker.send_signal(signal.SIGTERM)
     code, rest = ended(worker)
     assert code == 0
-    assert rest.endswith("  stopped with 1 unfinished; another worker takes it up in 1 s\n")
+    assert rest.endswith("  stopped with 1 unfinished; another process takes it up in 1 s\n")
     (crashed / "hold").unlink()
     assert "attempt 3 by parcels: the process of attempt 2 stopped" in taken_up(crashed)
 

@@ -1,20 +1,13 @@
 """What the tests of LLM agents share: runners over one file, closed at the end."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from llm_http import KEY, SERVICES, Wire
-from runner_play import runners_in
-
-from turnwise import Runner
+from runner_fixtures import process
 
 
-@pytest.fixture
-def process(tmp_path: Path) -> Iterator[Callable[..., Runner]]:
-    """Makes a runner with a connection of its own to the one file, as another process has."""
-    with runners_in(tmp_path) as make:
-        yield make
+__all__ = ["process", "wire"]
 
 
 @pytest.fixture(params=["openai", "anthropic"])

@@ -13,7 +13,7 @@ from runner_play import ask, key, reason
 from turnwise import AgentContext, Content, Limits, RunConfig, Runner, agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import ToolResultPart
-from turnwise.facts.errors import MessageBlocked, MessageError, UnknownToolCall
+from turnwise.facts.errors import MessageBlocked, MessageError, ToolFailed, UnknownToolCall
 from turnwise.facts.messages import OfferedTool
 from turnwise.guardrails.injection import InjectionMarks
 from turnwise.ports.guardrail import GuardrailVerdict
@@ -372,12 +372,12 @@ async def test_an_answer_that_is_made_again_has_the_same_tools(process: Process)
 
 
 async def test_an_agent_of_your_own_may_call_them_too(process: Process) -> None:
-    """By `ask`, of what the message offers; what was not offered is for somebody else to answer."""
+    """By `ask`, of what the message offers; any other call is for somebody else to answer."""
 
     @agent(name="guide")
     async def guide(message: str, context: AgentContext) -> str:
         offered = [each.name for each in context.message_context.tools]
-        shown = await context.ask("Look.", tool="show_map", arguments={"city": "Bonn"})
+        shown = await context.ask("Look.", tool="show_map", arguments={"city": "Bonn"}, offered=True)
         signed = await context.ask("Sign.", tool="sign")
         return f"{offered} {shown.tool_results[0].result} {signed.tool_results[0].result}"
 
@@ -387,3 +387,58 @@ async def test_an_agent_of_your_own_may_call_them_too(process: Process) -> None:
     await answer(runner)
     assert [(each.kind, each.call.tool) for each in await awaited(runner)] == [("late", "sign")]
     assert (await answer(runner, "signed")).text == "['show_map', 'pick_file'] shown signed"
+
+
+async def test_a_caller_takes_over_no_call_that_was_meant_for_somebody_else(process: Process) -> None:
+    """A8: offering a tool under the name that an agent of your own asks for leaves the call to whoever does such work."""
+
+    @agent(name="clerk")
+    async def clerk(message: str, context: AgentContext) -> str:
+        leave = await context.ask("Please approve.", tool="approve")
+        return str(leave.tool_results[0].result)
+
+    runner = process(clerk)
+    await ask(runner, "go", context=offering(OfferedTool(name="approve")))
+    (open_,) = await awaited(runner)
+    assert (open_.kind, open_.call.offered) == ("late", False)
+
+
+async def test_an_agent_of_your_own_is_told_what_was_not_offered(process: Process) -> None:
+    @agent(name="guide")
+    async def guide(message: str, context: AgentContext) -> str:
+        await context.ask("Look.", tool="show_map", offered=True)
+        return "never"
+
+    result = await ask(process(guide), "go", context=offering(PICK))
+    assert result.error is not None
+    assert (result.error.code, "no tool 'show_map'" in result.error.message) == ("agent.failed", True)
+
+
+async def test_nobody_stands_in_for_a_toolset_that_is_away(process: Process, caplog: pytest.LogCaptureFixture) -> None:
+    """While nobody knows the names of an agent's own tools, a caller's tool could pass for one of them."""
+
+    @tool(name="pick_file")
+    async def pick() -> str:
+        return "our file"
+
+    class Files:
+        is_away = True
+
+        async def tools(self, context: AgentContext) -> list[Any]:
+            if self.is_away:
+                raise ToolFailed("away")
+            return [pick]
+
+        async def close(self) -> None:
+            pass
+
+    files = Files()
+    agent_, model = desk([calls("pick_file")], "Sorry.", [calls("pick_file"), shows()], "Done.", tools=[files])
+    with caplog.at_level(logging.INFO, "turnwise.agents"):
+        first = await ask(process(agent_), "go", context=offering())
+    assert (names(model.requests[0]), reason(first)) == ([], "completed")
+    assert "may have tools of its own named pick_file, show_map" in caplog.text
+    files.is_away = False
+    second = await ask(process(agent_), "go", context=offering())
+    assert (names(model.requests[2]), reason(second)) == (["pick_file", "show_map"], "waiting")
+    assert [(call.tool, call.offered) for call in calls_of(second.events)] == [("pick_file", False), ("show_map", True)]

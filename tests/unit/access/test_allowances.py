@@ -70,14 +70,14 @@ async def test_what_is_refused_takes_nothing(clock: Clock) -> None:
     assert await allowances.spend("bob", 10) is None
 
 
-async def test_whether_nothing_is_left_can_be_asked(clock: Clock) -> None:
+async def test_whether_too_little_is_left_can_be_asked(clock: Clock) -> None:
     allowances = Allowances(2, clock=clock)
-    assert allowances.nothing_left("ann") is None
+    assert allowances.lacking("ann") is None
     for left in (None, 60):
         await allowances.spend("ann")
-        assert allowances.nothing_left("ann") == left
+        assert allowances.lacking("ann") == left
     clock.now += 60
-    assert allowances.nothing_left("ann") is None
+    assert allowances.lacking("ann") is None
 
 
 async def test_memory_is_bounded_however_many_there_are(clock: Clock) -> None:

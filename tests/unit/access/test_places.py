@@ -170,3 +170,28 @@ async def test_a_place_may_be_given_back_by_another_task() -> None:
         await asyncio.create_task(stack.aclose())
         async with places.place("ann") as there_is:
             assert there_is
+
+
+async def test_a_place_that_is_given_back_while_it_is_prolonged_stays_given() -> None:
+    """A database does the one and the other, in whatever order they come to it."""
+    async with slow() as counters:
+        places = Places(1, counters=counters, seconds=0.003)
+
+        async def enter() -> None:
+            async with places.place("ann"):
+                holder = await counters.taken.get()
+                counters.may_answer.clear()
+                assert {counters.asked.get_nowait(), await counters.asked.get()} == {holder}
+                left.set()
+
+        left = asyncio.Event()
+        entering = asyncio.create_task(enter())
+        await left.wait()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert counters.gives == 0, "what may take it again is waited for"
+        counters.may_answer.set()
+        await entering
+        assert await counters.taken.get() == await counters.given.get()
+        async with places.place("ann") as there_is:
+            assert there_is

@@ -19,7 +19,7 @@ from turnwise.access.published_keys import (
 )
 from turnwise.access.tokens import Tokens
 from turnwise.facts.callers import Caller
-from turnwise.facts.errors import StoreUnavailable
+from turnwise.facts.errors import ConfigError, StoreUnavailable
 from turnwise.facts.gateway import JwtConfig
 
 ANN = Caller(id="token:ann", user="ann")
@@ -201,3 +201,33 @@ async def test_a_place_that_is_silent_holds_up_nobody_else(publisher: Publisher)
     assert not asking.done()
     publisher.answers.set()
     assert await asking == rsa_key().public_key()
+
+
+async def test_a_place_that_is_silent_holds_up_nobody_whose_key_is_known(
+    publisher: Publisher, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    keys = PublishedKeys(publisher.url, clock=clock)
+    publisher.publish(jwk(rsa_key("one"), "1"))
+    await found(keys, "1")
+    publisher.publish(jwk(rsa_key("two"), "2"))
+    publisher.answers.clear()
+    clock.now += FRESH_SECONDS
+    assert await found(keys, "1") == rsa_key("one").public_key()
+    assert caplog.text == "", "it is still waited for, though not here"
+    publisher.answers.set()
+    assert await found(keys, "2") == rsa_key("two").public_key()
+    assert publisher.asked == 2
+
+
+@pytest.mark.parametrize("url", ["https://ann:hunter2@host/keys", "https://ann@host/keys"])
+def test_a_url_with_a_password_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ConfigError, match="holds a user or a password") as refused:
+        PublishedKeys(url)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["https://host:abc/keys", "https://host:0/keys", "https://host:70000/keys"])
+def test_a_url_with_no_port_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="is no URL"):
+        PublishedKeys(url)

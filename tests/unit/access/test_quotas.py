@@ -73,6 +73,25 @@ async def test_a_user_who_has_too_much_takes_nothing_from_the_others() -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
+async def test_what_a_credential_is_refused_takes_nothing_from_its_users(shared: bool) -> None:
+    async with made(shared=shared) as quotas:
+        for _ in range(3):
+            await quotas.request(SHOP, "bob")
+        for _ in range(20):
+            with pytest.raises(TooMany, match="This credential"):
+                await quotas.request(SHOP, "ann")
+        await quotas.request(ANN, "ann")
+
+
+async def test_what_is_too_much_for_a_credential_takes_nothing_from_its_users() -> None:
+    async with made() as quotas:
+        await quotas.received(SHOP, "bob", 60)
+        with pytest.raises(TooMany, match="This credential"):
+            await quotas.received(SHOP, "ann", 60)
+        await quotas.received(ANN, "ann", 100)
+
+
+@pytest.mark.parametrize("shared", [False, True])
 async def test_bytes_in_a_minute(shared: bool) -> None:
     async with made(shared=shared) as quotas:
         await quotas.received(ANN, "ann", 60)

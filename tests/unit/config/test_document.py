@@ -113,6 +113,11 @@ def test_what_is_no_configuration_is_refused_with_its_line(read: Read, text: str
     ("text", "hint"),
     [
         ("a: 1\n\tb: 2\n", "spaces"),
+        ("a:\n\tb: 2\n", "Indent with spaces"),
+        ("a:\n  b: 1\n \t- c\n", "Indent with spaces"),
+        ("\ta: 1\n", "Indent with spaces"),
+        ("a:\n- \tb: 1\n \tc: 2\n", "Indent with spaces"),
+        ("a: @b\n", "begins with @"),
         ('a: "\\d"\n', "single quotes"),
         ("a: b: c\n", "quote text that holds `: `"),
         ("a: {b: ${C}}\n", "put ${…} in quotes"),

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from config_play import module_in
 
-from turnwise import Runner, SqlSessionStore
+from turnwise import MessageContext, Runner, SqlSessionStore
 from turnwise.config.placed import PlacedAgent
 from turnwise.config.roster import Roster, models
 from turnwise.config.settings import read_settings
 from turnwise.facts.content import DataPart
+from turnwise.facts.messages import OfferedTool
 from turnwise.ports.agent import Agent
 from turnwise.testing.models import ScriptedModel
 
@@ -106,6 +107,7 @@ agents:
     result_characters: 500
     summary_model: openai:gpt-5-nano
     names_next: true
+    callers_tools: false
     patterns: ['\\border\\b', {regex: parcel, confidence: 0.9}]
     examples: ['Where is it?']
     skills: [{name: tracking}]
@@ -125,7 +127,8 @@ async def test_all_that_an_entry_says_reaches_the_model(build: Build, module: st
     calls = sys.modules[module].calls
     model.__init__(calls("ask_refunds", {"message": "A-1"}), calls("final_answer", {"eta": "soon"}))  # type: ignore[misc]
     runner = Runner(root, store=SqlSessionStore("sqlite://"), policy="adk")
-    result = await (await runner.start("where is my order?", user="ada", session="s")).result()
+    offers = MessageContext(tools=(OfferedTool(name="show_map"),))
+    result = await (await runner.start("where is my order?", user="ada", session="s", context=offers)).result()
     state = (await runner.sessions.get(runner.key("ada", "s"))).state
     await runner.close()
     assert [p.data for e in result.events if e.content for p in e.content.parts if isinstance(p, DataPart)] == [{"eta": "soon"}]
@@ -136,6 +139,7 @@ async def test_all_that_an_entry_says_reaches_the_model(build: Build, module: st
     tools = {tool.name: tool.description for tool in request.tools}
     assert tools["ask_refunds"] == "Asks the agent 'refunds' and returns its answer. Knows refunds."
     assert {"status", "list_artifacts", "transfer_to_agent", "final_answer"} <= tools.keys()
+    assert "show_map" not in tools
     assert model.requests[1].messages[-1].tool_results[0].result == "refund of A-1"
 
 

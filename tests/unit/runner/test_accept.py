@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from turnwise.facts.content import BlobPart, Content, DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
@@ -84,3 +85,20 @@ def test_tools_that_nothing_can_write_are_refused() -> None:
         tool = OfferedTool.model_construct(name="a", description="", parameters=parameters)
         with pytest.raises(MessageError, match="context cannot be stored"):
             checked_context(MessageContext.model_construct(tools=(tool,)), Limits())
+
+
+def nested(depth: int) -> JsonValue:
+    value: JsonValue = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_what_could_not_be_read_again_is_not_taken() -> None:
+    """A25: a message like that would be stored, and no turn could read the session any more."""
+    for part in (DataPart(data=nested(101)), ToolResultPart(call_id="c", result=nested(101))):
+        with pytest.raises(MessageTooLarge, match="nested"):
+            incoming(Content(parts=(part,)), Limits())
+    incoming(Content(parts=(DataPart(data=nested(100)),)), Limits())
+    with pytest.raises(MessageTooLarge, match="nested"):
+        checked_context(MessageContext(attributes={"a": nested(100)}), Limits())

@@ -4,8 +4,10 @@ import pytest
 
 from turnwise.facts.content import Content, TextPart, ToolResultPart
 from turnwise.facts.errors import UnknownToolCall
-from turnwise.facts.sessions import Head, OpenCall
-from turnwise.selection.owner import ToolResult, tool_result_owner
+from turnwise.facts.events import Await
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.sessions import Head, OpenCall, OpenInvocation
+from turnwise.selection.owner import ToolResult, reply_owner, tool_result_owner
 from turnwise.testing.selector_suite import request_for, sample_tree
 
 HEAD = Head(
@@ -68,3 +70,41 @@ async def test_the_selector_chooses_the_owner_or_abstains(ids: tuple[str, ...], 
     assert (verdict.agent, verdict.reason) == (agent, reason)
     if agent:
         assert (verdict.method, verdict.confidence) == ("tool_result", 1.0)
+
+
+ASKED = Head(
+    invocations={
+        "i1": OpenInvocation(state="waiting", agent="orders", began=1, waits=(("orders", Await(id="w1")),)),
+        "i2": OpenInvocation(
+            state="waiting", agent="orders", began=5, waits=(("returns", Await(id="w2")), ("ghost", Await(id="w3")))
+        ),
+        "i3": OpenInvocation(state="waiting", agent="orders", began=9, waits=(("orders", Await(id="c1", kind="tool_result")),)),
+    }
+)
+
+
+def test_who_asked_owns_the_reply() -> None:
+    """A42"""
+    assert reply_owner("w1", ASKED) == ("i1", "orders")
+    assert reply_owner("w2", ASKED) == ("i2", "returns")
+
+
+@pytest.mark.parametrize("answers", ["", "w9", "c1"])
+def test_a_reply_to_no_open_question_is_an_error(answers: str) -> None:
+    with pytest.raises(UnknownToolCall, match="Nobody waits for a reply"):
+        reply_owner(answers, ASKED)
+
+
+@pytest.mark.parametrize(
+    ("answers", "agent", "reason"),
+    [
+        ("w2", "returns", "The message is the reply to a question that returns asked."),
+        ("w3", None, "ghost asked, but is no longer in the tree."),
+        ("w9", None, "Nobody waits for a reply to 'w9'."),
+    ],
+)
+async def test_the_selector_goes_by_the_question(answers: str, agent: str | None, reason: str) -> None:
+    """A42"""
+    request = request_for(sample_tree(), head=ASKED, context=MessageContext(answers=answers))
+    verdict = await ToolResult().select(request)
+    assert (verdict.agent, verdict.method, verdict.reason) == (agent, "reply" if agent else None, reason)

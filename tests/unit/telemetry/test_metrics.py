@@ -201,3 +201,5 @@ async def test_both_formats_can_be_read() -> None:
     read: Any = openmetrics.text_string_to_metric_families
     families = {family.name for family in read(body.decode())}
     assert {"turnwise_selections", "turnwise_build", "process_cpu_seconds"} <= families
+    for odd in ("text/plain;version=a.b", "application/openmetrics-text; version=1.x", "text/plain;version=", ";;=,"):
+        assert (await metrics.render(odd))[0].startswith(b"# HELP"), "whatever somebody accepts"

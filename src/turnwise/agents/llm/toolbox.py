@@ -45,13 +45,16 @@ class Toolbox:
         return self._own.get(name) or (await self.every()).get(name)
 
     def offered(self, own: Collection[str]) -> Mapping[str, ToolSpec]:
-        """The tools that the caller offered, by name, beside these of the agent's own; of one name, its own counts."""
+        """The tools that the caller offered, by name, beside these of the agent's own; of one name, its own counts.
+
+        None while a toolset cannot say its tools: nobody knows then which names are its.
+        """
         if not self._takes_offers:
             return {}
-        left_out = frozenset(name for name in self._offers if name in own or reserved_for(name))
+        left_out = frozenset(name for name in self._offers if self._problems or name in own or reserved_for(name))
         if new := sorted(left_out - self._left_out):
-            name, listed = self._context.card.name, ", ".join(new)
-            log.info("Agent %r has tools of its own named %s: those that the caller offers are not used.", name, listed)
+            name, has, listed = self._context.card.name, "may have" if self._problems else "has", ", ".join(new)
+            log.info("Agent %r %s tools of its own named %s: those that the caller offers are not used.", name, has, listed)
         self._left_out |= left_out
         return {name: spec for name, spec in self._offers.items() if name not in left_out}
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.facts.content import Content, TextPart
+from turnwise.facts.depth import DEEPEST, holds_deep
 from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import End, Event, StepRecord
 from turnwise.facts.fact import Fact
@@ -233,7 +234,10 @@ class Floor:
 
 
 def check_storable(fact: Fact, author: str) -> None:
-    """AgentFailed when what the author said cannot be written as JSON."""
+    """AgentFailed when what the author said cannot be written as JSON, or could not be read again."""
+    content = fact.content if isinstance(fact, Event) else fact
+    if isinstance(content, Content) and holds_deep(content):
+        raise AgentFailed(f"{author!r} said something that is nested more than {DEEPEST} levels deep.")
     try:
         fact.model_dump_json()
     except ValueError as error:

@@ -91,7 +91,12 @@ class Frame:
         return open_stream(self.event(), self._take)
 
     async def ask(
-        self, question: str | Content, *, tool: str | None = None, arguments: dict[str, JsonValue] | None = None
+        self,
+        question: str | Content,
+        *,
+        tool: str | None = None,
+        arguments: dict[str, JsonValue] | None = None,
+        offered: bool = False,
     ) -> Content:
         recorded = self._floor.replay.next_question(spot_of(self.branch))
         if recorded is not None:
@@ -104,7 +109,12 @@ class Frame:
         wait = self._wait("tool_result" if tool else "reply", self._floor.cast.issuer.new_id("call" if tool else "wait"))
         content = text_content(question) if isinstance(question, str) else question
         if tool is not None:
-            offered = any(each.name == tool for each in self.message_context.tools)
+            # Never by the name alone: a caller could offer what somebody else is to give, such as leave.
+            if offered and all(each.name != tool for each in self.message_context.tools):
+                raise AgentFailed(
+                    f"The caller offered agent {self.card.name!r} no tool {tool!r}.",
+                    fix="Look for it in context.message_context.tools before you call it.",
+                )
             call = ToolCallPart(call_id=wait.id, tool=tool, arguments=arguments or {}, offered=offered)
             content = content.model_copy(update={"parts": (*content.parts, call)})
         asked = await self.voice.say(self.event(content, awaits=wait), hold=True)

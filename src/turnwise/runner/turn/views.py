@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from turnwise.facts.depth import DEEPEST, is_deep
 from turnwise.facts.errors import AgentFailed, ArtifactTooLarge, ConfigError, LimitReached
 from turnwise.facts.events import Event, in_scope, sees
 from turnwise.facts.limits import Limits
@@ -96,6 +97,8 @@ def _own_copy(value: Any) -> Any:
 
 def as_json(what: str, value: object) -> JsonValue:
     """A copy of the value as JSON gives it back, so that later changes of the caller's object do not reach the log."""
+    if is_deep(value):
+        raise AgentFailed(f"{what} is nested more than {DEEPEST} levels deep, and could not be read again.")
     try:
         copied: JsonValue = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:

@@ -1,10 +1,10 @@
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, create_engine, insert, not_, select, text
+from sqlalchemy import create_engine, insert, not_, select, text
+from store_play import on
 
 from turnwise.facts.errors import SessionBusy, StaleWriter
 from turnwise.facts.sessions import Session, SessionKey
@@ -32,15 +32,6 @@ ROW |= {"created_at": "", "updated_at": "", "head": "", "state": "", "initial_st
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/x.db" if request.param == "sqlite" else postgres_url()
-
-
-def on(url: str, work: Callable[[Connection], Any]) -> Any:
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    try:
-        with engine.begin() as connection:
-            return work(connection)
-    finally:
-        engine.dispose()
 
 
 def set_clock(url: str, key: SessionKey, seconds: float) -> None:

@@ -1,12 +1,12 @@
 """Counters and places as rows: clocks that are set back, and what is swept."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, text
+from store_play import on
 
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.stores.sql.counters import SWEPT_AT_ONCE
@@ -30,15 +30,6 @@ async def opened(url: str) -> AsyncIterator[SqlSessionStore]:
         yield store
     finally:
         await store.close()
-
-
-def on(url: str, work: Callable[[Connection], Any]) -> Any:
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    try:
-        with engine.begin() as connection:
-            return work(connection)
-    finally:
-        engine.dispose()
 
 
 def end(url: str, table: str, name: str, seconds: float) -> None:

@@ -1,0 +1,74 @@
+"""The section `gateway` of a configuration file, and what cannot stand there together."""
+
+import re
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from turnwise.access.gatekeeper import Gatekeeper
+from turnwise.access.quotas import Quotas
+from turnwise.config.places import Document, Where
+from turnwise.config.validation import validated
+from turnwise.facts.errors import ConfigError
+from turnwise.facts.gateway import GatewayConfig
+from turnwise.ports.gate import Gate
+
+ANY_ORIGIN = "*"
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+
+
+def read_gateway(document: Document, given: Mapping[str, Any]) -> GatewayConfig:
+    """What stands below `gateway`, as a value; the defaults after what is wrong was reported."""
+    config = validated(document, ("gateway",), GatewayConfig, given)
+    if config is None:
+        return GatewayConfig()
+    for where, error in gateway_mistakes(config):
+        document.report_error(("gateway", *where), error)
+    return config
+
+
+def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError]]:
+    """What of it cannot be served, each with its place below `gateway`. Keys and tokens are the gatekeeper's to judge."""
+    if config.auth is None and not is_own_machine(config.host):
+        yield (
+            ("host",),
+            ConfigError(
+                f"The gateway would let everybody in at {config.host!r}, as an admin: without gateway.auth it listens to this "
+                "machine alone.",
+                fix="Write `gateway: {auth: {keys: true}}` and make a key with `turnwise keys create`, or take host 127.0.0.1.",
+            ),
+        )
+    for index, origin in enumerate(config.origins):
+        if origin == ANY_ORIGIN and config.auth is None:
+            problem = "Without gateway.auth, any web page could act as an admin here."
+            yield ("origins", index), ConfigError(problem, fix="Name the pages' origins, or set gateway.auth.")
+        elif origin != ANY_ORIGIN and not _ORIGIN.fullmatch(origin):
+            fix = "Write it as browsers do: https://host or https://host:port, in small letters, without a path; or '*'."
+            yield ("origins", index), ConfigError(f"{origin!r} is no origin of web pages.", fix=fix)
+    for index, proxy in enumerate(config.trusted_proxies):
+        if not _is_network(proxy):
+            fix = "Write an address such as 10.0.0.7, or a network such as 10.0.0.0/8."
+            yield ("trusted_proxies", index), ConfigError(f"{proxy!r} is no address of a proxy.", fix=fix)
+
+
+def doorkeepers(app: str, config: GatewayConfig, store: object) -> tuple[Gatekeeper, Quotas]:
+    """Who lets callers of that app in, and who counts what they have. store: the session store. ConfigError."""
+    gate = store if isinstance(store, Gate) else None
+    keys, counters = (gate.keys, gate.counters) if gate is not None else (None, None)
+    return Gatekeeper(app, config.auth, config.limits, keys), Quotas(app, config.limits, counters)
+
+
+def is_own_machine(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True

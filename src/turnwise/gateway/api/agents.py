@@ -1,0 +1,50 @@
+"""The agents that a caller reaches."""
+
+from typing import Annotated
+
+from fastapi import Query, Request
+
+from turnwise.gateway.api.bounds import PLAIN
+from turnwise.gateway.api.documented import link, routes
+from turnwise.gateway.api.listed import AgentPage, AgentShown
+from turnwise.gateway.api.parameters import AgentId, Limit
+from turnwise.gateway.api.problem import problems
+from turnwise.gateway.api.showing import agent_shown
+from turnwise.gateway.front import TheCaller, TheFront, view_of
+
+router = routes("agents")
+
+
+@router.get(
+    "/agents",
+    summary="List agents",
+    response_model=AgentPage,
+    response_description="A page of agents, in the tree's order.",
+    responses={
+        **problems(),
+        200: {"links": {"agent": link("get_agent", "The first.", {"agent_name": "$response.body#/agents/0/name"})}},
+    },
+)
+async def list_agents(
+    request: Request,
+    front: TheFront,
+    caller: TheCaller,
+    after: Annotated[str | None, Query(max_length=64, pattern=PLAIN, description="The `next` of the page before.")] = None,
+    limit: Limit = 50,
+) -> AgentPage:
+    """Who can answer the caller. Others are as if they did not exist. By what they are chosen is for operators alone."""
+    page, next_ = front.agents.page(caller, after=after, limit=limit)
+    view = view_of(request)
+    return AgentPage(agents=[agent_shown(known, view) for known in page], next=next_)
+
+
+@router.get(
+    "/agents/{agent_name:path}",
+    summary="Get an agent",
+    response_model=AgentShown,
+    response_description="The agent.",
+    responses=problems(404),
+)
+async def get_agent(agent_name: AgentId, request: Request, front: TheFront, caller: TheCaller) -> AgentShown:
+    """One agent, and its place in the tree."""
+    return agent_shown(front.agents.get(caller, agent_name), view_of(request))

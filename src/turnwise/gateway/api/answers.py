@@ -1,0 +1,80 @@
+"""What became of a message, as our own API says it."""
+
+from collections.abc import Sequence
+
+from turnwise.agents.confirming import CONFIRM
+from turnwise.facts.content import ToolCallPart
+from turnwise.facts.events import Await, Event
+from turnwise.gateway.api.shapes import Answer, OpenCall
+from turnwise.gateway.door.waits import Kind
+from turnwise.gateway.shown import View
+from turnwise.runner import Invocation, Reading, Result
+
+
+def answer_of(invocation: Invocation, result: Result, view: View) -> Answer:
+    """The answer to the message of that invocation, as its reader may see it."""
+    answer = Answer(
+        session_id=invocation.session.id,
+        message_id=invocation.message_id,
+        invocation_id=result.invocation_id or None,
+        state="waiting" if result.waiting else "ended",
+        waits=waits_in(result.events) if result.waiting else [],
+    )
+    return _with_result(answer, result, view)
+
+
+def read_answer(session: str, reading: Reading, view: View) -> Answer:
+    """The answer as far as it is on record."""
+    result = reading.result
+    answer = Answer(session_id=session, message_id=reading.message_id, invocation_id=None, state=reading.state)
+    if result is None:
+        return answer
+    waits = [each for each in waits_in(result.events) if each.call_id in reading.waits]
+    return _with_result(answer.model_copy(update={"invocation_id": result.invocation_id, "waits": waits}), result, view)
+
+
+def pending(invocation: Invocation) -> Answer:
+    """The answer to a message that was accepted and nothing more."""
+    return Answer(
+        session_id=invocation.session.id, message_id=invocation.message_id, invocation_id=invocation.id, state="running"
+    )
+
+
+def waits_in(events: Sequence[Event]) -> list[OpenCall]:
+    """What these events of one invocation wait for, oldest first."""
+    open_: dict[str, OpenCall] = {}
+    calls: dict[str, ToolCallPart] = {}
+    for event in events:
+        calls |= {call.call_id: call for call in event.content.tool_calls} if event.content else {}
+        if event.actions.answers:
+            open_.pop(event.actions.answers, None)
+        for result in event.content.tool_results if event.content else ():
+            open_.pop(result.call_id, None)
+        if awaited := event.actions.awaits:
+            open_[awaited.id] = _open_call(event, awaited, calls.get(awaited.id))
+    return list(open_.values())
+
+
+def _with_result(answer: Answer, result: Result, view: View) -> Answer:
+    update = {
+        "text": result.text,
+        "end": view.end(result.end) if result.end else None,
+        "error": view.error(result.error) if result.error else None,
+        "selection": view.selection(result.selection) if result.selection else None,
+    }
+    return answer.model_copy(update=update)
+
+
+def _open_call(event: Event, awaited: Await, call: ToolCallPart | None) -> OpenCall:
+    kind: Kind = awaited.kind
+    if call is not None and kind == "tool_result" and call.tool == CONFIRM:
+        kind = "confirmation"
+    return OpenCall(
+        invocation_id=event.invocation_id,
+        call_id=awaited.id,
+        kind=kind,
+        agent=event.author,
+        tool=call.tool if call else "",
+        arguments=call.arguments if call else {},
+        text=event.text,
+    )

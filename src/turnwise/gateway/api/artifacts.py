@@ -1,0 +1,171 @@
+"""Artifacts: files of a session, and of its user in all sessions."""
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import Query, Request, Response
+
+from turnwise.facts.errors import NoSuchRange
+from turnwise.gateway.api.documented import link, routes
+from turnwise.gateway.api.listed import ArtifactList, ArtifactShown
+from turnwise.gateway.api.parameters import ArtifactId, Name, SessionId, User
+from turnwise.gateway.api.problem import problems
+from turnwise.gateway.api.ranges import etag_of, is_known, part_of
+from turnwise.gateway.api.showing import artifact_shown
+from turnwise.gateway.front import TheCaller, TheFront
+from turnwise.ports.stores import Artifact
+
+router = routes("artifacts")
+
+_AT = "/sessions/{session_id}/artifacts/{name:path}"
+_MOST_VERSION = 2**31 - 1
+_ANY = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
+_BYTES: dict[str, Any] = {"*/*": {}}
+"""Whatever was uploaded, which need not be what its type says."""
+_HEADERS = {
+    "ETag": {"description": "Which bytes they are.", "schema": {"type": "string"}},
+    "Content-Disposition": {"description": "Always an attachment.", "schema": {"type": "string"}},
+}
+_VERSION = Query(ge=1, le=_MOST_VERSION, description="By default the latest.")
+
+
+@router.get(
+    "/sessions/{session_id}/artifacts",
+    summary="List artifacts",
+    response_model=ArtifactList,
+    response_description="The latest version of each, or all versions of one.",
+    responses=problems(404),
+)
+async def list_artifacts(
+    session_id: SessionId, front: TheFront, caller: TheCaller, user: User = None, name: Name = None
+) -> ArtifactList:
+    """The artifacts of the session and its user's, by name. With `name`, all versions of that one, oldest first."""
+    if name is None:
+        found = await front.artifacts.list(caller, session_id, user)
+    else:
+        found = await front.artifacts.versions(caller, session_id, name, user)
+    return ArtifactList(artifacts=[artifact_shown(info) for info in found])
+
+
+@router.put(
+    _AT,
+    summary="Upload an artifact",
+    status_code=201,
+    response_model=ArtifactShown,
+    response_description="The new version.",
+    responses={
+        **problems(404, body=True),
+        201: {
+            "links": {
+                "artifact": link(
+                    "get_artifact", "What it holds.", {"session_id": "$request.path.session_id", "name": "$response.body#/name"}
+                )
+            }
+        },
+    },
+    openapi_extra={"requestBody": {"content": _ANY, "description": "The bytes, as they are."}},
+)
+async def put_artifact(
+    session_id: SessionId, name: ArtifactId, request: Request, front: TheFront, caller: TheCaller, user: User = None
+) -> ArtifactShown:
+    """Keep the body as a new version, one above the newest, under its `Content-Type`. At most `limits.blob_bytes`."""
+    size = request.headers.get("content-length", "")
+    info = await front.artifacts.save(
+        caller,
+        session_id,
+        name,
+        request.stream(),
+        mime_type=request.headers.get("content-type") or "application/octet-stream",
+        size=int(size) if size.isdecimal() and len(size) < 19 else None,
+        user=user,
+    )
+    return artifact_shown(info)
+
+
+@router.get(
+    _AT,
+    summary="Download an artifact",
+    response_class=Response,
+    response_description="The bytes, as they were uploaded.",
+    responses={
+        **problems(404, 416),
+        200: {"content": _BYTES, "headers": _HEADERS},
+        206: {"content": _BYTES, "headers": _HEADERS, "description": "The part that was asked for."},
+        304: {"description": "The reader has it."},
+    },
+)
+async def get_artifact(
+    session_id: SessionId,
+    name: ArtifactId,
+    request: Request,
+    front: TheFront,
+    caller: TheCaller,
+    user: User = None,
+    version: Annotated[int | None, _VERSION] = None,
+) -> Response:
+    """What it holds. `Range` (one), `If-Range` and `If-None-Match` are understood. Browsers save it, and never show it."""
+    artifact = await front.artifacts.load(caller, session_id, name, version, user)
+    data, given = artifact.data, request.headers
+    headers = _headers(artifact)
+    if is_known(given.get("if-none-match"), headers["ETag"]):
+        return Response(None, 304, headers)
+    try:
+        part = part_of(given.get("range"), given.get("if-range"), len(data), headers["ETag"])
+    except ValueError:
+        raise NoSuchRange(
+            f"There is no such range in {len(data)} bytes.", fix="Leave the header out, or ask for less.", size=len(data)
+        ) from None
+    if part is None:
+        return Response(data, 200, headers)
+    headers["Content-Range"] = f"bytes {part.begin}-{part.end - 1}/{len(data)}"
+    return Response(data[part.begin : part.end], 206, headers)
+
+
+@router.head(
+    _AT,
+    summary="Look at an artifact",
+    response_class=Response,
+    response_description="Its headers.",
+    responses={**problems(404), 200: {"headers": _HEADERS}},
+)
+async def head_artifact(
+    session_id: SessionId,
+    name: ArtifactId,
+    front: TheFront,
+    caller: TheCaller,
+    user: User = None,
+    version: Annotated[int | None, _VERSION] = None,
+) -> Response:
+    """As a download, without the bytes."""
+    artifact = await front.artifacts.load(caller, session_id, name, version, user)
+    return Response(None, 200, {**_headers(artifact), "Content-Length": str(len(artifact.data))})
+
+
+@router.delete(
+    _AT,
+    summary="Delete an artifact",
+    status_code=204,
+    response_class=Response,
+    response_description="There is nothing left of it.",
+    responses=problems(404),
+)
+async def delete_artifact(
+    session_id: SessionId, name: ArtifactId, front: TheFront, caller: TheCaller, user: User = None
+) -> None:
+    """All versions of it. One that is not there is deleted as well."""
+    await front.artifacts.delete(caller, session_id, name, user)
+
+
+def _headers(artifact: Artifact) -> dict[str, str]:
+    """An uploaded page must never run as if it were ours, so nothing is shown in place, whatever it says that it is."""
+    name = artifact.info.name.rpartition("/")[2].removeprefix("user:")
+    return {
+        "Content-Type": artifact.info.mime_type,
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-cache",
+        "Accept-Ranges": "bytes",
+        "ETag": etag_of(artifact.data),
+        "X-Artifact-Version": str(artifact.info.version),
+    }

@@ -1,0 +1,127 @@
+"""Messages: sent, looked up again, or only judged."""
+
+from fastapi import Request, Response
+
+from turnwise.facts.limits import RunConfig
+from turnwise.facts.selections import Selection
+from turnwise.gateway.api.answers import answer_of, pending, read_answer
+from turnwise.gateway.api.documented import STREAM, Responses, link, routes
+from turnwise.gateway.api.parameters import MessageId, SessionId, User, Wait
+from turnwise.gateway.api.problem import problems
+from turnwise.gateway.api.shapes import Answer, SelectAgent, SendMessage
+from turnwise.gateway.api.stream import stream, wants_stream
+from turnwise.gateway.door.messages import Ask
+from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
+from turnwise.runner import Invocation
+
+router = routes("messages")
+
+_IN_SESSION = {"session_id": "$response.body#/session_id"}
+_INVOCATION = {**_IN_SESSION, "invocation_id": "$response.body#/invocation_id"}
+LINKS = {
+    "message": link("find_message", "What became of it.", {**_IN_SESSION, "message_id": "$response.body#/message_id"}),
+    "invocation": link("get_invocation", "All of it.", _INVOCATION),
+    "events": link("list_invocation_events", "Its events.", _INVOCATION),
+    "cancel": link("cancel_invocation", "Stop it.", _INVOCATION),
+    "answer": link(
+        "answer_invocation",
+        "Answer what it waits for.",
+        _INVOCATION,
+        body={"call_id": "$response.body#/waits/0/call_id", "text": "Order 1001."},
+    ),
+    "rewind": link(
+        "rewind_session", "Back to before it.", _IN_SESSION, body={"invocation_id": "$response.body#/invocation_id"}
+    ),
+    "regenerate": link("regenerate_answer", "Once more.", _INVOCATION),
+}
+ANSWERED: Responses = {
+    200: {"content": STREAM, "links": LINKS},
+    202: {"model": Answer, "description": "Accepted.", "links": LINKS},
+}
+"""What the OpenAPI says of an answer."""
+
+
+@router.post(
+    "/sessions/{session_id}/messages",
+    summary="Send a message",
+    response_model=Answer,
+    response_description="What became of it.",
+    responses={**problems(404, 409, 502, body=True), **ANSWERED},
+)
+async def send_message(
+    session_id: SessionId,
+    body: SendMessage,
+    request: Request,
+    front: TheFront,
+    caller: TheCaller,
+    user: User = None,
+    wait: Wait = True,
+) -> Answer | Response:
+    """Hand in a message. The answer is JSON, or a stream of events for whoever accepts `text/event-stream`.
+
+    With `wait=false` it is answered with 202 as soon as the message is stored. Whatever happens to this connection, the run
+    goes on: send the message again under the same `id`, or look it up. A missing session is made, unless the app is
+    configured otherwise.
+    """
+    ask = Ask(session_id, body.content, user, body.id, body.context, _config(front, body, request))
+    invocation = await front.messages.start(caller, ask)
+    return await answered(front, request, invocation, wait=wait)
+
+
+@router.get(
+    "/sessions/{session_id}/messages/{message_id:path}",
+    summary="Look up a message",
+    response_model=Answer,
+    response_description="What became of it.",
+    responses={**problems(404, 409), 200: ANSWERED[200]},
+)
+async def find_message(
+    session_id: SessionId,
+    message_id: MessageId,
+    request: Request,
+    front: TheFront,
+    caller: TheCaller,
+    user: User = None,
+    wait: Wait = False,
+) -> Answer | Response:
+    """What became of a message that was sent before: as far as it is now, or with `wait=true` when it is answered.
+
+    Whoever accepts `text/event-stream` gets its events, those above `Last-Event-ID`, and those that come.
+    """
+    if not wait and not wants_stream(request):
+        reading = await front.invocations.message_now(caller, session_id, message_id, user)
+        return read_answer(session_id, reading, view_of(request))
+    return await answered(front, request, await front.messages.find(caller, session_id, message_id, user), wait=True)
+
+
+@router.post(
+    "/select",
+    summary="See who would answer",
+    response_model=Selection,
+    response_description="The decision, with every verdict on the way.",
+    responses=problems(404, 409, 502, body=True),
+)
+async def select_agent(body: SelectAgent, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Selection:
+    """Who would answer this message now, and why. Nothing is stored and nobody runs."""
+    selection = await front.messages.select(caller, body.content, session=body.session_id, user=user, context=body.context)
+    return view_of(request).selection(selection)
+
+
+async def answered(front: Front, request: Request, invocation: Invocation, *, wait: bool) -> Answer | Response:
+    """What the caller gets of an invocation: a stream, the answer, or only that it was accepted."""
+    if wants_stream(request):
+        return stream(front, request, invocation)
+    if not wait:
+        return Response(pending(invocation).model_dump_json(), 202, media_type="application/json")
+    return answer_of(invocation, await invocation.result(), view_of(request))
+
+
+def _config(front: Front, body: SendMessage, request: Request) -> RunConfig | None:
+    """How it is to be run, if that is said; whatever is not is as configured."""
+    usual = front.runner.config
+    given = {name: value for name in ("when_busy", "deadline_seconds") if (value := getattr(body, name)) is not None}
+    if "deadline_seconds" in given:
+        given["deadline_seconds"] = min(given["deadline_seconds"], usual.deadline_seconds or usual.limits.invocation_seconds)
+    if not wants_stream(request):
+        given["streaming"] = False
+    return usual.model_copy(update=given) if given else None

@@ -1,0 +1,26 @@
+"""Metrics, where Prometheus looks for them: at the top, not below our API."""
+
+from fastapi import Request, Response
+
+from turnwise.facts.errors import NothingHere
+from turnwise.gateway.api.documented import routes
+from turnwise.gateway.api.problem import problems
+from turnwise.gateway.front import TheCaller, TheFront
+
+router = routes("standing")
+
+
+@router.get(
+    "/metrics",
+    summary="Metrics",
+    response_class=Response,
+    response_description="As Prometheus reads them.",
+    responses={**problems(404), 200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def get_metrics(request: Request, front: TheFront, caller: TheCaller) -> Response:
+    """How the process does, for whoever has `metrics:read`."""
+    front.whose.require(caller, "metrics:read")
+    if front.metrics is None:
+        raise NothingHere("There are no metrics.", fix="See the section 'telemetry' of the configuration.")
+    body, media_type = await front.metrics.render(request.headers.get("accept", ""))
+    return Response(body, headers={"Content-Type": media_type})

@@ -1,0 +1,42 @@
+"""Whether this process is alive, and can serve. No credential is needed, and nothing else is told."""
+
+from importlib.metadata import version as version_of
+
+from turnwise.gateway.api.documented import Responses, routes
+from turnwise.gateway.api.listed import Alive, Version
+from turnwise.gateway.api.problem import problems
+from turnwise.gateway.front import TheFront
+
+router = routes("standing", credentials=False)
+_OPEN: Responses = {status: problems()[status] for status in (400, 500)}
+
+
+@router.get("/health", summary="Is it alive?", response_model=Alive, response_description="It is.", responses=_OPEN)
+async def is_alive() -> Alive:
+    """Whether this process answers at all. If it does not, start it anew."""
+    return Alive(status="alive")
+
+
+@router.get(
+    "/ready",
+    summary="Can it serve?",
+    response_model=Alive,
+    response_description="It can.",
+    responses={**_OPEN, 503: problems()[503]},
+)
+async def is_ready(front: TheFront) -> Alive:
+    """Whether messages should be sent here: the store is reached, the policy is prepared, and it is not being stopped."""
+    await front.standing.check()
+    return Alive(status="ready")
+
+
+@router.get(
+    "/version",
+    summary="Which version is it?",
+    response_model=Version,
+    response_description="Turnwise's.",
+    responses=_OPEN,
+)
+async def get_version() -> Version:
+    """The version of Turnwise."""
+    return Version(version=version_of("turnwise"))

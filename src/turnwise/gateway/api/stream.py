@@ -1,0 +1,75 @@
+"""An invocation as server-sent events of our own API.
+
+event: event     a stored event; its id is the sequence number, for Last-Event-ID
+event: partial   the next piece of an event that is still being said
+event: answer    the last one: what became of the message
+event: closing   this process is being stopped: come again with Last-Event-ID, to whoever is there then
+event: problem   it could not be read on
+"""
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from fastapi.sse import EventSourceResponse, format_sse_event
+from pydantic import BaseModel, RootModel
+from starlette.requests import Request
+
+from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError
+from turnwise.facts.events import Event
+from turnwise.gateway.api.answers import answer_of
+from turnwise.gateway.api.problem import details_of
+from turnwise.gateway.front import Front, view_of
+from turnwise.gateway.problems import problem_of
+from turnwise.gateway.sse import streamed
+from turnwise.runner import Invocation
+
+RETRY_MILLISECONDS = 1_000
+
+
+class Item(NamedTuple):
+    event: str
+    data: BaseModel
+    id: str | None = None
+
+
+def wants_stream(request: Request) -> bool:
+    """Whether the caller asks for server-sent events instead of one JSON answer."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+def last_event_id(request: Request) -> int:
+    """The sequence number that the reader has; 0 = none. RequestInvalid for what is no such number."""
+    given = request.headers.get("last-event-id", "").strip() or "0"
+    if not (given.isascii() and given.isdigit() and len(given) <= 18):
+        raise RequestInvalid("Last-Event-ID is no sequence number.", fix="Send the id of the last event that came.")
+    return int(given)
+
+
+def stream(front: Front, request: Request, invocation: Invocation) -> EventSourceResponse:
+    """Its events above Last-Event-ID as they come, up to its answer."""
+    items = _items(request, invocation, last_event_id(request))
+    closing = Closing("This process is being stopped.", fix="Come again with Last-Event-ID.")
+    hint = _written(Item("closing", details_of(problem_of(closing, request))), retry=RETRY_MILLISECONDS)
+    return streamed(items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
+
+
+async def _items(request: Request, invocation: Invocation, after: int) -> AsyncIterator[Item]:
+    view = view_of(request)
+    try:
+        async for event in invocation.events(after=after):
+            shown = view.event(event)
+            if not event.partial or shown.content is not None:
+                yield _item(shown)
+        yield Item("answer", answer_of(invocation, await invocation.result(), view))
+    except TurnwiseError as error:
+        yield Item("problem", details_of(problem_of(error, request)))
+
+
+def _item(event: Event) -> Item:
+    # As the root of a model that is no fact: those write numbers that JSON does not know.
+    data = RootModel[Event].model_construct(event)
+    return Item("partial", data) if event.partial else Item("event", data, str(event.sequence))
+
+
+def _written(item: Item, *, retry: int | None = None) -> bytes:
+    return format_sse_event(event=item.event, data_str=item.data.model_dump_json(), id=item.id, retry=retry)

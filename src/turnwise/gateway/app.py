@@ -1,0 +1,116 @@
+"""The gateway as one ASGI application: the protocols' routers, one below each prefix, and what is the same for all."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.metadata import version
+from typing import NamedTuple
+
+from fastapi import APIRouter, FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+
+from turnwise.facts.callers import Caller
+from turnwise.gateway import graph_chat, openai
+from turnwise.gateway.api import routes as api
+from turnwise.gateway.front import Front, caller_of
+from turnwise.gateway.problems import Form, answer_problems
+from turnwise.gateway.surroundings.access_log import AccessLog
+from turnwise.gateway.surroundings.answered_problems import AnsweredProblems
+from turnwise.gateway.surroundings.bodies import Bodies
+from turnwise.gateway.surroundings.cut_short import CutShort, Pending
+from turnwise.gateway.surroundings.own_machine import OwnMachine
+from turnwise.gateway.surroundings.plain_text import PlainText
+from turnwise.gateway.surroundings.request_ids import RequestIds
+from turnwise.gateway.surroundings.security_headers import SecurityHeaders
+from turnwise.gateway.surroundings.traced import Traced
+
+TITLE = "Turnwise"
+DOCUMENTATION, OPENAPI = "/docs", "/openapi.json"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Content-Range", "Location")
+"""Headers of answers that web pages of other origins may read."""
+
+
+class Protocol(NamedTuple):
+    """A protocol: below which path it is, its routes, and how it writes what went wrong."""
+
+    prefix: str
+    router: APIRouter
+    form: Form
+
+
+PROTOCOLS: Sequence[Protocol] = (
+    Protocol("/api/v1/graph-chat", graph_chat.router, graph_chat.form),
+    Protocol("/api/v1", api.router, api.form),
+    Protocol("/v1", openai.router, openai.form),
+)
+"""The more special prefix first."""
+
+
+def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None) -> FastAPI:
+    """The application. Whoever serves it closes the runner."""
+    documented = front.config.documentation
+    app = FastAPI(
+        title=TITLE,
+        version=version("turnwise"),
+        lifespan=lifespan or _nothing,
+        openapi_url=OPENAPI if documented else None,
+        docs_url=DOCUMENTATION if documented else None,
+        redoc_url=None,
+        separate_input_output_schemas=False,
+        redirect_slashes=False,
+    )
+    app.state.front, app.state.pending = front, Pending()
+    for protocol in PROTOCOLS:
+        app.include_router(protocol.router, prefix=protocol.prefix)
+    app.include_router(api.top)
+    answer_problems(app, form_for)
+    for surrounding in _surroundings(front, app.state.pending):
+        app.user_middleware.append(surrounding)
+    return app
+
+
+def _surroundings(front: Front, pending: Pending) -> Iterator[Middleware]:
+    """What is around every request, from the outermost on."""
+    config = front.config
+
+    async def count(caller: Caller, size: int) -> None:
+        await front.quotas.received(caller, caller.user, size)
+
+    yield Middleware(RequestIds)
+    if front.traced:
+        yield Middleware(Traced)
+    yield Middleware(AccessLog, prefixes=[each.prefix for each in PROTOCOLS], fixed=(DOCUMENTATION, OPENAPI))
+    yield Middleware(SecurityHeaders, documentation=DOCUMENTATION)
+    if config.origins:
+        # Nobody is known by a cookie here, so no page is ever sent along what its user could do.
+        yield Middleware(
+            CORSMiddleware,
+            allow_origins=config.origins,
+            allow_methods=METHODS,
+            allow_headers=["*"],
+            expose_headers=READABLE,
+        )
+    yield Middleware(AnsweredProblems, form_for=form_for)
+    if config.auth is None:
+        yield Middleware(OwnMachine, origins=config.origins)
+    yield Middleware(PlainText)
+    yield Middleware(CutShort, pending=pending)
+    yield Middleware(
+        Bodies,
+        enter=caller_of,
+        count=count,
+        json_bytes=config.body_bytes,
+        upload_bytes=front.runner.config.limits.blob_bytes,
+        seconds=config.request_seconds,
+    )
+
+
+def form_for(path: str) -> Form:
+    """How the protocol at that path writes what went wrong; ours where there is none."""
+    return next((each.form for each in PROTOCOLS if path.startswith(each.prefix + "/")), api.form)
+
+
+@asynccontextmanager
+async def _nothing(_: FastAPI) -> AsyncIterator[None]:
+    yield

@@ -1,0 +1,78 @@
+"""One connection: uvicorn's, with bounds for what it leaves unbounded."""
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+HEAD_BYTES = 64 * 1024
+"""Of a request's URL and headers together."""
+
+
+class Connection(HttpToolsProtocol):
+    """Refuses heads that are too long with 431, and closes connections on which a head, or the rest of a refused body, does
+    not come to its end in time.
+
+    head_seconds: how long a head may take, and a new connection to say anything. linger_seconds: how long the rest of a body
+    that nobody wants is taken in; who is still sending it may not see the answer otherwise.
+    """
+
+    head_seconds, linger_seconds = 30.0, 5.0
+    _head_bytes = 0
+    _limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect(self.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect(None)
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._expect(self.head_seconds)
+
+    def on_url(self, url: bytes) -> None:
+        self._measure(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._measure(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._expect(None)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        if self.cycle is not None and self.cycle.response_complete:
+            self._expect(None)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete and self.cycle.more_body:
+            self._expect(self.linger_seconds)
+
+    def send_400_response(self, msg: str) -> None:
+        if self._head_bytes <= HEAD_BYTES:
+            super().send_400_response(msg)
+            return
+        self.transport.write(STATUS_LINE[431] + b"content-length: 0\r\nconnection: close\r\n\r\n")
+        self.transport.close()
+
+    def _measure(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > HEAD_BYTES:
+            raise ValueError  # stops the parser, which then has a bad request answered
+
+    def _expect(self, seconds: float | None) -> None:
+        """The connection is closed after so many seconds, unless something else is expected before."""
+        if self._limit is not None:
+            self._limit.cancel()
+        self._limit = None if seconds is None else self.loop.call_later(seconds, self._close)
+
+    def _close(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()

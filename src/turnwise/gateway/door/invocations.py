@@ -1,0 +1,122 @@
+"""Invocations: looked at, stopped, and gone on with."""
+
+import asyncio
+from contextlib import suppress
+from hashlib import sha256
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.facts.callers import Caller
+from turnwise.facts.content import Content, Part, TextPart, ToolResultPart
+from turnwise.facts.errors import InvocationMissing, RequestInvalid, TurnwiseError, UnknownToolCall
+from turnwise.facts.ids import ID_CHARACTERS
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.sessions import SessionKey
+from turnwise.gateway.door.messages import Ask, Messages
+from turnwise.gateway.door.waits import Wait, waits_of
+from turnwise.gateway.door.whose import Whose
+from turnwise.runner import Invocation, Reading, Runner
+
+
+class Given(NamedTuple):
+    """What a wait is answered with: a text, a tool's result, or a person's word. id: the sender's own of that message."""
+
+    call_id: str
+    answer: str | ToolResultPart | bool
+    reason: str = ""
+    id: str | None = None
+
+
+class Invocations:
+    """What callers can do with invocations. All of it raises Forbidden, and what the runner raises.
+
+    user: whom the request names; None = the caller.
+    """
+
+    def __init__(self, runner: Runner, whose: Whose, messages: Messages) -> None:
+        self._runner, self._whose, self._messages = runner, whose, messages
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    async def now(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Reading:
+        """What is on record of it. SessionMissing, InvocationMissing."""
+        key = self._whose.session(caller, "sessions:read", session, user)
+        return await self._runner.sessions.reading(key, invocation_id=invocation_id)
+
+    async def message_now(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Reading:
+        """What is on record of that message. SessionMissing, InvocationMissing; SessionError when it was refused."""
+        key = self._whose.session(caller, "sessions:read", session, user)
+        return await self._runner.sessions.reading(key, message_id=message_id)
+
+    async def cancel(
+        self, caller: Caller, session: str, invocation_id: str, user: str | None = None, *, wait: bool = True
+    ) -> Reading:
+        """Stops it, wherever it runs, and gives what is on record then; without `wait` it may not have stopped yet.
+
+        Nothing happens when it has ended. SessionMissing, InvocationMissing.
+        """
+        key = self._whose.session(caller, "invocations:cancel", session, user)
+        reading = await self._runner.sessions.reading(key, invocation_id=invocation_id)
+        if reading.state == "ended":
+            return reading
+        stopping = asyncio.create_task(self._runner.sessions.cancel(key, invocation_id))
+        self._stopping.add(stopping)
+        stopping.add_done_callback(self._stopped)
+        if wait:
+            # Whoever leaves does not take back that it is to be stopped.
+            await asyncio.shield(stopping)
+        return await self._runner.sessions.reading(key, invocation_id=invocation_id)
+
+    async def answer(
+        self, caller: Caller, session: str, invocation_id: str, given: Given, user: str | None = None
+    ) -> Invocation:
+        """Answers what the invocation waits for, as a message of the user's; the same again is the same message.
+
+        UnknownToolCall when it does not wait for that (any more), RequestInvalid for an answer of the wrong kind.
+        """
+        key = self._whose.session(caller, "messages:write", session, user)
+        message_id = given.id or _message_id(invocation_id, given.call_id)
+        head = (await self._runner.sessions.get(key)).head
+        waits = [wait for wait in waits_of(head) if (wait.invocation_id, wait.call_id) == (invocation_id, given.call_id)]
+        if not waits:
+            return await self._answered_before(key, message_id, given.call_id)
+        content = _content(waits[0], given)
+        context = MessageContext(answers=given.call_id if waits[0].kind == "reply" else None)
+        return await self._messages.start(caller, Ask(session, content, user, message_id, context))
+
+    def _stopped(self, task: "asyncio.Task[None]") -> None:
+        self._stopping.discard(task)
+        with suppress(asyncio.CancelledError, TurnwiseError):
+            task.result()
+
+    async def _answered_before(self, key: SessionKey, message_id: str, call_id: str) -> Invocation:
+        try:
+            return await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
+        except InvocationMissing:
+            raise UnknownToolCall(
+                f"The invocation does not wait for {call_id[:ID_CHARACTERS]!r}.", fix="See what it waits for: its `waits`."
+            ) from None
+
+
+def _content(wait: Wait, given: Given) -> Content:
+    """The message that answers that wait."""
+    answer = given.answer
+    part: Part | None = None
+    if wait.kind == "reply" and isinstance(answer, str):
+        part = TextPart(text=answer)
+    elif wait.kind == "confirmation" and isinstance(answer, bool):
+        word: dict[str, JsonValue] = {"approved": answer} | ({"reason": given.reason} if given.reason else {})
+        part = ToolResultPart(call_id=wait.call_id, tool=wait.tool, result=word)
+    elif wait.kind != "reply" and isinstance(answer, ToolResultPart):
+        part = answer.model_copy(update={"tool": wait.tool})
+    if part is None:
+        fields = {"reply": "text", "confirmation": "approved", "tool_result": "result"}
+        wanted = fields[wait.kind]
+        raise RequestInvalid(f"It waits for a {wait.kind}.", fix=f"Send the field {wanted!r}.", where=("body", wanted))
+    return Content(role="user", parts=(part,))
+
+
+def _message_id(invocation_id: str, call_id: str) -> str:
+    """The id of the message that answers that call, unless its sender has one: a call is answered once."""
+    id_ = f"answer:{invocation_id}:{call_id}"
+    return id_ if len(id_) <= ID_CHARACTERS else f"answer:{sha256(id_.encode(errors='replace')).hexdigest()}"

@@ -1,0 +1,131 @@
+"""Messages: handed in, looked up again, or only judged."""
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from typing import NamedTuple
+
+from turnwise.access.quotas import Quotas
+from turnwise.access.rights import roles_of
+from turnwise.facts.callers import Caller
+from turnwise.facts.cards import NAME_CHARACTERS
+from turnwise.facts.content import Content
+from turnwise.facts.errors import Closing, NothingHere, TurnwiseError
+from turnwise.facts.limits import RunConfig
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.selections import Selection
+from turnwise.gateway.door.results import check_results
+from turnwise.gateway.door.whose import Whose
+from turnwise.runner import Invocation, Runner
+
+NO_CONTEXT = MessageContext()
+
+
+class Ask(NamedTuple):
+    """A message as a request holds it. user: whom the request names; None = the caller. id: the sender's own of the message.
+    agent: who is to answer, past all selectors; None = whoever is selected.
+    """
+
+    session: str
+    content: str | Content
+    user: str | None = None
+    id: str | None = None
+    context: MessageContext = NO_CONTEXT
+    config: RunConfig | None = None
+    agent: str | None = None
+
+
+class Messages:
+    """What can be done with messages by callers. All of it raises Forbidden, and what the runner raises."""
+
+    def __init__(self, runner: Runner, whose: Whose, quotas: Quotas, closing: asyncio.Event) -> None:
+        self._runner, self._whose, self._quotas, self._closing = runner, whose, quotas, closing
+        self._places: set[asyncio.Task[None]] = set()
+
+    async def start(self, caller: Caller, ask: Ask) -> Invocation:
+        """`Runner.start`; the answer takes one of the caller's places until it ends or waits, whoever reads it.
+
+        Closing when this process takes nothing more; TooMany. NothingHere for an agent that does not exist, or not for this
+        caller. Forbidden for results of calls that are not the caller's to give.
+        """
+        key = self._whose.session(caller, "messages:write", ask.session, ask.user)
+        context = self._context(caller, ask.context, ask.agent)
+        create = (ask.config or self._runner.config).create_session
+        await check_results(self._runner, caller, key, ask.content, ask.id, create=create)
+        place = await self._place(caller, key.user)
+        try:
+            invocation = await self._runner.start(
+                ask.content, user=key.user, session=key.id, message_id=ask.id, context=context, config=ask.config
+            )
+        except BaseException:
+            await place.aclose()
+            raise
+        self._give_back(place, invocation)
+        return invocation
+
+    async def regenerate(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Invocation:
+        """`Runner.regenerate`; as `start` for the rest. Of the roles that the message came with, those that the caller has."""
+        key = self._whose.session(caller, "messages:write", session, user)
+        context = self._narrowed(caller, (await self._runner.sessions.message_of(key, invocation_id)).context)
+        place = await self._place(caller, key.user)
+        try:
+            invocation = await self._runner.regenerate(key, invocation_id, context=context)
+        except BaseException:
+            await place.aclose()
+            raise
+        self._give_back(place, invocation)
+        return invocation
+
+    async def find(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Invocation:
+        """The handle of a message that was accepted before, to read it on. InvocationMissing."""
+        key = self._whose.session(caller, "sessions:read", session, user)
+        return await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
+
+    async def attach(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Invocation:
+        """The handle of an invocation, to read it on, with all its messages. InvocationMissing."""
+        key = self._whose.session(caller, "sessions:read", session, user)
+        return await self._runner.attach(user=key.user, session=key.id, invocation_id=invocation_id)
+
+    async def select(
+        self, caller: Caller, message: str | Content, *, session: str | None, user: str | None, context: MessageContext
+    ) -> Selection:
+        """`Runner.select`: who would answer; nothing is stored and nobody runs."""
+        named = self._whose.user(caller, "sessions:read", user)
+        return await self._runner.select(message, user=named, session=session, context=self._context(caller, context))
+
+    async def settled(self) -> None:
+        """Returns when no answer that was started here holds a place."""
+        while self._places:
+            await asyncio.wait(set(self._places))
+
+    def _context(self, caller: Caller, given: MessageContext, agent: str | None = None) -> MessageContext:
+        """What the message comes with: the caller's roles instead of those that the request claims."""
+        roles, tree = roles_of(caller, given.roles), self._runner.tree
+        if agent is None:
+            return given.model_copy(update={"roles": roles})
+        if agent not in tree or not tree.reachable(agent, roles):
+            raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r}.", fix="See the list of agents.")
+        return given.model_copy(update={"roles": roles, "direct_agent_id": agent})
+
+    def _narrowed(self, caller: Caller, before: MessageContext) -> MessageContext:
+        """What the caller may do, and what the message was sent with, may both have changed since."""
+        has = caller.agent_roles
+        return (
+            before if has is None else before.model_copy(update={"roles": tuple(role for role in before.roles if role in has)})
+        )
+
+    async def _place(self, caller: Caller, user: str) -> AsyncExitStack:
+        if self._closing.is_set():
+            raise Closing("This process is being stopped and takes no more messages.", fix="Send it again.")
+        place = AsyncExitStack()
+        await place.enter_async_context(self._quotas.runs(caller, user))
+        return place
+
+    def _give_back(self, place: AsyncExitStack, invocation: Invocation) -> None:
+        async def at_its_end() -> None:
+            async with place:
+                with suppress(TurnwiseError):
+                    await invocation.feed.closed()
+
+        task = asyncio.create_task(at_its_end())
+        self._places.add(task)
+        task.add_done_callback(self._places.discard)

@@ -1,0 +1,127 @@
+"""Sessions: made, listed, read, taken back, copied and deleted."""
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from turnwise.facts.callers import Caller
+from turnwise.facts.depth import DEEPEST, is_deep
+from turnwise.facts.errors import Forbidden, RequestInvalid, RequestTooLarge
+from turnwise.facts.events import Event
+from turnwise.facts.ids import Issuer, SystemIssuer, is_storable_id
+from turnwise.facts.limits import Limits
+from turnwise.facts.sessions import APP_PREFIX, Session
+from turnwise.gateway.door.whose import Whose
+from turnwise.ports.stores import Page, SessionInfo
+from turnwise.runner import Runner
+
+
+class Window(NamedTuple):
+    """Which events are read: `last` = the newest that many, else the oldest `limit`. The rest as of `SessionStore.events`."""
+
+    after: int = 0
+    before: int | None = None
+    last: int | None = None
+    limit: int = 50
+    invocation_id: str | None = None
+    hidden: bool = False
+
+
+class Events(NamedTuple):
+    """next: the number after which there are more; None when these are the last."""
+
+    events: tuple[Event, ...]
+    next: int | None
+
+
+class Sessions:
+    """What callers can do with sessions. All of it raises Forbidden, and what the runner raises.
+
+    user: whom the request names; None = the caller.
+    """
+
+    def __init__(self, runner: Runner, whose: Whose, issuer: Issuer | None = None) -> None:
+        self._runner, self._whose, self._issuer = runner, whose, issuer or SystemIssuer()
+
+    async def create(
+        self, caller: Caller, session: str | None, state: Mapping[str, JsonValue], user: str | None = None
+    ) -> Session:
+        """An empty session with that state; without an id it gets one. RequestInvalid, RequestTooLarge, SessionExists."""
+        key = self._whose.session(caller, "sessions:write", self._id(session), user)
+        check_state(caller, state, self._runner.config.limits)
+        return await self._runner.sessions.create(key, state=dict(state))
+
+    async def page(
+        self, caller: Caller, *, user: str | None, everybody: bool, after: str | None, limit: int
+    ) -> Page[SessionInfo]:
+        """The sessions of one user, or of all, by user and id. CursorInvalid."""
+        named = self._whose.users(caller, "sessions:read", user, everybody=everybody)
+        return await self._runner.store.list(self._runner.app, user=named, after=after, limit=limit)
+
+    async def get(self, caller: Caller, session: str, user: str | None = None) -> Session:
+        """The session's head and state. SessionMissing."""
+        return await self._runner.sessions.get(self._whose.session(caller, "sessions:read", session, user))
+
+    async def events(self, caller: Caller, session: str, window: Window, user: str | None = None) -> Events:
+        """A page of its events, oldest first. SessionMissing."""
+        key = self._whose.session(caller, "sessions:read", session, user)
+        await self._runner.sessions.get(key)
+        asked = window._asdict()
+        if window.last is not None:
+            found = await self._runner.sessions.events(key, **asked | {"limit": None})
+            return Events(tuple(found), None)
+        found = await self._runner.sessions.events(key, **asked | {"limit": window.limit + 1})
+        shown = tuple(found[: window.limit])
+        return Events(shown, shown[-1].sequence if len(found) > window.limit else None)
+
+    async def rewind(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Session:
+        """`Runner.sessions.rewind`. SessionMissing, InvocationMissing, SessionBusy."""
+        key = self._whose.session(caller, "sessions:write", session, user)
+        return await self._runner.sessions.rewind(key, invocation_id)
+
+    async def fork(
+        self, caller: Caller, session: str, new: str | None, before_invocation: str | None, user: str | None = None
+    ) -> Session:
+        """`Runner.sessions.fork`. SessionMissing, SessionExists, InvocationMissing."""
+        key = self._whose.session(caller, "sessions:write", session, user)
+        copy = self._whose.session(caller, "sessions:write", self._id(new), user)
+        return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation)
+
+    async def delete(self, caller: Caller, session: str, user: str | None = None) -> None:
+        """All that is kept of it. Idempotent. SessionBusy."""
+        await self._runner.sessions.delete(self._whose.session(caller, "sessions:write", session, user))
+
+    async def delete_user(self, caller: Caller, user: str) -> None:
+        """All that is kept of that user. Idempotent. SessionBusy."""
+        await self._runner.sessions.delete_user(self._whose.user(caller, "sessions:write", user))
+
+    def _id(self, given: str | None) -> str:
+        return self._issuer.new_id("session") if given is None else given
+
+
+def check_state(caller: Caller, state: Mapping[str, JsonValue], limits: Limits) -> None:
+    """Whether the caller may begin a session with that state. Forbidden, RequestInvalid, RequestTooLarge."""
+    if caller.role != "admin" and any(key.startswith(APP_PREFIX) for key in state):
+        raise Forbidden(f"Only admins write keys that begin with {APP_PREFIX!r}: all users share them.", fix="Leave them out.")
+    total = 0
+    for number, (key, value) in enumerate(state.items()):
+        where = ("body", "state", key[:64] if is_storable_id(key) else number)
+        if not is_storable_id(key):
+            raise RequestInvalid("A key of the state cannot be stored.", fix="Use 1 to 200 characters, no NUL.", where=where)
+        if is_deep(value):
+            raise RequestTooLarge(f"A value of the state is nested more than {DEEPEST} levels deep.", where=where)
+        try:
+            size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
+        except ValueError:
+            raise RequestInvalid("A value of the state is no JSON in UTF-8.", fix="Correct it.", where=where) from None
+        if size > limits.state_bytes:
+            raise RequestTooLarge(
+                f"A value of the state has {size:,} bytes, {limits.state_bytes:,} are allowed.",
+                fix="Keep it as an artifact, or raise limits.state_bytes.",
+                where=where,
+            )
+        total += size
+    if total > limits.message_bytes:
+        raise RequestTooLarge(f"The state has {total:,} bytes, {limits.message_bytes:,} are allowed.", where=("body", "state"))

@@ -1,0 +1,45 @@
+"""Whether this process can serve. Whoever asks needs no credential, and learns no more than that."""
+
+import asyncio
+import logging
+
+from turnwise.facts.errors import Closing, NotReady, TurnwiseError
+from turnwise.facts.sessions import SessionKey
+from turnwise.runner import Runner
+
+STORE_SECONDS = 5.0
+"""How long the store may take for one row."""
+
+log = logging.getLogger("turnwise.gateway")
+
+
+class Standing:
+    """closing: set when nothing more is taken; ready: set when the policy is prepared."""
+
+    def __init__(self, runner: Runner, closing: asyncio.Event, ready: asyncio.Event) -> None:
+        self._runner, self._closing, self._ready = runner, closing, ready
+        self._looking: asyncio.Task[None] | None = None
+
+    async def check(self) -> None:
+        """Closing, NotReady; those who ask at once look once."""
+        if self._closing.is_set():
+            raise Closing("This process is being stopped.", fix="Ask another one.")
+        if not self._ready.is_set():
+            raise NotReady("The policy is still being prepared.", fix="Ask again soon.")
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+            self._looking.add_done_callback(self._looked)
+        await asyncio.shield(self._looking)
+
+    def _looked(self, task: "asyncio.Task[None]") -> None:
+        self._looking = None
+        if not task.cancelled():
+            task.exception()
+
+    async def _look(self) -> None:
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                await self._runner.store.open(SessionKey(self._runner.app, "-", "-"))
+        except (TurnwiseError, TimeoutError) as problem:
+            log.warning("The session store cannot be reached: %s", problem)
+            raise NotReady("The session store cannot be reached.", fix="Ask again soon.") from None

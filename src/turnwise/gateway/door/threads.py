@@ -1,0 +1,172 @@
+"""Threads: going on from any answer of a session, not only its last, and taking answers back."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from hashlib import sha256
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from turnwise.facts.callers import Caller
+from turnwise.facts.content import Content
+from turnwise.facts.errors import InvocationMissing, SessionError, SessionExists
+from turnwise.facts.events import USER, Event
+from turnwise.facts.ids import Issuer, SystemIssuer
+from turnwise.facts.sessions import SessionKey
+from turnwise.gateway.door.messages import Ask, Messages
+from turnwise.gateway.door.whose import Whose
+from turnwise.ports.stores import Receipt
+from turnwise.runner import Invocation, Reading, Runner
+
+PAGE = 50
+QUEUED, REFUSED = "queued", "refused"
+
+
+class Known(NamedTuple):
+    """A message that was accepted, and what is on record of it; None when nobody began with it. before: what was said in its
+    invocation before it, if it brought a result that was waited for.
+    """
+
+    receipt: Receipt
+    reading: Reading | None
+    before: Sequence[Event] = ()
+
+
+class Threads:
+    """What callers can do with single answers of a session. All of it raises Forbidden, and what the runner raises.
+
+    user: whom the request names; None = the caller. InvocationMissing for a message that was never accepted, or was taken back.
+    """
+
+    def __init__(self, runner: Runner, whose: Whose, messages: Messages, issuer: Issuer | None = None) -> None:
+        self._runner, self._whose, self._messages = runner, whose, messages
+        self._issuer = issuer or SystemIssuer()
+        self._turns: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
+
+    async def known(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Known:
+        """What is known of that message now. Nothing is waited for."""
+        return await self._known(self._whose.session(caller, "sessions:read", session, user), message_id)
+
+    async def start(self, caller: Caller, ask: Ask, after: str) -> Invocation:
+        """`Messages.start`, behind the answer to that message of the session, once it is there.
+
+        If another message came behind it, the session goes on without this one, which goes to a copy of what was before: so
+        any answer can be gone on from, any number of times. What a call waits for goes to the session itself. A message that
+        was sent before is that one. SessionError when the answer was a question that has been answered: nothing can come
+        between.
+        """
+        key = self._whose.session(caller, "messages:write", ask.session, ask.user)
+        answered = await self._runner.attach(user=key.user, session=key.id, message_id=after)
+        await answered.feed.closed()
+        # Two that go on from one answer at once must not find each other's place free.
+        async with self._turns.setdefault(key, asyncio.Lock()):
+            place = await self._place(key, answered.feed.stored, ask)
+            return await self._messages.start(caller, ask._replace(session=place))
+
+    async def cancel(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> None:
+        """Stops what answers that message, takes it out of the line, or ends what it waits for. Nothing if it has ended."""
+        key = self._whose.session(caller, "invocations:cancel", session, user)
+        known = await self._known(key, message_id)
+        if known.receipt.state == QUEUED:
+            invocation = await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
+            await invocation.cancel()
+        elif known.reading is not None and known.reading.result is not None and known.reading.state != "ended":
+            await self._runner.sessions.cancel(key, known.reading.result.invocation_id)
+
+    async def take_back(self, caller: Caller, session: str, message_id: str, user: str | None = None, *, whole: bool) -> None:
+        """Takes the session back to before that message's invocation; `whole`: deletes a session with nothing else in it.
+
+        SessionBusy while it is answered; SessionError when others go on from the answer.
+        """
+        key = self._whose.session(caller, "sessions:write", session, user)
+        known = await self._known(key, message_id)
+        result = known.reading.result if known.reading else None
+        if result is None or not result.events:
+            raise SessionError("It has not been begun with.", fix="Cancel it instead.")
+        if await self._next(key, result.events[-1].sequence or 0, among=None) is not None:
+            raise SessionError("Other messages came after it.", fix="Delete the answers to them first, the newest first.")
+        if whole and result.events[0].sequence == 1:
+            await self._runner.sessions.delete(key)
+        else:
+            await self._runner.sessions.rewind(key, result.invocation_id)
+
+    async def begun(self, invocation: Invocation) -> datetime | None:
+        """When the message of a handle that a door gave was begun with; None as long as it waits in line."""
+        if events := invocation.feed.stored:
+            return events[0].created_at
+        result = (await self._runner.sessions.reading(invocation.session, message_id=invocation.message_id)).result
+        return result.events[0].created_at if result else None
+
+    async def before(self, invocation: Invocation) -> Sequence[Event]:
+        """What was said in the invocation of a handle that a door gave before its message, if that brought a result that was
+        waited for.
+        """
+        return await self._before(invocation.session, invocation.feed.stored)
+
+    async def _known(self, key: SessionKey, message_id: str) -> Known:
+        receipt = await self._runner.store.inbox.receipt(key, message_id)
+        if receipt is None:
+            raise _missing()
+        if receipt.state == REFUSED:
+            return Known(receipt, None)
+        reading = await self._runner.sessions.reading(key, message_id=message_id)
+        if reading.result is not None:
+            await self._check_there(key, reading.result.events[0])
+            return Known(receipt, reading, await self._before(key, reading.result.events))
+        return Known(receipt, reading)
+
+    async def _place(self, key: SessionKey, events: Sequence[Event], ask: Ask) -> str:
+        """The session in which to go on behind these events of one message."""
+        if not events:
+            raise SessionError("What it would go on from was cancelled before it began.", fix="Go on from another answer.")
+        await self._check_there(key, events[0])
+        message_id = ask.id or self._issuer.new_id("message")
+        if await self._runner.store.inbox.receipt(key, message_id) is not None:
+            return key.id
+        session = await self._runner.sessions.get(key)
+        results = ask.content.tool_results if isinstance(ask.content, Content) else ()
+        if any(result.call_id in session.head.calls for result in results):
+            return key.id
+        following = await self._next(key, events[-1].sequence or 0, among=events[0].invocation_id)
+        if following is None and not session.queued:
+            return key.id
+        if following is not None and following.invocation_id == events[0].invocation_id:
+            raise SessionError("What it would go on from has been answered already.", fix="Go on from a later answer.")
+        copy = "session-" + sha256("\0".join((key.id, message_id)).encode()).hexdigest()[:28]
+        with suppress(SessionExists):
+            before = following.invocation_id if following else None
+            await self._runner.sessions.fork(key, copy, before_invocation=before)
+        return copy
+
+    async def _next(self, key: SessionKey, sequence: int, *, among: str | None) -> Event | None:
+        """The first message behind that number; with `among`, the first that began an invocation, or goes on with that."""
+        while events := await self._runner.store.events(key, after=sequence, limit=PAGE):
+            for event in events:
+                if event.author != USER or event.content is None:
+                    continue
+                if among in (None, event.invocation_id) or not _goes_on(event):
+                    return event
+            sequence = events[-1].sequence or 0
+        return None
+
+    async def _before(self, key: SessionKey, events: Sequence[Event]) -> Sequence[Event]:
+        if not events or events[0].content is None or not events[0].content.tool_results:
+            return ()
+        told = await self._runner.sessions.events(key, invocation_id=events[0].invocation_id)
+        return [event for event in told if (event.sequence or 0) < (events[0].sequence or 0)]
+
+    async def _check_there(self, key: SessionKey, first: Event) -> None:
+        """InvocationMissing when a rewind hides it."""
+        seen = await self._runner.store.events(key, after=(first.sequence or 1) - 1, limit=1)
+        if not seen or seen[0].id != first.id:
+            raise _missing()
+
+
+def _goes_on(event: Event) -> bool:
+    """Whether the message went on with an invocation that waited."""
+    return event.actions.answers is not None or bool(event.content and event.content.tool_results)
+
+
+def _missing() -> InvocationMissing:
+    return InvocationMissing("There is no such message.", fix="Check the id.")

@@ -1,0 +1,122 @@
+"""What every protocol stands on: the app behind it, and the doors by which callers reach it."""
+
+import asyncio
+from typing import Annotated, NamedTuple
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from turnwise.access.gatekeeper import Gatekeeper
+from turnwise.access.quotas import Quotas
+from turnwise.facts.callers import Caller
+from turnwise.facts.gateway import GatewayConfig
+from turnwise.gateway.door.addressees import Addressees
+from turnwise.gateway.door.agents import Agents
+from turnwise.gateway.door.artifacts import Artifacts
+from turnwise.gateway.door.conversations import Conversations
+from turnwise.gateway.door.decisions import Decisions
+from turnwise.gateway.door.invocations import Invocations
+from turnwise.gateway.door.messages import Messages
+from turnwise.gateway.door.sessions import Sessions
+from turnwise.gateway.door.standing import Standing
+from turnwise.gateway.door.threads import Threads
+from turnwise.gateway.door.whose import Whose
+from turnwise.gateway.shown import View
+from turnwise.runner import Runner
+from turnwise.telemetry.metrics import Metrics
+
+
+class Front(NamedTuple):
+    """ready: set when messages are answered without preparing anything first, by whoever serves it. closing: set when this
+    process takes nothing more. metrics: what is counted here, for Prometheus; None = nothing is.
+    traced: whether requests belong to the traces that they name.
+    """
+
+    runner: Runner
+    config: GatewayConfig
+    gatekeeper: Gatekeeper
+    quotas: Quotas
+    whose: Whose
+    messages: Messages
+    sessions: Sessions
+    invocations: Invocations
+    artifacts: Artifacts
+    decisions: Decisions
+    agents: Agents
+    addressees: Addressees
+    conversations: Conversations
+    threads: Threads
+    standing: Standing
+    closing: asyncio.Event
+    ready: asyncio.Event
+    metrics: Metrics | None = None
+    traced: bool = False
+
+
+def front(
+    runner: Runner,
+    config: GatewayConfig,
+    gatekeeper: Gatekeeper,
+    quotas: Quotas,
+    metrics: Metrics | None = None,
+    *,
+    traced: bool = False,
+) -> Front:
+    """The front of that app. Inside an event loop."""
+    closing, ready, whose = asyncio.Event(), asyncio.Event(), Whose(runner)
+    messages = Messages(runner, whose, quotas, closing)
+    return Front(
+        runner,
+        config,
+        gatekeeper,
+        quotas,
+        whose,
+        messages,
+        Sessions(runner, whose),
+        Invocations(runner, whose, messages),
+        Artifacts(runner, whose),
+        Decisions(runner, whose),
+        Agents(runner, whose),
+        Addressees(runner, whose),
+        Conversations(runner, whose, messages),
+        Threads(runner, whose, messages),
+        Standing(runner, closing, ready),
+        closing,
+        ready,
+        metrics,
+        traced,
+    )
+
+
+def front_of(connection: HTTPConnection) -> Front:
+    """The front that a request came to."""
+    front: Front = connection.app.state.front
+    return front
+
+
+async def caller_of(connection: HTTPConnection) -> Caller:
+    """Who asks, as counted once for each request. NotAuthenticated, TooMany."""
+    known: Caller | None = getattr(connection.state, "caller", None)
+    if known is not None:
+        return known
+    front = front_of(connection)
+    headers = connection.headers
+    address = connection.client.host if connection.client else ""
+    caller = await front.gatekeeper.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
+    await front.quotas.request(caller, caller.user)
+    connection.state.caller = caller
+    return caller
+
+
+def view_of(connection: HTTPConnection) -> View:
+    """What the one who asks is shown."""
+    return View(connection.state.caller, front_of(connection).runner.tree)
+
+
+async def _the_front(connection: HTTPConnection) -> Front:
+    # A dependency that is no coroutine would be called in another thread.
+    return front_of(connection)
+
+
+TheFront = Annotated[Front, Depends(_the_front)]
+TheCaller = Annotated[Caller, Depends(caller_of)]

@@ -1,0 +1,78 @@
+"""`/chat`, which routes, and `/execute-agent`, which does not (behaviour C12)."""
+
+from fastapi import Request
+
+from turnwise.facts.callers import Caller
+from turnwise.facts.cards import NAME_CHARACTERS
+from turnwise.facts.errors import NothingHere
+from turnwise.facts.ids import SystemIssuer
+from turnwise.facts.messages import MessageContext
+from turnwise.gateway.api.documented import routes
+from turnwise.gateway.door.messages import Ask
+from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
+from turnwise.gateway.graph_chat.shapes import ChatContext, ChatRequest, ChatResponse, ExecuteAgentRequest, Reply, refusals
+from turnwise.gateway.shown import View
+from turnwise.runner import Result
+
+GOOD_ENDS = frozenset({"completed", "clarify"})
+
+router = routes("graph-chat")
+
+
+@router.post("/chat", summary="Ask the router", responses=refusals(), response_description="What was answered.")
+async def chat(body: ChatRequest, request: Request, front: TheFront, caller: TheCaller) -> ChatResponse:
+    """Hand in a message; the router selects who answers, or `context.direct_agent_id` does, if there is such an agent."""
+    return await _answered(body, request, front, caller, None)
+
+
+@router.post("/execute-agent", summary="Ask an agent", responses=refusals(), response_description="What was answered.")
+async def execute_agent(body: ExecuteAgentRequest, request: Request, front: TheFront, caller: TheCaller) -> ChatResponse:
+    """Hand in a message for that agent, past the router, if the policy lets callers choose: if it has the selector `direct`."""
+    if not front.addressees.has(caller, body.agent_id):
+        raise NothingHere(
+            f"There is no agent {body.agent_id[:NAME_CHARACTERS]!r} that callers may choose.",
+            fix="See the list of agents, and whether the policy has the selector 'direct'.",
+        )
+    return await _answered(body, request, front, caller, body.agent_id)
+
+
+async def _answered(body: ChatRequest, request: Request, front: Front, caller: Caller, agent: str | None) -> ChatResponse:
+    session = SystemIssuer().new_id("session") if body.session_id is None else body.session_id
+    user = body.known.customer_id if caller.acts_for_users else None
+    config = front.runner.config.model_copy(update={"streaming": False})
+    ask = Ask(session, body.message, user, body.message_id, _context(body.known), config, agent)
+    invocation = await front.messages.start(caller, ask)
+    return _response(session, body.known, await invocation.result(), view_of(request))
+
+
+def _context(given: ChatContext) -> MessageContext:
+    return MessageContext(
+        direct_agent_id=given.direct_agent_id,
+        previous_agents=given.previous_agents or (),
+        channel=given.channel,
+        user_kind=given.user_type,
+        attributes=given.attributes,
+    )
+
+
+def _response(session: str, context: ChatContext, result: Result, view: View) -> ChatResponse:
+    error = None
+    if result.end is not None and result.end.reason not in GOOD_ENDS:
+        told = view.error(result.error) if result.error else None
+        error = (
+            f"{told.code}: {told.message}" if told else f"The answer ended {result.end.reason!r}. {result.end.detail}".rstrip()
+        )
+    return ChatResponse(
+        success=error is None,
+        response=_reply(result) if result.text or error is None else None,
+        conversation_id=session,
+        external_conversation_id=context.external_conversation_id,
+        observability_trace_id=result.invocation_id or None,
+        error=error,
+    )
+
+
+def _reply(result: Result) -> Reply:
+    if result.selection is not None and result.selection.outcome == "clarify":
+        return Reply(message=result.text, type="clarification")
+    return Reply(message=result.text, type="question" if result.waiting else "text")

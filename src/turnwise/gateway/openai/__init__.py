@@ -1,0 +1,12 @@
+"""The OpenAI-compatible door, below /v1: models, chat completions and responses, for clients as they are."""
+
+from fastapi import APIRouter
+
+from turnwise.gateway.openai import chat, models, responses
+from turnwise.gateway.openai.form import form
+
+router = APIRouter()
+for part in (models, chat, responses):
+    router.include_router(part.router)
+
+__all__ = ["form", "router"]

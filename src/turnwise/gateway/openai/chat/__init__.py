@@ -1,0 +1,5 @@
+"""Chat completions: `POST /v1/chat/completions`, for clients that send the whole conversation every time."""
+
+from turnwise.gateway.openai.chat.routes import router
+
+__all__ = ["router"]

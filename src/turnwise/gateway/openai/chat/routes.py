@@ -1,0 +1,111 @@
+"""`POST /v1/chat/completions`."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import JsonValue
+from starlette.responses import JSONResponse
+
+from turnwise.facts.callers import Caller
+from turnwise.facts.messages import MessageContext
+from turnwise.gateway.door.conversations import Talk
+from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
+from turnwise.gateway.openai.chat.answer import completion_of, failure_of, head_of
+from turnwise.gateway.openai.chat.body import ChatBody, check
+from turnwise.gateway.openai.chat.history import history_of
+from turnwise.gateway.openai.chat.shape import ChatCompletion, Head
+from turnwise.gateway.openai.chat.stream import stream
+from turnwise.gateway.openai.form import form, refusals
+from turnwise.gateway.openai.models import addressee
+from turnwise.runner import Invocation
+
+SESSION = "X-Session-ID"
+RETRIES = "X-Stainless-Retry-Count"
+"""How often the client has sent this request before; OpenAI's clients say so by themselves."""
+_FIELDS = ("channel", "user_kind")
+
+router = APIRouter(tags=["openai"])
+
+Named = Annotated[str | None, Header(alias=SESSION, description="The session that this is; by default it is found.")]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", description="The same again is the same request.")]
+User = Annotated[str | None, Query(description="Whose session it is; by default the caller's.")]
+_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+
+
+@router.post(
+    "/chat/completions",
+    response_model=ChatCompletion,
+    responses={**refusals(404, 408, 409, 413, 500), 200: {"content": _STREAM}},
+)
+async def create(
+    body: ChatBody,
+    request: Request,
+    front: TheFront,
+    caller: TheCaller,
+    session: Named = None,
+    key: Key = None,
+    user: User = None,
+) -> Response:
+    """The answer to the last message of a conversation. `model` is `turnwise`, which selects who answers, or an agent.
+
+    The conversation is a session: the one that is named (`X-Session-ID`, `metadata.session_id`), or the one in which it was
+    had so far. Whatever happens to this connection, the run goes on.
+    """
+    check(body)
+    talk = _talk(body, front, caller, session, user, key, request)
+    invocation = await front.conversations.send(caller, talk)
+    head, headers = head_of(invocation, body.model), _headers(invocation)
+    if body.stream:
+        usage = bool(body.stream_options and body.stream_options.include_usage)
+        return stream(front, request, invocation, head, usage=usage, headers=headers)
+    return await _answer(front, request, invocation, head, body, headers)
+
+
+def _talk(
+    body: ChatBody,
+    front: Front,
+    caller: Caller,
+    session: str | None,
+    user: str | None,
+    key: str | None,
+    request: Request,
+) -> Talk:
+    agent = addressee(front, caller, body.model)
+    history = history_of(body.messages)
+    metadata: dict[str, JsonValue] = dict(body.metadata or {})
+    named = session if session is not None else (body.metadata or {}).get("session_id")
+    metadata.pop("session_id", None)
+    known = {name: metadata.pop(name) for name in _FIELDS if name in metadata}
+    made = {"create_session": True} if named is None else {}
+    return Talk(
+        past=history.past,
+        message=history.message,
+        instructions=history.instructions,
+        # Whoever speaks for himself is himself, whatever his client calls him.
+        user=user if user is not None else body.named_user if caller.acts_for_users else None,
+        session=named,
+        agent=agent,
+        context=MessageContext(attributes=metadata, tools=body.offered, **known),  # type: ignore[arg-type]
+        config=front.runner.config.model_copy(update={"streaming": bool(body.stream), **made}),
+        repeated=request.headers.get(RETRIES, "0").strip() not in ("", "0"),
+        key=key,
+    )
+
+
+async def _answer(
+    front: Front, request: Request, invocation: Invocation, head: Head, body: ChatBody, headers: dict[str, str]
+) -> Response:
+    result = await invocation.result()
+    if (failure := failure_of(result, view_of(request), request)) is not None:
+        answer = form(failure)
+        answer.headers.update(headers)
+        return answer
+    calls = await front.conversations.open_calls(invocation, result)
+    completion = completion_of(head, invocation, result, calls, body.metadata, view_of(request))
+    return JSONResponse(completion.model_dump(), headers=headers)
+
+
+def _headers(invocation: Invocation) -> dict[str, str]:
+    """What tells the session, if it can stand in a header."""
+    id_ = invocation.session.id
+    return {SESSION: id_} if id_.isascii() and id_.isprintable() else {}

@@ -1,0 +1,51 @@
+"""Files inside a request: data URLs. Nothing is fetched from anywhere."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from mimetypes import guess_type
+from types import MappingProxyType
+from urllib.parse import unquote_to_bytes
+
+from turnwise.facts.content import BlobPart
+
+DEFAULT_TYPE, PLAIN = "application/octet-stream", "text/plain"
+AUDIO: Mapping[object, str] = MappingProxyType({"mp3": "audio/mpeg", "wav": "audio/wav"})
+
+_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}")
+
+
+def blob_of(url: str, name: str | None = None) -> BlobPart | None:
+    """The file that a data URL holds; None for any other URL, and for one that is broken."""
+    scheme, _, rest = url.partition(":")
+    about, comma, data = rest.partition(",")
+    mime_type, *parameters = (part.strip() for part in about.split(";"))
+    if scheme.lower() != "data" or not comma or not (mime_type == "" or _TYPE.fullmatch(mime_type)):
+        return None
+    if not (parameters and parameters[-1].lower() == "base64"):
+        return BlobPart(data=unquote_to_bytes(data), mime_type=mime_type or PLAIN, name=name)
+    return from_base64(data, mime_type or DEFAULT_TYPE, name)
+
+
+def from_base64(data: str, mime_type: str = DEFAULT_TYPE, name: str | None = None) -> BlobPart | None:
+    """The file with these bytes in base64; None when it is none."""
+    try:
+        return BlobPart(data=base64.b64decode(data, validate=True), mime_type=mime_type, name=name)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def file_of(given: str, name: str | None) -> BlobPart | None:
+    """The file in a data URL, or in base64 with a type that its name tells; None when it is none."""
+    return blob_of(given, name) if ":" in given else from_base64(given, guess_type(name or "")[0] or DEFAULT_TYPE, name)
+
+
+def audio_of(data: str, form: str) -> BlobPart | None:
+    """The sound in base64; None when it is none, or of a form that nobody here knows."""
+    return from_base64(data, AUDIO[form]) if form in AUDIO else None
+
+
+def data_url(blob: BlobPart) -> str:
+    """The file as a data URL."""
+    return f"data:{blob.mime_type};base64,{base64.b64encode(blob.data).decode()}"

@@ -1,0 +1,96 @@
+"""A request for a response becomes a message: where in which conversation it goes, and with what.
+
+previous_response_id    behind that response; if others came behind it already, in a copy of what was before
+conversation            at the end of that session
+items of ours           behind the response that they are of: some clients send all of a conversation with every request
+a conversation          behind what was said, as chat completions have it: `door/conversations.py`
+none of these           a session of its own
+"""
+
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import NamedTuple
+
+from turnwise.facts.callers import Caller
+from turnwise.facts.errors import InvocationMissing, NothingHere, SessionMissing
+from turnwise.facts.messages import Message
+from turnwise.gateway.door.conversations import Talk
+from turnwise.gateway.door.lineage import PREFIX
+from turnwise.gateway.door.messages import Ask
+from turnwise.gateway.front import Front
+from turnwise.gateway.openai.models import FRONT_DOOR, addressee
+from turnwise.gateway.openai.responses.body import Create, refused
+from turnwise.gateway.openai.responses.found import as_missing, whom
+from turnwise.gateway.openai.responses.input import Said, said
+from turnwise.gateway.openai.responses.kept import blank_of, context_of
+from turnwise.gateway.openai.responses.names import Name, asked_at, new_message, new_session, read_name
+from turnwise.gateway.openai.responses.shape import ResponseObject
+from turnwise.runner import Invocation
+
+
+class Asked(NamedTuple):
+    """A response that was begun. blank: as it is as long as nothing is said."""
+
+    name: Name
+    blank: ResponseObject
+    invocation: Invocation
+
+
+async def ask(front: Front, caller: Caller, body: Create, user: str | None, key: str | None = None) -> Asked:
+    """The response that the request begins; user: whom it names; key: its own name, under which it is the same when it is sent
+    again. RequestInvalid, NothingHere, and whatever `Messages.start` raises.
+    """
+    told = said(body.input, body.instructions)
+    if not told.message.parts:
+        raise refused("input", "Nothing new is said.", fix="End the input with a message, or the output of a call.")
+    agent = addressee(front, caller, body.model or FRONT_DOOR)
+    if user is None and caller.acts_for_users:
+        user = body.user or body.safety_identifier
+    config = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": False})
+    asked = Ask("", told.content, user, new_message(key), context_of(body), config)
+    if not told.message.tool_results:  # what a call waits for goes to who made it, whomever the request names
+        asked = asked._replace(agent=agent)
+    invocation = await _started(front, caller, body, told, asked, key)
+    session = invocation.session
+    name = Name(session.id, invocation.message_id, None if session.user == caller.user else session.user)
+    message = Message(id=invocation.message_id, content=told.content, context=asked.context)
+    begun = None if asked_at(message.id) else await front.threads.begun(invocation)
+    return Asked(name, blank_of(name, message, begun), invocation)
+
+
+async def _started(front: Front, caller: Caller, body: Create, told: Said, asked: Ask, key: str | None) -> Invocation:
+    if body.previous_response_id is not None:
+        name = read_name(body.previous_response_id)
+        return await _there(_behind(front, caller, asked, name), "previous_response_id", body.previous_response_id)
+    if (conversation := body.conversation) is not None:
+        asked = asked._replace(session=conversation)
+        return await _there(front.messages.start(caller, asked), "conversation", conversation)
+    if told.after is not None:
+        with suppress(InvocationMissing, SessionMissing):
+            return await _behind(front, caller, asked, told.after)
+    call = told.call if told.message.tool_results else None
+    if call is not None and not call.session.startswith(PREFIX):
+        asked = asked._replace(session=call.session, user=call.user if asked.user is None else asked.user)
+        return await _there(front.messages.start(caller, asked), "input", call.session)
+    anew = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": True})
+    if told.past or told.message.tool_results:
+        talk = Talk(told.past, told.message, told.instructions, asked.user, key=key)
+        talk = talk._replace(agent=asked.agent, context=asked.context, config=anew)
+        return await front.conversations.send(caller, talk)
+    return await front.messages.start(caller, asked._replace(session=new_session(key), config=anew))
+
+
+async def _behind(front: Front, caller: Caller, asked: Ask, name: Name | None) -> Invocation:
+    if name is None:
+        raise InvocationMissing("This is no id of a response.")
+    with as_missing(asked.user, name):
+        asked = asked._replace(session=name.session, user=whom(asked.user, name))
+        return await front.threads.start(caller, asked, name.message)
+
+
+async def _there(starting: Awaitable[Invocation], parameter: str, id_: str) -> Invocation:
+    """What is started; NothingHere, that names the parameter, when there is not what it names."""
+    try:
+        return await starting
+    except (InvocationMissing, SessionMissing):
+        raise NothingHere(f"{parameter}: there is no {id_[:100]!r}.", fix="Check the id.", where=("body", parameter)) from None

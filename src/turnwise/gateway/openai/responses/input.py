@@ -1,0 +1,233 @@
+"""The input of a request: what of it is new, and what only repeats how the conversation went."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ToolCallPart, ToolResultPart
+from turnwise.gateway.door.lineage import Turn
+from turnwise.gateway.openai.data_urls import blob_of, from_base64
+from turnwise.gateway.openai.responses.body import refused
+from turnwise.gateway.openai.responses.compacting import COMPACTION, inside
+from turnwise.gateway.openai.responses.names import Call, Name, read_call, read_name
+
+INSTRUCTIONS = "instructions"
+"""The name of the data part by which an agent reads what the caller wants beside the message. No selector goes by it."""
+AUDIO = MappingProxyType({"mp3": "audio/mpeg", "wav": "audio/wav"})
+
+Item = Mapping[str, JsonValue]
+Where = tuple[str | int, ...]
+
+
+class Said(NamedTuple):
+    """What a request says. message: what is new. instructions: what the caller wants beside it. past: how the conversation
+    went, as the request repeats it. after: the answer of ours that it ends with. call: the last call of ours in it.
+    """
+
+    message: Content
+    instructions: DataPart | None = None
+    past: tuple[Turn, ...] = ()
+    after: Name | None = None
+    call: Call | None = None
+
+    @property
+    def content(self) -> Content:
+        """The message with the instructions in front."""
+        if self.instructions is None:
+            return self.message
+        return self.message.model_copy(update={"parts": (self.instructions, *self.message.parts)})
+
+
+def said(given: Sequence[Item] | None, instructions: str | None) -> Said:
+    """What the input says. What stands before the last item of an answer was said before.
+
+    RequestInvalid for an item that is none, or of a kind that nobody here could read.
+    """
+    reader = _Reader()
+    for place, item in enumerate(given or ()):
+        reader.read(item, ("input", place))
+    reader.close()
+    told = "\n\n".join(text for text in (instructions or "", *reader.instructions) if text.strip())
+    wanted = DataPart(name=INSTRUCTIONS, data=told) if told else None
+    message = Content(role="user", parts=tuple(reader.sent))
+    return Said(message, wanted, tuple(reader.past), reader.after, reader.call)
+
+
+class _Reader:
+    """Reads item after item. sent: what was sent last."""
+
+    def __init__(self) -> None:
+        self.past: list[Turn] = []
+        self.sent: list[Part] = []
+        self.instructions: list[str] = []
+        self.after: Name | None = None
+        self.call: Call | None = None
+        self._texts: list[str] = []
+        self._calls: list[ToolCallPart] = []
+        self._answered = self._unpacking = False
+
+    def read(self, item: Item, where: Where) -> None:
+        """Takes one item."""
+        kind = item.get("type", "message" if "role" in item else "item_reference" if "id" in item else None)
+        reader = _KINDS.get(kind) if isinstance(kind, str) else None
+        if reader is None:
+            shown = repr(kind[:64]) if isinstance(kind, str) else "that"
+            known = ", ".join(sorted(_KINDS))
+            raise refused((*where, "type"), f"Items of the type {shown} cannot be read here.", fix=f"Known: {known}.")
+        reader(self, item, where)
+
+    def close(self) -> None:
+        """What was sent and answered is past."""
+        if self._answered:
+            sent = Content(role="user", parts=tuple(self.sent))
+            self.past.append(Turn(sent, "\n".join(self._texts), tuple(self._calls)))
+            self.sent, self._texts, self._calls, self._answered = [], [], [], False
+
+    def message(self, item: Item, where: Where) -> None:
+        role, content = item.get("role"), (*where, "content")
+        if role == "assistant":
+            self._texts += filter(None, [_text(item.get("content"), content)])
+            self._answer(item)
+        elif role in ("system", "developer"):
+            self.instructions.append(_text(item.get("content"), content))
+        elif role == "user":
+            self.close()
+            self.sent += _parts(item.get("content"), content)
+        else:
+            raise refused((*where, "role"), "The role is none of user, assistant, system and developer.", fix="Correct it.")
+
+    def result(self, item: Item, where: Where) -> None:
+        id_, output = item.get("call_id"), item.get("output")
+        if not isinstance(id_, str) or not id_:
+            raise refused((*where, "call_id"), "It is not said which call this is the output of.", fix="Send its call_id.")
+        self.close()
+        parts = [TextPart(text=output)] if isinstance(output, str) else _parts(output, (*where, "output"))
+        text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+        self.sent.append(ToolResultPart(call_id=self._ours(id_), result=value_of(text)))
+        self.sent += [part for part in parts if not isinstance(part, TextPart)]
+
+    def function_call(self, item: Item, where: Where) -> None:
+        id_, tool, written = (item.get(field) for field in ("call_id", "name", "arguments"))
+        if not (isinstance(id_, str) and isinstance(tool, str) and isinstance(written, str)):
+            raise refused(where, "A call has a call_id, a name and arguments.", fix="Send the call as it came.")
+        value = value_of(written)
+        if isinstance(value, dict):
+            call = ToolCallPart(call_id=self._ours(id_), tool=tool, arguments=value)
+        else:
+            call = ToolCallPart(call_id=self._ours(id_), tool=tool, raw=written)
+        self._calls.append(call)
+        self._answer(item)
+
+    def compaction(self, item: Item, where: Where) -> None:
+        held = None if self._unpacking else inside(item)
+        if held is None:
+            raise refused((*where, "encrypted_content"), "This was not compacted here.", fix="Send what compacting gave.")
+        self.after = (read_name(held.after) if held.after else None) or self.after
+        self._unpacking = True
+        for place, inner in enumerate(held.items):
+            self.read(inner, (*where, place))
+        self._unpacking = False
+
+    def reference(self, item: Item, _: Where) -> None:
+        self._answer(item)
+
+    def reasoning(self, _: Item, __: Where) -> None:
+        self._answered = True
+
+    def _answer(self, item: Item) -> None:
+        id_ = item.get("id")
+        self._answered = True
+        self.after = read_name(id_) if isinstance(id_, str) else None
+
+    def _ours(self, call_id: str) -> str:
+        """The id that the call has here."""
+        call = read_call(call_id)
+        self.call = call or self.call
+        return call.id if call else call_id
+
+
+_Read = Callable[[_Reader, Item, Where], None]
+_KINDS: Mapping[str, _Read] = MappingProxyType(
+    {
+        "message": _Reader.message,
+        "function_call_output": _Reader.result,
+        "function_call": _Reader.function_call,
+        "reasoning": _Reader.reasoning,
+        "item_reference": _Reader.reference,
+        COMPACTION: _Reader.compaction,
+    }
+)
+
+
+def _text(content: JsonValue, where: Where) -> str:
+    parts = _parts(content, where)
+    return "\n".join(part.text for part in parts if isinstance(part, TextPart))
+
+
+def _parts(content: JsonValue, where: Where) -> list[Part]:
+    if isinstance(content, str):
+        return [TextPart(text=content)]
+    if not isinstance(content, list):
+        raise refused(where, "The content is neither a text nor a list of parts.", fix="Correct it.")
+    return [_part(part, (*where, place)) for place, part in enumerate(content)]
+
+
+def _part(part: JsonValue, where: Where) -> Part:
+    if not isinstance(part, dict):
+        raise refused(where, "A part of the content is no object.", fix="Correct it.")
+    kind = part.get("type")
+    text = part.get("refusal" if kind == "refusal" else "text")
+    if kind in ("input_text", "output_text", "refusal", "text") and isinstance(text, str):
+        return TextPart(text=text)
+    if kind == "input_image":
+        return _file(part, "image_url", where)
+    if kind == "input_file":
+        return _file(part, "file_data", where)
+    if kind == "input_audio":
+        return _audio(part, where)
+    raise refused(
+        (*where, "type"),
+        "A part of the content is none that can be read here.",
+        fix="Send input_text, input_image, input_file or input_audio.",
+    )
+
+
+def _file(part: Mapping[str, JsonValue], field: str, where: Where) -> BlobPart:
+    given, name = part.get(field), part.get("filename")
+    named = name if isinstance(name, str) and name else None
+    if not isinstance(given, str):
+        place = next((each for each in ("file_id", "file_url", field) if part.get(each) is not None), field)
+        raise refused((*where, place), "Files are neither kept nor fetched here.", fix=f"Send a data URL as '{field}'.")
+    blob = blob_of(given, named)
+    if blob is None and field == "file_data" and ":" not in given:
+        blob = from_base64(given, name=named)
+    if blob is None:
+        problem = "This is no data URL. Nothing is fetched from other addresses."
+        raise refused((*where, field), problem, fix="Send it as data:<type>;base64,….")
+    return blob
+
+
+def _audio(part: Mapping[str, JsonValue], where: Where) -> BlobPart:
+    audio = part.get("input_audio")
+    given = audio if isinstance(audio, dict) else {}
+    data, format_ = given.get("data"), given.get("format")
+    blob = (
+        from_base64(data, AUDIO[format_]) if isinstance(data, str) and isinstance(format_, str) and format_ in AUDIO else None
+    )
+    if blob is None:
+        raise refused((*where, "input_audio"), "This is no audio in base64 of a known format.", fix="Send mp3 or wav.")
+    return blob
+
+
+def value_of(output: str) -> JsonValue:
+    """An object or a list that is written as JSON is one; any other text is that text."""
+    if output.lstrip()[:1] not in ("{", "["):
+        return output
+    try:
+        value: JsonValue = from_json(output, allow_inf_nan=False)
+    except ValueError:
+        return output
+    return value

@@ -1,0 +1,142 @@
+"""A response as a sequence of events of the wire, numbered from 0 without a gap.
+
+response.created  response.in_progress
+  for each message    output_item.added  content_part.added  output_text.delta …  output_text.done  content_part.done
+                      output_item.done
+  for each call       output_item.added  function_call_arguments.delta  function_call_arguments.done  output_item.done
+response.completed | response.incomplete | response.failed
+
+What is told, and under which number, follows from what is stored: live pieces only tell it sooner. So who comes again, to
+whichever process, goes on behind the number that he has. Only what was never stored, because an agent's process or model broke
+off in the middle, has numbers that nobody is given again.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from turnwise.facts.events import Event
+from turnwise.gateway.openai.responses.items import Items
+from turnwise.gateway.openai.responses.names import Name
+from turnwise.gateway.openai.responses.pieces import Coming, pieces_of
+from turnwise.gateway.openai.responses.shape import CallItem, MessageItem, OutputText, ResponseObject
+from turnwise.gateway.words import is_for_user
+
+Wire = dict[str, Any]
+"""An event as it is written: `type`, `sequence_number`, and what it tells."""
+
+_LAST = {"completed": "response.completed", "failed": "response.failed"}
+
+
+class Narration:
+    """Tells one response. blank: as it was begun."""
+
+    def __init__(self, name: Name, blank: ResponseObject) -> None:
+        self._name, self._blank, self.items = name, blank, Items(name)
+        self._number, self._index = 0, 0
+        self._open: _Saying | None = None
+
+    def begin(self) -> Iterator[Wire]:
+        """What comes first."""
+        begun = self._blank.model_dump(mode="json")
+        yield self._event("response.created", response=begun)
+        yield self._event("response.in_progress", response=begun)
+
+    def tell(self, event: Event) -> Iterator[Wire]:
+        """What that event of the log, or that piece of one, adds."""
+        if event.partial:
+            yield from self._piece(event)
+            return
+        for item in self.items.of(event):
+            if isinstance(item, CallItem):
+                yield from self._call(item)
+            else:
+                yield from self._message(item)
+        if event.actions.rewind is not None:
+            yield from self._break_off()
+
+    def end(self, response: ResponseObject) -> Iterator[Wire]:
+        """What comes last: the response as it is now."""
+        yield from self._break_off()
+        yield self._event(_LAST.get(response.status, "response.incomplete"), response=response.model_dump(mode="json"))
+
+    def problem(self, code: str | None, message: str, param: str | None = None) -> Wire:
+        """That it cannot be told on."""
+        return self._event("error", code=code, message=message, param=param)
+
+    def _piece(self, event: Event) -> Iterator[Wire]:
+        # Children of a parallel agent speak at once: whose words come first, the log says.
+        if not event.text or not is_for_user(event) or "~" in event.branch:
+            return
+        id_ = self._name.item(event)
+        if self._open is not None and self._open.item.id != id_:
+            yield from self._break_off()
+        if self._open is None:
+            blank = MessageItem(id=id_, status="in_progress", content=[], agent=event.author)
+            yield from self._begin(blank)
+        assert self._open is not None
+        yield from self._deltas(self._open, self._open.coming.feed(event.text, event.offset))
+
+    def _message(self, item: MessageItem) -> Iterator[Wire]:
+        if self._open is not None and self._open.item.id == item.id:
+            saying, self._open = self._open, None
+            yield from self._deltas(saying, saying.coming.rest(item.text))
+            yield from self._done(saying, item)
+            return
+        yield from self._begin(item.model_copy(update={"status": "in_progress", "content": []}), stays=False)
+        saying = _Saying(item, self._index - 1)
+        yield from self._deltas(saying, pieces_of(item.text))
+        yield from self._done(saying, item)
+
+    def _begin(self, blank: MessageItem, *, stays: bool = True) -> Iterator[Wire]:
+        saying = _Saying(blank, self._index)
+        self._index += 1
+        if stays:
+            self._open = saying
+        yield self._event("response.output_item.added", output_index=saying.index, item=blank.model_dump(mode="json"))
+        part = OutputText(text="").model_dump()
+        yield self._event("response.content_part.added", **saying.place, part=part)
+
+    def _deltas(self, saying: "_Saying", pieces: Iterable[str]) -> Iterator[Wire]:
+        for piece in pieces:
+            saying.told.append(piece)
+            yield self._event("response.output_text.delta", **saying.place, delta=piece, logprobs=[])
+
+    def _done(self, saying: "_Saying", item: MessageItem) -> Iterator[Wire]:
+        said = item.model_dump(mode="json")
+        yield self._event("response.output_text.done", **saying.place, text=item.text, logprobs=[])
+        yield self._event("response.content_part.done", **saying.place, part=said["content"][0])
+        yield self._event("response.output_item.done", output_index=saying.index, item=said)
+
+    def _break_off(self) -> Iterator[Wire]:
+        """Whoever was speaking will not come to an end."""
+        if self._open is not None:
+            saying, self._open = self._open, None
+            text = "".join(saying.told)
+            left = saying.item.model_copy(update={"status": "incomplete", "content": [OutputText(text=text)]})
+            yield from self._done(saying, left)
+
+    def _call(self, item: CallItem) -> Iterator[Wire]:
+        place = {"item_id": item.id, "output_index": self._index}
+        blank = item.model_copy(update={"status": "in_progress", "arguments": ""})
+        self._index += 1
+        yield self._event("response.output_item.added", output_index=place["output_index"], item=blank.model_dump(mode="json"))
+        yield self._event("response.function_call_arguments.delta", **place, delta=item.arguments)
+        yield self._event("response.function_call_arguments.done", **place, name=item.name, arguments=item.arguments)
+        yield self._event("response.output_item.done", output_index=place["output_index"], item=item.model_dump(mode="json"))
+
+    def _event(self, type_: str, **told: Any) -> Wire:
+        number = self._number
+        self._number += 1
+        return {"type": type_, "sequence_number": number, **told}
+
+
+class _Saying:
+    """A message while it is told. told: the pieces that are out."""
+
+    def __init__(self, item: MessageItem, index: int) -> None:
+        self.item, self.index = item, index
+        self.coming, self.told = Coming(), list[str]()
+
+    @property
+    def place(self) -> dict[str, Any]:
+        return {"item_id": self.item.id, "output_index": self.index, "content_index": 0}

@@ -1,0 +1,128 @@
+"""Responses over HTTP: made, looked up, told again, cancelled, deleted."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from turnwise.gateway.door.threads import REFUSED
+from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
+from turnwise.gateway.openai.form import refusals
+from turnwise.gateway.openai.models import addressee
+from turnwise.gateway.openai.responses.asking import Asked, ask
+from turnwise.gateway.openai.responses.body import Create, check, refused
+from turnwise.gateway.openai.responses.compacting import Compact, Compaction, compacted, unpacked
+from turnwise.gateway.openai.responses.counting import Count, InputTokens, counted
+from turnwise.gateway.openai.responses.found import as_it_is, find, history, previous
+from turnwise.gateway.openai.responses.input import said
+from turnwise.gateway.openai.responses.input_items import Items, Window, items_of, page_of
+from turnwise.gateway.openai.responses.shape import ResponseObject
+from turnwise.gateway.openai.responses.telling import Telling, outcome, written
+from turnwise.gateway.sse import streamed
+
+router = APIRouter(tags=["openai"])
+
+User = Annotated[str | None, Query(description="Whose response it is; by default the caller's.")]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", description="The same again is the same request.")]
+STREAM: dict[str, Any] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+
+
+@router.post("/responses", response_model=ResponseObject, responses={**refusals(404, 409, 413), 200: STREAM})
+async def create(body: Create, request: Request, front: TheFront, caller: TheCaller, key: Key = None, user: User = None) -> Any:
+    """Have a message answered: as one response, as a stream of events, or in the background.
+
+    Whatever happens to this connection, the run goes on.
+    """
+    check(body)
+    asked = await ask(front, caller, body, user, key)
+    if body.stream:
+        padded = bool(body.stream_options and body.stream_options.include_obfuscation)
+        return _stream(front, Telling(front, request, asked, padded=padded))
+    if body.background:
+        return asked.blank.model_copy(update={"status": "in_progress" if asked.invocation.id else "queued"})
+    return await outcome(front, request, asked)
+
+
+@router.post("/responses/compact", responses=refusals(404, 413))
+async def compact(body: Compact, front: TheFront, caller: TheCaller, user: User = None) -> Compaction:
+    """A conversation as one item, to begin a later request's input with."""
+    if body.model is not None:
+        addressee(front, caller, body.model)
+    if body.previous_response_id is not None:
+        await previous(front, caller, body.previous_response_id, user)
+    given = unpacked(body.input or [])
+    said(given.items, body.instructions)
+    if not given.items and given.after is None and body.previous_response_id is None:
+        raise refused("input", "There is nothing to compact.", fix="Send previous_response_id, or an input.")
+    return compacted(given.after or body.previous_response_id, given.items)
+
+
+@router.post("/responses/input_tokens", responses=refusals(404))
+async def input_tokens(body: Count, front: TheFront, caller: TheCaller, user: User = None) -> InputTokens:
+    """How many tokens a request would be, by the estimate that agents go by."""
+    told = said(body.input, body.instructions)
+    return counted(body, told, await history(front, caller, body, user))
+
+
+@router.get("/responses/{response_id}", response_model=ResponseObject, responses={**refusals(404), 200: STREAM})
+async def retrieve(
+    response_id: str,
+    request: Request,
+    front: TheFront,
+    caller: TheCaller,
+    user: User = None,
+    stream: bool = False,
+    starting_after: Annotated[int, Query(ge=-1)] = -1,
+    include_obfuscation: bool = False,
+) -> Any:
+    """A response as it is now; or its events, those above a number only, as they are and as they come."""
+    found = await find(front, caller, response_id, user)
+    now = as_it_is(found, view_of(request))
+    if not stream:
+        return now
+    invocation = await front.messages.find(caller, found.name.session, found.name.message, found.user)
+    asked = Asked(found.name, found.blank, invocation)
+    ended = now if found.known.receipt.state == REFUSED else None
+    return _stream(front, Telling(front, request, asked, after=starting_after, padded=include_obfuscation, ended=ended))
+
+
+@router.post("/responses/{response_id}/cancel", response_model=ResponseObject, responses=refusals(404, 409))
+async def cancel(response_id: str, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> ResponseObject:
+    """Stop a response that is still being made, or no longer wait for what it asked. Nothing happens to one that has ended."""
+    found = await find(front, caller, response_id, user, to="invocations:cancel")
+    await front.threads.cancel(caller, found.name.session, found.name.message, found.user)
+    return as_it_is(await find(front, caller, response_id, user), view_of(request))
+
+
+@router.get("/responses/{response_id}/input_items", responses=refusals(404))
+async def input_items(
+    response_id: str,
+    front: TheFront,
+    caller: TheCaller,
+    user: User = None,
+    after: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    order: Literal["asc", "desc"] = "desc",
+    _: Annotated[list[str] | None, Query(alias="include")] = None,
+) -> Items:
+    """What the message of a response held. Nothing more can be included."""
+    found = await find(front, caller, response_id, user)
+    return page_of(items_of(found.name, found.known.receipt.message.content), Window(after, limit, order))
+
+
+@router.delete("/responses/{response_id}", responses=refusals(404, 409))
+async def delete(response_id: str, front: TheFront, caller: TheCaller, user: User = None) -> dict[str, Any]:
+    """Take the newest response of its conversation back; one that stands alone is deleted with all that is kept of it."""
+    found = await find(front, caller, response_id, user, to="sessions:write")
+    whole = found.blank.conversation is None
+    await front.threads.take_back(caller, found.name.session, found.name.message, found.user, whole=whole)
+    return {"id": response_id, "object": "response", "deleted": True}
+
+
+def _stream(front: Front, telling: Telling) -> Response:
+    return streamed(
+        telling.events(),
+        written,
+        ping=front.config.stream_ping_seconds,
+        closing=front.closing,
+        hint=lambda: written(telling.closing()),
+    )

@@ -1,0 +1,113 @@
+"""What became of a message, as a response: its status, its items, what it took. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from turnwise.facts.content import ToolCallPart
+from turnwise.facts.events import USER, End, Event
+from turnwise.facts.sessions import visible
+from turnwise.gateway.openai.responses.items import Items
+from turnwise.gateway.openai.responses.names import Name
+from turnwise.gateway.openai.responses.shape import (
+    Behind,
+    Failure,
+    Incomplete,
+    InputTokens,
+    Item,
+    ResponseObject,
+    Status,
+    Tokens,
+)
+from turnwise.gateway.shown import View
+from turnwise.gateway.words import words_of
+
+GOOD = frozenset({"completed", "clarify", "loop", "limit:transfers"})
+"""Ends of an answer that is whole. Where hand-overs were stopped, somebody answered who was told of it."""
+LIMIT = "limit:"
+_COUNTED = frozenset({"limit:turns", "limit:steps", "limit:events"})
+_LAPSED = frozenset({"limit:wait_seconds", "limit:waits"})
+"""Nobody gave what was awaited. What was said until then stays as it was."""
+
+
+def settled(
+    name: Name, blank: ResponseObject, events: Sequence[Event], view: View, before: Sequence[ToolCallPart] = ()
+) -> ResponseObject:
+    """The response whose message's events these are, stored ones, once it is answered or waits; blank: as it was begun.
+
+    No events: it was cancelled before it began. before: the calls of its invocation that were made before it.
+    """
+    told = visible(events)
+    end = End(reason="cancelled") if not events else _end_of(told)
+    items, output = Items(name), list[Item]()
+    items.know(before)
+    for event in told:
+        output += items.of(event)
+    status, incomplete = _status(told, end)
+    return blank.model_copy(
+        update={
+            "status": status,
+            "completed_at": seconds(told[-1].created_at) if status == "completed" and told else None,
+            "incomplete_details": incomplete,
+            "error": _failure(told, end, view) if status == "failed" else None,
+            "output": output,
+            "usage": _tokens(told),
+            "turnwise": _behind(blank.turnwise, told, view),
+        }
+    )
+
+
+def seconds(time: datetime) -> int:
+    """A time as the wire has it."""
+    return int(time.timestamp())
+
+
+def _end_of(events: Sequence[Event]) -> End | None:
+    """How it ended; None = it waits, or did when it was last heard of."""
+    end = next((event.actions.end for event in reversed(events) if event.actions.end), None)
+    return None if end is not None and end.reason in _LAPSED else end
+
+
+def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplete | None]:
+    last = next((event for event in reversed(events) if words_of(event)), None)
+    if end is not None and end.reason == "cancelled":
+        return "cancelled", None
+    if end is not None and end.reason not in GOOD:
+        if last is None or not end.reason.startswith(LIMIT):
+            return "failed", None
+        return "incomplete", Incomplete(reason="max_messages" if end.reason in _COUNTED else None)
+    if last is not None and last.actions.blocked_by:
+        return "incomplete", Incomplete(reason="content_filter")
+    if last is not None and last.actions.cut_off:
+        return "incomplete", Incomplete(reason="max_output_tokens")
+    return "completed", None
+
+
+def _behind(known: Behind, events: Sequence[Event], view: View) -> Behind:
+    found = next((event.actions.selection for event in events if event.author == USER and event.actions.selection), None)
+    selection = view.selection(found) if found else None
+    return known.model_copy(
+        update={
+            "invocation_id": events[0].invocation_id if events else None,
+            "agent": selection.agent if selection else None,
+            "reason": selection.reason if selection else None,
+        }
+    )
+
+
+def _failure(events: Sequence[Event], end: End | None, view: View) -> Failure:
+    reason = end.reason if end else ""
+    if reason.startswith(LIMIT):
+        return Failure(message=f"The answer ran into the limit {reason.removeprefix(LIMIT)!r}.")
+    error = next((event.error for event in reversed(events) if event.error), None)
+    return Failure(message=view.error(error).message if error else "There is no answer.")
+
+
+def _tokens(events: Sequence[Event]) -> Tokens:
+    used = [event.actions.usage for event in events if event.actions.usage]
+    asked, answered = sum(each.input_tokens for each in used), sum(each.output_tokens for each in used)
+    return Tokens(
+        input_tokens=asked,
+        input_tokens_details=InputTokens(cached_tokens=sum(each.cached_tokens for each in used)),
+        output_tokens=answered,
+        total_tokens=asked + answered,
+    )

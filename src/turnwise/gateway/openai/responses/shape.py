@@ -1,0 +1,134 @@
+"""What a response looks like on the wire. Every field of OpenAI's is there, null where we have nothing to say."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, JsonValue
+
+Status = Literal["completed", "failed", "in_progress", "cancelled", "queued", "incomplete"]
+ItemStatus = Literal["in_progress", "completed", "incomplete"]
+
+
+class OutputText(BaseModel):
+    type: Literal["output_text"] = "output_text"
+    text: str
+    annotations: list[JsonValue] = []
+    logprobs: list[JsonValue] = []
+
+
+class MessageItem(BaseModel):
+    """What an agent said. `agent` is its name."""
+
+    id: str
+    type: Literal["message"] = "message"
+    status: ItemStatus = "completed"
+    role: Literal["assistant"] = "assistant"
+    content: list[OutputText]
+    phase: None = None
+    agent: str
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.content)
+
+
+class CallItem(BaseModel):
+    """A call whose result is awaited from the caller. `agent` is who made it."""
+
+    id: str
+    type: Literal["function_call"] = "function_call"
+    status: ItemStatus = "completed"
+    call_id: str
+    name: str
+    arguments: str
+    agent: str
+
+
+Item = MessageItem | CallItem
+
+
+class InputTokens(BaseModel):
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class OutputTokens(BaseModel):
+    reasoning_tokens: int = 0
+
+
+class Tokens(BaseModel):
+    """What the models of the agents took, as far as they said."""
+
+    input_tokens: int = 0
+    input_tokens_details: InputTokens = InputTokens()
+    output_tokens: int = 0
+    output_tokens_details: OutputTokens = OutputTokens()
+    total_tokens: int = 0
+
+
+class Conversation(BaseModel):
+    id: str
+
+
+class Incomplete(BaseModel):
+    reason: Literal["max_output_tokens", "max_messages", "content_filter"] | None = None
+
+
+class Failure(BaseModel):
+    code: Literal["server_error"] = "server_error"
+    message: str
+
+
+class Behind(BaseModel):
+    """Not OpenAI's: where it is on record. agent: who was selected, and why; null when nobody was (yet)."""
+
+    session_id: str
+    message_id: str
+    invocation_id: str | None = None
+    agent: str | None = None
+    reason: str | None = None
+
+
+class ResponseObject(BaseModel):
+    """What became of one message. `store` is always true: what is said is recorded."""
+
+    id: str
+    object: Literal["response"] = "response"
+    created_at: int
+    status: Status = "in_progress"
+    background: bool = False
+    completed_at: int | None = None
+    error: Failure | None = None
+    incomplete_details: Incomplete | None = None
+    instructions: str | None = None
+    conversation: Conversation | None = None
+    previous_response_id: str | None = None
+    metadata: dict[str, str] = {}
+    model: str
+    output: list[MessageItem | CallItem] = []
+    parallel_tool_calls: bool = True
+    tool_choice: JsonValue = "auto"
+    tools: list[dict[str, Any]] = []
+    text: dict[str, Any] = {"format": {"type": "text"}}
+    truncation: str = "auto"
+    store: Literal[True] = True
+    usage: Tokens | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_logprobs: int | None = None
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    reasoning: dict[str, Any] | None = None
+    safety_identifier: str | None = None
+    service_tier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    user: str | None = None
+    access_programs: None = None
+    image: None = None
+    input_transformations: None = None
+    moderation: None = None
+    prompt: None = None
+    prompt_cache_diagnostics: None = None
+    prompt_cache_options: None = None
+    tool_usage: None = None
+    turnwise: Behind

@@ -1,0 +1,137 @@
+"""Whatever goes wrong with a request, as one value that each protocol writes in its own form."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import Match
+
+from turnwise.facts.errors import (
+    Closing,
+    NothingHere,
+    RequestError,
+    RequestInvalid,
+    RequestTimeout,
+    RequestTooLarge,
+    SessionBusy,
+    TurnwiseError,
+    WrongMethod,
+)
+from turnwise.gateway.wire_errors import INTERNAL, headers_of, status_of
+
+
+class Problem(NamedTuple):
+    """code: ours, stable. where: the place in the request, as names and numbers. request_id: by which the log knows it."""
+
+    status: int
+    code: str
+    problem: str
+    fix: str
+    where: tuple[str | int, ...]
+    request_id: str
+    headers: Mapping[str, str]
+
+
+Form = Callable[[Problem], Response]
+
+
+class Raised(HTTPException):
+    """An error, raised where the framework would take any other for a mistake in the body: while it reads one."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(status_of(error.code if isinstance(error, TurnwiseError) else INTERNAL))
+        self.error = error
+
+
+def problem_of(error: TurnwiseError, connection: HTTPConnection) -> Problem:
+    """That error as the answer to that request."""
+    if isinstance(error, SessionBusy) and connection.app.state.front.closing.is_set():
+        # Whoever waits here for what another process answers is told to ask again when the runner closes.
+        error = Closing("This process is being stopped.", fix="Ask again: another one answers.")
+    where = error.where if isinstance(error, RequestError) else ()
+    status = status_of(error.code)
+    return Problem(status, error.code, error.problem, error.fix, where, request_id_of(connection), headers_of(error))
+
+
+def answered(error: TurnwiseError, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
+    """The answer in the form of the path's protocol; it is counted."""
+    return _answered(problem_of(error, connection), connection, form_for)
+
+
+def answered_defect(connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
+    """The same for what should not happen, which says nothing of it."""
+    fix = "Its cause is in the log, under the request's id."
+    problem = Problem(500, INTERNAL, "This is a defect of the gateway.", fix, (), request_id_of(connection), {})
+    return _answered(problem, connection, form_for)
+
+
+def _answered(problem: Problem, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
+    metrics = connection.app.state.front.metrics
+    if metrics is not None:
+        metrics.count_error(problem.code)
+    return form_for(connection.scope["path"])(problem)
+
+
+def request_id_of(connection: HTTPConnection) -> str:
+    return str(connection.scope.get("state", {}).get("request_id", ""))
+
+
+def answer_problems(app: FastAPI, form_for: Callable[[str], Form]) -> None:
+    """What the routes raise becomes an answer in the form of the path's protocol, but for defects."""
+
+    async def ours(request: Request, error: Any) -> Response:
+        return answered(error, request, form_for)
+
+    async def invalid(request: Request, error: Any) -> Response:
+        return await ours(request, _invalid(error.errors()))
+
+    async def http(request: Request, error: Any) -> Response:
+        if isinstance(error, Raised):
+            if not isinstance(error.error, TurnwiseError):
+                raise error.error
+            return await ours(request, error.error)
+        answer = await ours(request, _http(error))
+        answer.headers.update(error.headers or {})
+        if error.status_code == 405:
+            answer.headers["Allow"] = ", ".join(_methods_of(request))
+        return answer
+
+    app.add_exception_handler(TurnwiseError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+
+
+def _methods_of(request: Request) -> Iterator[str]:
+    """What the path takes: by all routes of it, and not only the first, by which the framework goes."""
+    for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"):
+        asked = {**request.scope, "method": method}
+        if any(route.matches(asked)[0] is Match.FULL for route in request.app.routes):
+            yield method
+
+
+def _invalid(errors: Sequence[Any]) -> RequestInvalid:
+    """The first mistake; its place without the word for body, path or query."""
+    first = errors[0]
+    where = tuple(first["loc"])
+    if first["type"] == "json_invalid":
+        return RequestInvalid("The body is not JSON.", fix="Send a JSON object in UTF-8.", where=where[:1])
+    more = f" (Mistakes in all: {len(errors)}.)" if len(errors) > 1 else ""
+    place = ".".join(map(str, where))
+    return RequestInvalid(f"{place[:200]}: {first['msg']}.{more}", fix="See the OpenAPI of this path.", where=where)
+
+
+_KINDS: Mapping[int, tuple[type[RequestError], str]] = {
+    404: (NothingHere, "There is nothing at this path."),
+    405: (WrongMethod, "This path does not take that method."),
+    408: (RequestTimeout, "The request did not come in time."),
+    413: (RequestTooLarge, "The request's body is too large."),
+}
+
+
+def _http(error: HTTPException) -> RequestError:
+    kind, text = _KINDS.get(error.status_code, (RequestInvalid, "The request cannot be read."))
+    return kind(text)

@@ -1,0 +1,45 @@
+"""How tests offer tools of a caller, and answer the calls of them."""
+
+from typing import Any
+
+from llm_play import answering
+from runner_play import ask, key
+
+from turnwise import MessageContext, Runner
+from turnwise.facts.messages import OfferedTool
+from turnwise.ports.model import ModelRequest
+from turnwise.runner import Result
+from turnwise.testing.models import calls
+from turnwise.transcript.waits import AwaitedCall, open_calls
+
+CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+SHOW = OfferedTool(name="show_map", description="Shows a map to the user.", parameters=CITY)
+PICK = OfferedTool(name="pick_file", description="Lets the user choose a file.")
+
+
+def offering(*tools: OfferedTool, **known: Any) -> MessageContext:
+    """What is known of a message that these tools come with; SHOW and PICK when none are named."""
+    return MessageContext(tools=tools or (SHOW, PICK), **known)
+
+
+def shows(city: str = "Bonn") -> Any:
+    """A model's call of SHOW."""
+    return calls("show_map", {"city": city})
+
+
+def names(request: ModelRequest) -> list[str]:
+    """The tools that a model was shown."""
+    return [tool.name for tool in request.tools]
+
+
+async def awaited(runner: Runner) -> list[AwaitedCall]:
+    """The open calls of all that waits in the session, oldest invocation first."""
+    waiting = dict.fromkeys(id_ for id_, _, _ in reversed((await runner.sessions.get(key())).head.waiting()))
+    found = [open_calls(await runner.sessions.events(key(), invocation_id=id_)) for id_ in waiting]
+    return [call for calls_ in found for call in calls_]
+
+
+async def answer(runner: Runner, result: Any = "shown", *, place: int = 0, **options: Any) -> Result:
+    """What comes of that result of the open call at that place."""
+    call = (await awaited(runner))[place].call
+    return await ask(runner, answering(call.call_id, result), **options)

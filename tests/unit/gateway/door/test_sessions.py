@@ -1,0 +1,52 @@
+"""With which state a session may begin."""
+
+from typing import Any
+
+import pytest
+
+from turnwise.facts.callers import Caller
+from turnwise.facts.errors import Forbidden, RequestInvalid, RequestTooLarge
+from turnwise.facts.limits import Limits
+from turnwise.gateway.door.sessions import check_state
+
+LIMITS = Limits(state_bytes=100, message_bytes=250)
+ANN, ADMIN = Caller(id="u", user="ann"), Caller(id="a", role="admin", user="root")
+
+
+def test_a_plain_state_is_taken() -> None:
+    check_state(ANN, {"n": 1, "user:language": "en", "temp:x": None, "deep": {"a": [1, "ä"]}}, LIMITS)
+
+
+def test_only_admins_write_what_all_users_share() -> None:
+    with pytest.raises(Forbidden, match="app:"):
+        check_state(ANN, {"app:motd": "x"}, LIMITS)
+    with pytest.raises(Forbidden):
+        check_state(Caller(id="o", role="operator", user="olga"), {"app:motd": "x"}, LIMITS)
+    check_state(ADMIN, {"app:motd": "x"}, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("state", "where"),
+    [
+        ({"": 1}, 0),
+        ({"ok": 1, "a\0": 1}, 1),
+        ({"\ud800": 1}, 0),
+        ({"x" * 201: 1}, 0),
+        ({"n": float("nan")}, "n"),
+        ({"n": [float("inf")]}, "n"),
+        ({"n": "\ud800"}, "n"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_at_its_place(state: dict[str, Any], where: str | int) -> None:
+    with pytest.raises(RequestInvalid) as raised:
+        check_state(ANN, state, LIMITS)
+    assert raised.value.where == ("body", "state", where)
+
+
+def test_a_value_and_the_whole_have_a_limit() -> None:
+    check_state(ANN, {"a": "x" * 98}, LIMITS)
+    with pytest.raises(RequestTooLarge) as raised:
+        check_state(ANN, {"a": "x" * 99}, LIMITS)
+    assert raised.value.where == ("body", "state", "a")
+    with pytest.raises(RequestTooLarge):
+        check_state(ANN, dict.fromkeys("abc", "x" * 90), LIMITS)

@@ -1,0 +1,55 @@
+"""The gateway as one ASGI application. (What it answers: tests/integration/gateway.)"""
+
+import pytest
+
+from turnwise import Runner, SqlSessionStore, agent
+from turnwise.facts.gateway import AuthConfig, GatewayConfig
+from turnwise.gateway import graph_chat, openai
+from turnwise.gateway.api import routes as api
+from turnwise.gateway.app import form_for, gateway
+from turnwise.gateway.serving import front_for
+
+
+@agent
+def echo(message: str) -> str:
+    return message
+
+
+def surroundings(config: GatewayConfig, *, traced: bool = False) -> list[str]:
+    """The names of what is around requests, from the outermost on."""
+    front = front_for(Runner(echo, store=SqlSessionStore("sqlite://")), config, traced=traced)
+    return [str(getattr(each.cls, "__name__", "")) for each in gateway(front).user_middleware]
+
+
+@pytest.mark.parametrize(
+    ("path", "module"),
+    [
+        ("/api/v1/sessions", api),
+        ("/v1/responses", openai),
+        ("/api/v1/graph-chat/chat", graph_chat),
+        ("/api/v1/graph-chats", api),
+        ("/v1", api),
+        ("/v10/x", api),
+        ("/", api),
+        ("", api),
+    ],
+)
+async def test_each_protocol_writes_problems_in_its_own_form(path: str, module: object) -> None:
+    assert form_for(path) is module.form  # type: ignore[attr-defined]
+
+
+async def test_every_request_is_known_before_anything_is_refused() -> None:
+    usual = ["RequestIds", "AccessLog", "SecurityHeaders", "AnsweredProblems", "OwnMachine", "PlainText", "CutShort", "Bodies"]
+    assert surroundings(GatewayConfig()) == usual
+    without = [name for name in usual if name != "OwnMachine"]
+    assert surroundings(GatewayConfig(auth=AuthConfig())) == without
+    paged = [*without[:3], "CORSMiddleware", *without[3:]]
+    assert surroundings(GatewayConfig(auth=AuthConfig(), origins=("*",))) == paged
+    assert surroundings(GatewayConfig(), traced=True) == [usual[0], "Traced", *usual[1:]]
+
+
+@pytest.mark.parametrize("documented", [True, False])
+async def test_the_documentation_is_there_if_it_is_to_be(documented: bool) -> None:
+    app = gateway(front_for(Runner(echo, store=SqlSessionStore("sqlite://")), GatewayConfig(documentation=documented)))
+    assert (app.openapi_url, app.docs_url) == (("/openapi.json", "/docs") if documented else (None, None))
+    assert "/api/v1/health" in app.openapi()["paths"]
