@@ -9,6 +9,10 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("turnwise", deadline=None)  # no test asserts a time
+settings.load_profile("turnwise")
 
 # Otherwise every worker, and each of the many processes that tests start, would compile everything again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -20,14 +20,14 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"facts"}),
     frozenset({"matching", "transcript"}),
     frozenset({"ports"}),
-    frozenset({"stores", "models", "tools", "guardrails", "telemetry", "engine", "access"}),
+    frozenset({"stores", "models", "tools", "guardrails", "telemetry", "engine", "access", "wire"}),
     frozenset({"selection", "agents"}),
     frozenset({"runner"}),
     frozenset({"flows", "learning"}),
     frozenset({"config"}),
     frozenset({"assemble"}),
-    frozenset({"gateway", "console", "testing"}),
-    frozenset({"cli", "client"}),
+    frozenset({"gateway", "client", "console", "testing"}),
+    frozenset({"cli"}),
     frozenset({""}),  # turnwise/__init__.py, the table of public names: nobody below imports it
 )
 FLOOR_OF = {package: number for number, floor in enumerate(FLOORS, 1) for package in floor}

@@ -53,6 +53,7 @@ def new_key(
         scopes=None if scopes is None else tuple(dict.fromkeys(scopes)),
         created_at=now,
         expires_at=expires_at,
+        lifetime=lifetime,
     )
     return f"tw_{id_}_{secret}", key
 

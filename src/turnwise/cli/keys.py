@@ -121,7 +121,7 @@ async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bo
             fix = "Make a new one: turnwise keys create"
             raise UsageProblem(f"Key {old.id} has been over since {_time(old.expires_at)} UTC; nothing was changed.", fix=fix)
         rights = {field: getattr(old, field) for field in ("role", "user", "acts_for_users", "agent_roles", "scopes")}
-        text, key = _new(old.name, rights, None if old.expires_at is None else old.expires_at - old.created_at)
+        text, key = _new(old.name, rights, old.lifetime)
         await ring.keys.add(ring.app, key)
         # Whatever happens now, the new one is in its owner's hands.
         _hand_over(text, key, as_json)

@@ -2,6 +2,6 @@
 
 from turnwise.client.client import Client
 from turnwise.client.patience import Unreached
-from turnwise.gateway.api.shapes import Answer
+from turnwise.wire.messages import Answer
 
 __all__ = ["Answer", "Client", "Unreached"]

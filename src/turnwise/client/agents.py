@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from turnwise.client.asked import escaped, get
 from turnwise.client.gateway import Gateway
 from turnwise.client.listing import listed
-from turnwise.gateway.api.listed import AgentPage, AgentShown
+from turnwise.wire.kept import AgentPage, AgentShown
 
 
 class Agents:

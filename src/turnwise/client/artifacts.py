@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from turnwise.client.asked import Asked, at_session, escaped, get
 from turnwise.client.gateway import Gateway
 from turnwise.client.problems import strange
-from turnwise.gateway.api.listed import ArtifactList, ArtifactShown
 from turnwise.ports.stores import Artifact, ArtifactInfo
+from turnwise.wire.kept import ArtifactList, ArtifactShown
 
 
 class Artifacts:

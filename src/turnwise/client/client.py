@@ -22,8 +22,8 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
-from turnwise.gateway.api.listed import OpenWait
-from turnwise.gateway.api.shapes import Answer, OpenCall, Stopping
+from turnwise.wire.kept import OpenWait
+from turnwise.wire.messages import Answer, OpenCall, Stopping
 
 if TYPE_CHECKING:
     import httpx

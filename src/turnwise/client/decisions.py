@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from turnwise.client.asked import Asked, at_session, get
 from turnwise.client.gateway import Gateway
 from turnwise.client.listing import listed
-from turnwise.gateway.api.listed import DecisionPage, DecisionShown
+from turnwise.wire.kept import DecisionPage, DecisionShown
 
 
 class Decisions:

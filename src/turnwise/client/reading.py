@@ -12,7 +12,7 @@ from turnwise.client.patience import PASSING, Patience, Unreached
 from turnwise.client.pieces import Pieces
 from turnwise.client.problems import error_in, strange_stream
 from turnwise.facts.events import Event
-from turnwise.gateway.api.shapes import Answer
+from turnwise.wire.messages import Answer
 
 if TYPE_CHECKING:
     from httpx_sse import ServerSentEvent

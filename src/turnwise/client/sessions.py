@@ -10,7 +10,7 @@ from turnwise.client.listing import listed
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer
-from turnwise.gateway.api.listed import EventPage, SessionPage, SessionRow, SessionShown, SessionState
+from turnwise.wire.kept import EventPage, SessionPage, SessionRow, SessionShown, SessionState
 
 
 class Sessions:

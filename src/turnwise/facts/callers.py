@@ -1,6 +1,6 @@
 """Who asks: a caller as a credential makes him, and the API keys that are kept."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from pydantic import Field
@@ -44,7 +44,7 @@ class ApiKey(Fact):
     """A kept API key: all but its secret, of which there is only the hash. The rest as of `Caller`.
 
     id: 12 characters, part of the key. name: for people. expires_at: from when on it does not count; None = never. A key that
-    was revoked expired at that moment.
+    was revoked expired at that moment. lifetime: how long it was made for, whatever became of that; None = for ever.
     """
 
     id: str
@@ -57,3 +57,4 @@ class ApiKey(Fact):
     scopes: tuple[Permission, ...] | None = None
     created_at: datetime
     expires_at: datetime | None = None
+    lifetime: timedelta | None = None

@@ -6,12 +6,14 @@ from functools import cached_property
 
 from pydantic import JsonValue
 
+from turnwise.access.rights import tells_late_results
 from turnwise.facts.callers import Caller
 from turnwise.facts.content import Content, DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Actions, End, ErrorInfo, Event
 from turnwise.facts.selections import Exclusion, Selection, Verdict
 from turnwise.facts.sessions import APP_PREFIX, Session
 from turnwise.facts.tree import AgentTree
+from turnwise.transcript.waits import Kind
 
 FAILED = "The agent failed."
 """What a user reads instead of what an agent raised: that is for those who keep it."""
@@ -26,13 +28,17 @@ class View:
     """What one caller is shown. roles: those by which he reaches agents."""
 
     def __init__(self, caller: Caller, tree: AgentTree) -> None:
-        self.inside = sees_inside(caller)
+        self.inside, self._tells_late = sees_inside(caller), tells_late_results(caller)
         self._tree, self._roles = tree, frozenset(caller.agent_roles or ())
         self._any_role = caller.agent_roles is None
 
     def reaches(self, agent: str) -> bool:
         """Whether the caller may know of that agent. One that is no more is known by whatever it left behind."""
         return self.inside or self._any_role or agent not in self._tree or self._tree.reachable(agent, self._roles)
+
+    def answers(self, kind: Kind) -> bool:
+        """Whether a call of that kind is the caller's to answer, so that it can be put to him."""
+        return kind != "late" or self._tells_late
 
     def event(self, event: Event) -> Event:
         """The event as the caller may read it: every one has its place, also if nothing of it is left.

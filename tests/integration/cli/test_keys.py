@@ -97,6 +97,14 @@ def test_a_key_for_programs(project: Path) -> None:
     assert len(listed(project)) == 2
 
 
+def test_a_key_that_is_rotated_again_lasts_as_long_as_the_first(project: Path) -> None:
+    """Not as long as the overlap, which is all that is left of the old one."""
+    made = json.loads(turnwise("keys", "create", "shop", "--user", "ann", "--json", cwd=project).stdout)
+    for _ in range(2):
+        turnwise("keys", "rotate", made["id"], cwd=project)
+    assert [key["expires_at"] is None for key in listed(project)] == [False, True, True]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [

@@ -319,3 +319,43 @@ async def test_what_is_too_large_to_be_put_on_record_leaves_nothing_behind() -> 
             await chat.ask("a", assistant("x" * 2000), "b")
         assert (refused.value.status_code, refused.value.code) == (413, "message.too_large")
         assert await chat.sessions() == []
+
+
+async def test_a_history_that_two_processes_put_on_record_at_once(make_runner: MakeRunner) -> None:
+    """Each finds the session new, and only one can be first."""
+    queued = RunConfig(when_busy="queue")
+    async with (
+        served(make_runner(counter(), config=queued)) as first,
+        served(make_runner(counter(), config=queued)) as second,
+        client_of(first) as one,
+        client_of(second) as other,
+    ):
+
+        async def told(client: openai.AsyncOpenAI, text: str) -> str:
+            messages: Any = [user("x"), assistant("elsewhere"), user(text)]
+            answer = await client.chat.completions.create(
+                model="turnwise", messages=messages, extra_headers={"X-Session-ID": "mine"}
+            )
+            return said(answer)
+
+        answers = await asyncio.gather(*(told(client, text) for client, text in zip([one, other] * 2, "abcd", strict=True)))
+        assert sorted(answer.split()[1] for answer in answers) == ["1", "2", "3", "4"]
+        log = await first.front.runner.sessions.events(first.front.runner.key("local", "mine"))
+        assert [event.text for event in log if event.text in ("x", "elsewhere")] == ["x", "elsewhere"]
+
+
+async def test_results_that_no_call_led_to_are_put_on_record_once() -> None:
+    result = {"role": "tool", "tool_call_id": "c9", "content": "seen"}
+    async with chatting(counter()) as chat:
+        await chat.ask("x", assistant("y"), "a")
+        await chat.ask("x", assistant("y"), result, assistant("z"), "b")
+        last = await chat.ask("x", assistant("y"), result, assistant("z"), "c")
+        assert [text for _, text in await chat.log(session_of(last))] == ["x", "y", "z", "c", "c 1"]
+
+
+async def test_a_conversation_is_not_endless() -> None:
+    turn = [user("a"), assistant("b")]
+    async with chatting(counter()) as chat:
+        with pytest.raises(openai.UnprocessableEntityError) as refused:
+            await chat.ask(*turn * 5_000, "c")
+        assert (refused.value.code, refused.value.param) == ("request.invalid", "messages")

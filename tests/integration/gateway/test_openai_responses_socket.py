@@ -142,7 +142,18 @@ async def test_a_connection_has_so_many_lanes(make_runner: MakeRunner) -> None:
             await socket.send(json.dumps({**create, "stream_id": f"lane-{number}"}))
         while (answer := json.loads(await socket.recv()))["type"] != "error":
             assert answer["type"] in {"response.created", "response.in_progress"}
-        assert answer["error"]["param"] == "stream_id"
+        assert (answer["error"]["param"], answer["stream_id"]) == ("stream_id", "lane-32")
+        gate.go.set()
+
+
+async def test_a_connection_has_so_many_requests_that_wait(make_runner: MakeRunner) -> None:
+    gate = Gate()
+    async with opened(make_runner(gate.agent)) as (_, gateway), connect(at(gateway)) as socket:
+        for number in range(70):
+            await socket.send(json.dumps({"type": "response.create", "input": str(number), "stream_id": "a"}))
+        while (answer := json.loads(await socket.recv()))["type"] != "error":
+            assert answer["type"] in {"response.created", "response.in_progress"}
+        assert (answer["status"], answer["error"]["code"], answer["stream_id"]) == (429, "rate_limit_exceeded", "a")
         gate.go.set()
 
 

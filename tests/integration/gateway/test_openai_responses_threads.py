@@ -89,6 +89,16 @@ async def test_the_same_request_is_answered_once(make_runner: MakeRunner) -> Non
         assert len((await runner.store.list(runner.app)).items) == 3
 
 
+async def test_a_key_is_that_of_one_request(make_runner: MakeRunner) -> None:
+    """Another request is never answered with what was said to the first."""
+    key = {"Idempotency-Key": "k"}
+    async with opened(make_runner(remembering())) as (client, _):
+        first = await client.responses.create(model="turnwise", input="one", extra_headers=key)
+        other = await client.responses.create(model="turnwise", input="two", extra_headers=key)
+        after = await client.responses.create(model="turnwise", input="three", previous_response_id=first.id, extra_headers=key)
+        assert [each.output_text for each in (first, other, after)] == ["one", "two", "one | three"]
+
+
 async def test_nothing_comes_between_a_question_and_its_answer(make_runner: MakeRunner) -> None:
     script = ScriptedModel(calls("weather"), "Rain.")
     async with opened(make_runner(LlmAgent("desk", model=script))) as (client, _):

@@ -4,14 +4,18 @@ Nobody reaches what is another's, and nobody learns whether it is there.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 from access_play import SECRET, token
 from fastapi.routing import iter_route_contexts
-from gateway_play import key_for
+from gateway_play import Served, key_for
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 from whose_play import (
     ROUTES,
     Asked,
@@ -241,3 +245,54 @@ def test_a_credential_does_what_it_may_and_nothing_else(which: Which, outcomes: 
         there, missing = outcomes.looked[which, name]
         assert (there.status, name) == (expected(asked_of(which), column), name), there.body
         assert there.status != 403 or there == missing
+
+
+async def said_on_socket(client: Served, key: Key, things: Things, *, named: bool, **more: Any) -> Seen:
+    """What a web socket tells of one message; status 0 = it was not even opened."""
+    at = client.address.replace("http", "ws") + "/v1/responses" + ("?user=ann" if named else "")
+    try:
+        async with connect(at, additional_headers=dict(key)) as socket:
+            await socket.send(json.dumps({"type": "response.create", "input": "hi", **more}))
+            async for event in socket:
+                told = json.loads(event)
+                if told["type"] in ("response.completed", "error"):
+                    return seen(httpx.Response(told.get("status", 200), text=str(event)), things)
+    except InvalidStatus as refused:
+        return seen(httpx.Response(refused.response.status_code, content=bytes(refused.response.body or b"")), things)
+    raise AssertionError("It was closed without a word.")
+
+
+async def test_whose_is_whose_on_a_web_socket() -> None:
+    async with two_users() as (client, runner, _, bob):
+        things, other = await things_of(runner, "ann"), made_up("ann")
+        before = await state_of(runner, "ann")
+
+        async def both(key: Key, *, named: bool) -> set[Seen]:
+            """What is told of a conversation of ann's, and of one that there is not."""
+            asked = [{"previous_response_id": each.response} for each in (things, other)]
+            asked += [{"conversation": each.session} for each in (things, other)]
+            whose = (things, other) * 2
+            told = [await said_on_socket(client, key, of, named=named, **more) for of, more in zip(whose, asked, strict=True)]
+            assert told[0] == told[1]
+            assert told[2] == told[3]
+            return {*told}
+
+        for key in ({}, *(await bad_keys(runner)).values()):
+            assert {(each.status, "hi" in each.body) for each in await both(key, named=False)} == {(403, False)}
+        narrow = await narrow_key(runner, Asked("messages:write"))
+        operator, admin = [await key_for(runner, role=role, user="olga") for role in ("operator", "admin")]
+        server = await key_for(runner, acts_for_users=True)
+        for key, named, status in (
+            (bob, False, 404),
+            (bob, True, 403),
+            (narrow, False, 403),
+            (narrow, True, 403),
+            (operator, True, 403),
+            (admin, True, 403),
+            (server, False, 422),
+        ):
+            assert {each.status for each in await both(key, named=named)} == {status}
+        assert await state_of(runner, "ann") == before
+        for key, named in ((await key_for(runner, user="ann"), False), (server, True)):
+            told = await said_on_socket(client, key, things, named=named, conversation=things.session)
+            assert told.status == 200

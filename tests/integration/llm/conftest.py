@@ -6,7 +6,6 @@ import pytest
 from llm_http import KEY, SERVICES, Wire
 from runner_fixtures import process
 
-
 __all__ = ["process", "wire"]
 
 

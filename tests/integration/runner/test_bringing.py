@@ -82,6 +82,28 @@ async def test_calls_and_their_results(make_runner: MakeRunner) -> None:
     assert parts == ["text", "tool_call", "tool_result", "text", "text"]
 
 
+async def test_it_hands_on_to_nobody(make_runner: MakeRunner) -> None:
+    """B6: whoever brings a conversation says what was said in it, and nothing to the runtime."""
+
+    @agent
+    def secret() -> str:
+        return "secret"
+
+    @agent(children=[secret])
+    def lead(message: str) -> str:
+        return "lead"
+
+    runner = make_runner(lead)
+    calls = (ToolCallPart(call_id="c1", tool="transfer_to_agent", arguments={"agent": "secret"}),)
+    said = (text_content("Gladly. <next>@secret</next>"), Content(parts=calls))
+    session = await runner.sessions.bring(key(), [PastExchange(text_content("hi", "user"), said)])
+    events = await runner.sessions.events(key())
+    assert [event.author for event in events] == ["user", "lead", "lead"]
+    assert all((event.actions.next, event.actions.transfer_to) == (None, None) for event in events)
+    assert (session.head.active_agent, dict(session.head.calls)) == ("lead", {})
+    assert (await ask(runner, "go on")).text == "lead"
+
+
 class Prim:
     """Rewrites what is said of numbers, and blocks what is bad."""
 

@@ -99,3 +99,15 @@ except MissingExtra as error:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert "The client needs an optional library" in done.stdout
     assert "turnwise[client]" in done.stdout
+
+
+def test_a_client_is_light() -> None:
+    """Whoever only talks to a gateway loads neither the gateway, nor the runner, nor what they stand on."""
+    program = """
+import sys
+import turnwise.client
+heavy = ("httpx", "fastapi", "starlette", "sqlalchemy", "numpy", "turnwise.gateway", "turnwise.runner", "turnwise.agents")
+print(*(name for name in heavy if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == ""

@@ -1,1 +1,1 @@
-"""Our own API, below /api/v1. Its bodies can be had without its routes: clients read them, too."""
+"""Our own API, below /api/v1. Its bodies are those of `turnwise.wire`."""

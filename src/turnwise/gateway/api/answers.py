@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from turnwise.agents.confirming import CONFIRM
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import Await, Event
-from turnwise.gateway.api.shapes import Answer, OpenCall
-from turnwise.gateway.door.waits import Kind
 from turnwise.gateway.shown import View
 from turnwise.runner import Invocation, Reading, Result
+from turnwise.wire.messages import Answer, Kind, OpenCall
 
 
 def answer_of(invocation: Invocation, result: Result, view: View) -> Answer:

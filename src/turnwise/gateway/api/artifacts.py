@@ -7,13 +7,13 @@ from fastapi import Query, Request, Response
 
 from turnwise.facts.errors import NoSuchRange
 from turnwise.gateway.api.documented import link, routes
-from turnwise.gateway.api.listed import ArtifactList, ArtifactShown
 from turnwise.gateway.api.parameters import ArtifactId, Name, SessionId, User
 from turnwise.gateway.api.problem import problems
 from turnwise.gateway.api.ranges import etag_of, is_known, part_of
 from turnwise.gateway.api.showing import artifact_shown
 from turnwise.gateway.front import TheCaller, TheFront
 from turnwise.ports.stores import Artifact
+from turnwise.wire.kept import ArtifactList, ArtifactShown
 
 router = routes("artifacts")
 

@@ -8,11 +8,11 @@ from turnwise.gateway.api.answers import answer_of, pending, read_answer
 from turnwise.gateway.api.documented import STREAM, Responses, link, routes
 from turnwise.gateway.api.parameters import MessageId, SessionId, User, Wait
 from turnwise.gateway.api.problem import problems
-from turnwise.gateway.api.shapes import Answer, SelectAgent, SendMessage
 from turnwise.gateway.api.stream import stream, wants_stream
 from turnwise.gateway.door.messages import Ask
 from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
 from turnwise.runner import Invocation
+from turnwise.wire.messages import Answer, SelectAgent, SendMessage
 
 router = routes("messages")
 

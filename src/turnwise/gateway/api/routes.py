@@ -6,7 +6,8 @@ from turnwise.gateway.api import agents, artifacts, decisions, invocations, mess
 from turnwise.gateway.api.problem import form
 
 router = APIRouter()
-for part in (sessions, messages, invocations, artifacts, decisions, agents, standing):
+# They are looked through in this order for every request: what is asked most stands first.
+for part in (messages, sessions, invocations, artifacts, decisions, agents, standing):
     router.include_router(part.router)
 top = metrics.router
 """What is not below any protocol's prefix."""

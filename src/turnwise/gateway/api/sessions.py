@@ -6,9 +6,14 @@ from urllib.parse import quote
 from fastapi import Query, Request, Response
 
 from turnwise.facts.sessions import Session
-from turnwise.gateway.api.bounds import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, SEGMENT
 from turnwise.gateway.api.documented import LOCATION, Responses, link, routes
-from turnwise.gateway.api.listed import (
+from turnwise.gateway.api.parameters import After, Limit, SessionId, User, UserId
+from turnwise.gateway.api.problem import problems
+from turnwise.gateway.api.showing import session_row, session_shown
+from turnwise.gateway.door.sessions import Window
+from turnwise.gateway.front import TheCaller, TheFront, view_of
+from turnwise.wire.bounds import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, SEGMENT
+from turnwise.wire.kept import (
     CreateSession,
     EventPage,
     ForkSession,
@@ -17,11 +22,6 @@ from turnwise.gateway.api.listed import (
     SessionShown,
     SessionState,
 )
-from turnwise.gateway.api.parameters import After, Limit, SessionId, User, UserId
-from turnwise.gateway.api.problem import problems
-from turnwise.gateway.api.showing import session_row, session_shown
-from turnwise.gateway.door.sessions import Window
-from turnwise.gateway.front import TheCaller, TheFront, view_of
 
 router = routes("sessions")
 

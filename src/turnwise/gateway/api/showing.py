@@ -1,7 +1,11 @@
 """What is kept, as our own API shows it to a caller."""
 
 from turnwise.facts.sessions import Session
-from turnwise.gateway.api.listed import (
+from turnwise.gateway.door.agents import Known
+from turnwise.gateway.door.waits import waits_of
+from turnwise.gateway.shown import View
+from turnwise.ports.stores import ArtifactInfo, Decision, SessionInfo
+from turnwise.wire.kept import (
     AgentShown,
     ArtifactShown,
     DecisionShown,
@@ -11,10 +15,6 @@ from turnwise.gateway.api.listed import (
     SessionShown,
     SkillShown,
 )
-from turnwise.gateway.door.agents import Known
-from turnwise.gateway.door.waits import waits_of
-from turnwise.gateway.shown import View
-from turnwise.ports.stores import ArtifactInfo, Decision, SessionInfo
 
 
 def session_row(info: SessionInfo) -> SessionRow:

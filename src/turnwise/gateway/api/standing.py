@@ -3,9 +3,9 @@
 from importlib.metadata import version as version_of
 
 from turnwise.gateway.api.documented import Responses, routes
-from turnwise.gateway.api.listed import Alive, Version
 from turnwise.gateway.api.problem import problems
 from turnwise.gateway.front import TheFront
+from turnwise.wire.kept import Alive, Version
 
 router = routes("standing", credentials=False)
 _OPEN: Responses = {status: problems()[status] for status in (400, 500)}

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.content import Content, DataPart, TextPart, ToolCallPart
-from turnwise.facts.errors import SessionError, SessionExists, TurnwiseError, UnknownToolCall
+from turnwise.facts.content import Content, DataPart, TextPart
+from turnwise.facts.errors import SessionBusy, SessionError, SessionExists, StaleWriter, TurnwiseError, UnknownToolCall
 from turnwise.facts.events import USER
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import RunConfig
@@ -21,7 +21,7 @@ from turnwise.gateway.door.messages import NO_CONTEXT, Ask, Messages
 from turnwise.gateway.door.refused import Refused
 from turnwise.gateway.door.whose import Whose
 from turnwise.runner import Invocation, Result, Runner
-from turnwise.transcript.waits import open_calls
+from turnwise.transcript.waits import AwaitedCall, open_calls
 
 LOOKED_AT = 20
 """How many sessions with the same opening are looked at, the newest first."""
@@ -75,14 +75,15 @@ class Conversations:
         """
         user = self._whose.user(caller, "messages:write", talk.user)
         base = session_base(talk.past, talk.message) if talk.session is None else talk.session
-        asked = user, base, message_ids(talk.past, talk.message)[-1]
+        ids = message_ids(talk.past, talk.message)
+        asked = user, base, ids[-1]
         if talk.repeated and self._refused.take(asked):
             talk = talk._replace(repeated=False)
         # Two requests at once must not find each other's place free.
         async with self._locks.setdefault((user, base), asyncio.Lock()):
             find = self._found if talk.session is None else self._named
             try:
-                place = await find(self._runner.key(user, base), talk)
+                place = await find(self._runner.key(user, base), talk, ids)
                 content = await self._content(self._runner.key(user, place.session), talk)
                 ask = Ask(place.session, content, user, place.message_id, talk.context, talk.config, talk.agent)
                 return await self._messages.start(caller, ask)
@@ -90,22 +91,23 @@ class Conversations:
                 self._refused.add(asked)
                 raise
 
-    async def open_calls(self, invocation: Invocation, result: Result) -> list[ToolCallPart]:
-        """The calls whose results that invocation awaits from outside."""
+    async def open_calls(self, invocation: Invocation, result: Result) -> Sequence[AwaitedCall]:
+        """The calls whose results that invocation awaits from outside, whoever is to give them."""
         if not result.waiting:
-            return []
-        events = await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id)
-        return [waits.call for waits in open_calls(events)]
+            return ()
+        return open_calls(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
-    async def _named(self, key: SessionKey, talk: Talk) -> _Place:
+    async def _named(self, key: SessionKey, talk: Talk, ids: Sequence[str]) -> _Place:
         """The place in the session that the request names: behind all that is there, whatever the request tells of before."""
         session = await self._runner.store.open(key)
-        ids = message_ids(talk.past, talk.message)
         if talk.message.tool_results:
             return _Place(key.id, message_ids((), talk.message)[0])
         may_make = (talk.config or self._runner.config).create_session
-        if talk.past and (may_make if session is None else not session.last_sequence):
-            session = await self._bring(key, talk, ids)
+        while talk.past and (may_make if session is None else not session.last_sequence):
+            with suppress(SessionExists, StaleWriter):  # another process was first
+                session = await self._bring(key, talk, ids)
+                break
+            session = await self._runner.store.open(key)
         if talk.key is not None:
             return _Place(key.id, _keyed(ids[-1], talk.key))
         turns = session.head.turns if session else 0
@@ -115,9 +117,8 @@ class Conversations:
                 return _Place(key.id, id_)
         return _Place(key.id, await self._free(key, numbered[0]))
 
-    async def _found(self, base: SessionKey, talk: Talk) -> _Place:
+    async def _found(self, base: SessionKey, talk: Talk, ids: Sequence[str]) -> _Place:
         newest = await self._newest(base)
-        ids = message_ids(talk.past, talk.message)
         id_ = ids[-1] if talk.key is None else _keyed(ids[-1], talk.key)
         begins = not (talk.past or talk.repeated or talk.key or talk.message.tool_results)
         sessions = [] if begins else await self._opened(base, newest)
@@ -136,7 +137,10 @@ class Conversations:
             return _Place((await self._moved(base, newest, talk, ids)).id, id_)
         key = session.key if found.before is None else await self._fork(session, found.before, base, newest)
         if found.turns < len(talk.past):
-            await self._bring(key, talk, ids, found.turns)
+            try:
+                await self._bring(key, talk, ids, found.turns)
+            except (SessionBusy, StaleWriter):  # it is being gone on with otherwise
+                return _Place((await self._moved(base, newest, talk, ids)).id, id_)
         return _Place(key.id, await self._free(key, id_) if whole else id_)
 
     async def _again(self, sessions: Sequence[Session], id_: str, talk: Talk) -> _Place | None:

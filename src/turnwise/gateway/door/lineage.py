@@ -33,11 +33,10 @@ class Turn(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A message in a log, and all that followed it there up to the next."""
+    """A message in a log, and all that followed it there up to the next. message_id: "" when nobody had asked."""
 
     message_id: str
     invocation_id: str
-    parts: tuple[Part, ...]
     result: Result
 
 
@@ -68,14 +67,16 @@ def message_ids(past: Sequence[Turn], message: Content) -> list[str]:
 
 
 def moments_in(events: Sequence[Event]) -> list[Moment]:
-    """The messages of a log, oldest first; those that guardrails blocked are none."""
-    begins = [place for place, event in enumerate(events) if event.author == USER and event.content is not None]
+    """The messages of a log, oldest first, and what was said unasked. Messages that guardrails blocked are none, nor are
+    results that came by another way: they belong to what waited for them.
+    """
+    begins = _begins(events)
     found = []
     for begin, end in zip(begins, [*begins[1:], len(events)], strict=True):
-        asked = events[begin]
-        followed = [event for event in events[begin:end] if event.invocation_id == asked.invocation_id]
-        parts = asked.content.parts if asked.content else ()
-        found.append(Moment(origin_of(asked.id).message, asked.invocation_id, parts, result_of(followed)))
+        first = events[begin]
+        followed = [event for event in events[begin:end] if event.invocation_id == first.invocation_id]
+        message_id = origin_of(first.id).message if first.author == USER else ""
+        found.append(Moment(message_id, first.invocation_id, result_of(followed)))
     return found
 
 
@@ -89,7 +90,7 @@ def match(past: Sequence[Turn], ids: Sequence[str], moments: Sequence[Moment], s
         if place == len(moments) - 1:
             return Match(turns)
         following = moments[place + 1].invocation_id
-        if following != moments[place].invocation_id:
+        if all(moment.invocation_id != following for moment in moments[: place + 1]):
             return Match(turns, following)
     return Match()
 
@@ -123,6 +124,24 @@ def _fits(turn: Turn, moments: Sequence[Moment], session: Session) -> bool:
     made = {call.call_id for event in events if event.content for call in event.content.tool_calls}
     heard, said = _squeezed(turn.text), _squeezed(text_of(last.result.events))
     return said.startswith(heard) and all(call.call_id in made for call in turn.calls)
+
+
+def _begins(events: Sequence[Event]) -> list[int]:
+    """Where moments begin."""
+    known, places = {event.invocation_id for event in events if event.author == USER}, []
+    for place, event in enumerate(events):
+        if event.author == USER and event.content is not None and not _reported(event):
+            places.append(place)
+        elif event.invocation_id not in known:
+            known.add(event.invocation_id)
+            places.append(place)
+    return places
+
+
+def _reported(event: Event) -> bool:
+    """Whether the message brought what calls gave, and no client with its conversation sent it."""
+    results = bool(event.content and event.content.tool_results)
+    return results and not origin_of(event.id).message.startswith(PREFIX)
 
 
 def _asks(part: Part) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.content import Content
+from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.errors import InvocationMissing, SessionError, SessionExists
 from turnwise.facts.events import USER, Event
 from turnwise.facts.ids import Issuer, SystemIssuer
@@ -18,6 +18,7 @@ from turnwise.gateway.door.messages import Ask, Messages
 from turnwise.gateway.door.whose import Whose
 from turnwise.ports.stores import Receipt
 from turnwise.runner import Invocation, Reading, Runner
+from turnwise.transcript.waits import kind_of
 
 PAGE = 50
 QUEUED, REFUSED = "queued", "refused"
@@ -84,7 +85,7 @@ class Threads:
         result = known.reading.result if known.reading else None
         if result is None or not result.events:
             raise SessionError("It has not been begun with.", fix="Cancel it instead.")
-        if await self._next(key, result.events[-1].sequence or 0, among=None) is not None:
+        if await self._next(key, result.events[-1], among=None) is not None:
             raise SessionError("Other messages came after it.", fix="Delete the answers to them first, the newest first.")
         if whole and result.events[0].sequence == 1:
             await self._runner.sessions.delete(key)
@@ -128,7 +129,7 @@ class Threads:
         results = ask.content.tool_results if isinstance(ask.content, Content) else ()
         if any(result.call_id in session.head.calls for result in results):
             return key.id
-        following = await self._next(key, events[-1].sequence or 0, among=events[0].invocation_id)
+        following = await self._next(key, events[-1], among=events[0].invocation_id)
         if following is None and not session.queued:
             return key.id
         if following is not None and following.invocation_id == events[0].invocation_id:
@@ -139,16 +140,31 @@ class Threads:
             await self._runner.sessions.fork(key, copy, before_invocation=before)
         return copy
 
-    async def _next(self, key: SessionKey, sequence: int, *, among: str | None) -> Event | None:
-        """The first message behind that number; with `among`, the first that began an invocation, or goes on with that."""
+    async def _next(self, key: SessionKey, last: Event, *, among: str | None) -> Event | None:
+        """The first message behind that event; with `among`, the first that began an invocation, or goes on with that. What
+        an agent's own tool gave to the event's invocation is none: others said it, and nobody could go on from before it.
+        """
+        sequence = last.sequence or 0
         while events := await self._runner.store.events(key, after=sequence, limit=PAGE):
             for event in events:
                 if event.author != USER or event.content is None:
+                    continue
+                if event.invocation_id == last.invocation_id and await self._is_late(key, event):
                     continue
                 if among in (None, event.invocation_id) or not _goes_on(event):
                     return event
             sequence = events[-1].sequence or 0
         return None
+
+    async def _is_late(self, key: SessionKey, event: Event) -> bool:
+        """Whether the message holds only what an agent's own tools gave."""
+        if event.content is None or any(not isinstance(part, ToolResultPart) for part in event.content.parts):
+            return False
+        told = await self._runner.sessions.events(key, invocation_id=event.invocation_id)
+        late = {
+            call.call_id for each in told if each.content for call in each.content.tool_calls if kind_of(call, each) == "late"
+        }
+        return all(result.call_id in late for result in event.content.tool_results)
 
     async def _before(self, key: SessionKey, events: Sequence[Event]) -> Sequence[Event]:
         if not events or events[0].content is None or not events[0].content.tool_results:

@@ -1,12 +1,10 @@
 """What a session waits for from outside. Pure."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from turnwise.agents.confirming import CONFIRM
 from turnwise.facts.sessions import Head
-
-Kind = Literal["reply", "tool_result", "confirmation"]
-"""What is waited for: any words of the user's, what a tool gave, or a person's leave to call it."""
+from turnwise.wire.messages import Kind
 
 
 class Wait(NamedTuple):

@@ -7,6 +7,8 @@ from turnwise.gateway.door.lineage import Turn
 
 INSTRUCTIONS = "instructions"
 """The name of the data part by which an agent reads what the caller wants beside the message. No selector goes by it."""
+MOST_MESSAGES = 10_000
+"""Of a conversation, as a request may tell it: all of them are read for each answer."""
 
 
 class Exchanges:

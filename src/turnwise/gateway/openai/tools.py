@@ -51,7 +51,7 @@ def call_of(call_id: str, tool: str, written: str) -> ToolCallPart:
     """The call with these arguments; what is no JSON object stays as it is written."""
     try:
         arguments = from_json(written or "{}", allow_inf_nan=False)
-    except ValueError:
+    except (ValueError, TypeError):  # the second for half a character
         arguments = None
     if isinstance(arguments, dict):
         return ToolCallPart(call_id=call_id, tool=tool, arguments=arguments)
@@ -69,6 +69,6 @@ def value_of(output: str) -> JsonValue:
         return output
     try:
         value: JsonValue = from_json(output, allow_inf_nan=False)
-    except ValueError:
+    except (ValueError, TypeError):
         return output
     return value

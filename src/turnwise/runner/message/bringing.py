@@ -1,5 +1,6 @@
 """Exchanges that were had elsewhere, as ended invocations that can be put on record."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -42,6 +43,7 @@ class Bringing:
         found: list[Event] = []
         for exchange in past:
             found += await self._exchange(key, exchange, author)
+            await asyncio.sleep(0)  # others have their turn in between: there may be thousands
         return found
 
     async def _exchange(self, key: SessionKey, exchange: PastExchange, author: str) -> list[Event]:

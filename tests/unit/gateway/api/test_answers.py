@@ -11,9 +11,9 @@ from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.api.answers import answer_of, pending, read_answer, waits_in
-from turnwise.gateway.api.shapes import OpenCall
 from turnwise.gateway.shown import FAILED, View
 from turnwise.runner import Invocation, Reading, Result
+from turnwise.wire.messages import OpenCall
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 VIEW = View(Caller(id="u", user="ann"), AgentTree([AgentCard(name="desk")]))

@@ -35,7 +35,8 @@ def log(past: list[Turn], message: str = "new", **ended: Any) -> list[Event]:
 
 
 def matched(past: list[Turn], events: list[Event], session: Session = SESSION) -> Match:
-    return match(past, message_ids(past, sent("new")), moments_in(events), session)
+    stored = [event.model_copy(update={"sequence": number}) for number, event in enumerate(events, 1)]
+    return match(past, message_ids(past, sent("new")), moments_in(stored), session)
 
 
 def test_ids_are_made_of_all_that_was_said_and_heard() -> None:
@@ -101,6 +102,40 @@ def test_nothing_comes_between_the_messages_of_one_invocation() -> None:
     events = [event.model_copy(update={"invocation_id": "i0"}) for event in log(past)]
     assert matched(past[:1], events) == Match()
     assert matched(past, events) == Match(2)
+
+
+def reported(invocation: str, text: str) -> list[Event]:
+    """What a call gave, as somebody else says it, and what is said to that."""
+    made: dict[str, Any] = {"invocation_id": invocation, "created_at": NOW}
+    result = Content(role="user", parts=(ToolResultPart(call_id="k", result=1),))
+    asked = Event(id=Origin("s", "message-1").event_id, author=USER, content=result, **made)
+    return [asked, Event(id="late", author="a", content=text_content(text), actions=Actions(end=End()), **made)]
+
+
+def test_what_others_report_belongs_to_what_waited_for_it() -> None:
+    past = turns("a", "Wait.", "b", "2")
+    assert matched(past[:1], [*log(past[:1], i0=None), *reported("i0", "Done.")]) == Match(1)
+    later = [*log(past, i0=None), *reported("i0", "Done.")]
+    assert matched(past, later) == Match(2)
+    assert matched(past[:1], later) == Match(1, "i1")
+
+
+def test_a_log_is_not_cut_within_an_earlier_invocation() -> None:
+    """What was waited for since before came behind the place: the session cannot be taken back to there."""
+    past = [*turns("a", "Wait.", "b", "2"), Turn(Content(parts=(ToolResultPart(call_id="k", result=1),)), "Done.")]
+    events = log(past, i0=None)
+    events = [e.model_copy(update={"invocation_id": "i0"}) if e.invocation_id == "i2" else e for e in events]
+    assert matched(past, events) == Match(3)
+    assert matched(past[:2], events) == Match(1, "i1")
+
+
+def test_what_was_said_unasked_is_part_of_the_log() -> None:
+    past = turns("a", "1", "b", "2")
+    events = log(past)
+    unasked = Event(id="x", author="a", invocation_id="x", created_at=NOW, content=text_content("By the way."))
+    assert matched(past, [unasked, *events]) == Match(2)
+    assert matched(past[:1], [*events[:2], unasked, *events[2:]]) == Match(1, "x")
+    assert matched(past[:1], [*events[:2], unasked]) == Match(1, "x")
 
 
 def test_past_turns_as_exchanges() -> None:

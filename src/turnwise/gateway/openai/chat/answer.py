@@ -2,34 +2,22 @@
 
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import NamedTuple
 
-from pydantic_core import to_json
 from starlette.requests import Request
 
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
-from turnwise.gateway.openai.chat.shape import (
-    Behind,
-    Call,
-    ChatCompletion,
-    Choice,
-    Finish,
-    Function,
-    Head,
-    PromptTokens,
-    Said,
-    Usage,
-)
+from turnwise.gateway.openai.chat.shape import Call, ChatCompletion, Choice, Finish, Function, Head, PromptTokens, Said, Usage
+from turnwise.gateway.openai.record import GOOD, LIMIT, Behind, failure, used_for
+from turnwise.gateway.openai.tools import arguments_of
 from turnwise.gateway.problems import Problem, request_id_of
 from turnwise.gateway.shown import View
 from turnwise.gateway.wire_errors import status_of
 from turnwise.gateway.words import text_of, words_of
 from turnwise.runner import Invocation, Result
-
-GOOD = frozenset({"completed", "clarify", "loop", "limit:transfers"})
-"""Ends of an answer that is whole. Of a loop, somebody answered who was told of it."""
-LIMIT = "limit:"
+from turnwise.transcript.waits import AwaitedCall
 
 
 def head_of(invocation: Invocation, model: str, issuer: Issuer | None = None) -> Head:
@@ -38,16 +26,24 @@ def head_of(invocation: Invocation, model: str, issuer: Issuer | None = None) ->
     return Head(id=f"chatcmpl-{named[:28]}", created=int((issuer or SystemIssuer()).now().timestamp()), model=model)
 
 
-def behind(invocation: Invocation, view: View, result: Result | None = None) -> Behind:
+class Waits(NamedTuple):
+    """What an answer waits for. calls: those whose results are the caller's to give. pending: whether an agent's own tool is
+    at work.
+    """
+
+    calls: Sequence[ToolCallPart] = ()
+    pending: bool = False
+
+
+def waits_of(awaited: Sequence[AwaitedCall], view: View) -> Waits:
+    """What is left for this caller of all that is waited for."""
+    return Waits([each.call for each in awaited if view.answers(each.kind)], any(each.kind == "late" for each in awaited))
+
+
+def behind(invocation: Invocation, result: Result, waits: Waits, view: View) -> Behind:
     """Where it is on record, and what of the decision its reader may see."""
-    selection = view.selection(result.selection) if result and result.selection else None
-    return Behind(
-        session_id=invocation.session.id,
-        message_id=invocation.message_id,
-        invocation_id=(result.invocation_id if result else invocation.id) or None,
-        agent=selection.agent if selection else None,
-        reason=selection.reason if selection else None,
-    )
+    where = Behind(session_id=invocation.session.id, message_id=invocation.message_id)
+    return where.known(result.invocation_id, result.selection, view, pending=waits.pending)
 
 
 def failure_of(result: Result, view: View, request: Request) -> Problem | None:
@@ -55,25 +51,23 @@ def failure_of(result: Result, view: View, request: Request) -> Problem | None:
     reason = result.end.reason if result.end else ""
     if result.end is None or reason in GOOD or (reason.startswith(LIMIT) and text_of(result.events)):
         return None
-    code, text, status = reason, "The answer was cancelled.", 409
-    if reason.startswith(LIMIT):
-        text, status = f"The answer ran into the limit {reason.removeprefix(LIMIT)!r}.", 500
-    elif reason != "cancelled":
-        error = result.error
-        code = error.code if error else reason
-        text, status = view.error(error).message if error else "There is no answer.", max(status_of(code), 500)
-    return Problem(status, code, text, "Send it as a new message to try again.", (), request_id_of(request), {})
+    error = None if reason == "cancelled" or reason.startswith(LIMIT) else result.error
+    code = error.code if error else reason
+    status = 409 if reason == "cancelled" else max(status_of(code), 500)
+    fix = "Send it as a new message to try again."
+    return Problem(status, code, failure(reason, error, view), fix, (), request_id_of(request), {})
 
 
 def completion_of(
     head: Head,
     invocation: Invocation,
     result: Result,
-    calls: Sequence[ToolCallPart],
+    waits: Waits,
     metadata: dict[str, str] | None,
     view: View,
 ) -> ChatCompletion:
-    """The answer; `calls` are those whose results it awaits."""
+    """The answer."""
+    calls = waits.calls
     said = Said(content=text_of(result.events) or (None if calls else ""), tool_calls=[call_of(call) for call in calls] or None)
     known = head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
     return ChatCompletion(
@@ -81,7 +75,7 @@ def completion_of(
         choices=[Choice(message=said, finish_reason=finish_of(result, calls))],
         usage=usage_of(result.events),
         metadata=metadata,
-        turnwise=behind(invocation, view, result),
+        turnwise=behind(invocation, result, waits, view),
     )
 
 
@@ -105,17 +99,15 @@ def finish_of(result: Result, calls: Sequence[ToolCallPart]) -> Finish:
 
 def call_of(call: ToolCallPart) -> Call:
     """A call as the wire has it."""
-    arguments = to_json(call.arguments).decode() if call.raw is None else call.raw
-    return Call(id=call.call_id, function=Function(name=call.tool, arguments=arguments))
+    return Call(id=call.call_id, function=Function(name=call.tool, arguments=arguments_of(call)))
 
 
 def usage_of(events: Sequence[Event]) -> Usage:
     """What models took for these events."""
-    used = [event.actions.usage for event in events if event.actions.usage]
-    asked, answered = sum(each.input_tokens for each in used), sum(each.output_tokens for each in used)
+    used = used_for(events)
     return Usage(
-        prompt_tokens=asked,
-        completion_tokens=answered,
-        total_tokens=asked + answered,
-        prompt_tokens_details=PromptTokens(cached_tokens=sum(each.cached_tokens for each in used)),
+        prompt_tokens=used.asked,
+        completion_tokens=used.answered,
+        total_tokens=used.asked + used.answered,
+        prompt_tokens_details=PromptTokens(cached_tokens=used.cached),
     )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue
 
 from turnwise.facts.messages import OfferedTool
+from turnwise.gateway.openai.exchanges import MOST_MESSAGES
 from turnwise.gateway.openai.refusing import Metadata, check_form, no_probabilities, refused
 from turnwise.gateway.openai.tools import check_choice, not_a_function, offered
 
@@ -106,7 +107,7 @@ class ChatBody(BaseModel):
     """The body of `POST /v1/chat/completions`. Of OpenAI's fields, those that are not here are ignored."""
 
     model: str = Field(examples=["turnwise"])
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = None

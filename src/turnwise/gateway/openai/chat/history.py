@@ -94,6 +94,8 @@ def _result(message: ChatMessage, where: Where) -> ToolResultPart:
 
 
 def _call(call: ToolCall, where: Where) -> ToolCallPart:
-    if call.type != "function" or call.function is None:
+    if call.type == "function" and call.function is None:
+        raise refused((*where, "function"), "A call without its function.", fix="Send the call as it came.")
+    if call.function is None or call.type != "function":
         raise not_a_function((*where, "type"), call.type)
     return call_of(call.id, call.function.name, call.function.arguments)

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Request, Response
 from pydantic import JsonValue
 from starlette.responses import JSONResponse
 
@@ -10,13 +10,14 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.door.conversations import Talk
 from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.openai.chat.answer import completion_of, failure_of, head_of
+from turnwise.gateway.openai.chat.answer import completion_of, failure_of, head_of, waits_of
 from turnwise.gateway.openai.chat.body import ChatBody, check
 from turnwise.gateway.openai.chat.history import history_of
 from turnwise.gateway.openai.chat.shape import ChatCompletion, Head
 from turnwise.gateway.openai.chat.stream import stream
 from turnwise.gateway.openai.form import form, refusals
 from turnwise.gateway.openai.models import addressee
+from turnwise.gateway.openai.parameters import STREAM, Key, User
 from turnwise.runner import Invocation
 
 SESSION = "X-Session-ID"
@@ -27,15 +28,12 @@ _FIELDS = ("channel", "user_kind")
 router = APIRouter(tags=["openai"])
 
 Named = Annotated[str | None, Header(alias=SESSION, description="The session that this is; by default it is found.")]
-Key = Annotated[str | None, Header(alias="Idempotency-Key", description="The same again is the same request.")]
-User = Annotated[str | None, Query(description="Whose session it is; by default the caller's.")]
-_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 @router.post(
     "/chat/completions",
     response_model=ChatCompletion,
-    responses={**refusals(404, 408, 409, 413, 500), 200: {"content": _STREAM}},
+    responses={**refusals(404, 408, 409, 413, 500), 200: STREAM},
 )
 async def create(
     body: ChatBody,
@@ -100,8 +98,8 @@ async def _answer(
         answer = form(failure)
         answer.headers.update(headers)
         return answer
-    calls = await front.conversations.open_calls(invocation, result)
-    completion = completion_of(head, invocation, result, calls, body.metadata, view_of(request))
+    waits = waits_of(await front.conversations.open_calls(invocation, result), view_of(request))
+    completion = completion_of(head, invocation, result, waits, body.metadata, view_of(request))
     return JSONResponse(completion.model_dump(), headers=headers)
 
 

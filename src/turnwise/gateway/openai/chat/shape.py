@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, JsonValue
 
+from turnwise.gateway.openai.record import Behind
+
 Finish = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
@@ -61,16 +63,6 @@ class Usage(BaseModel):
     total_tokens: int = 0
     prompt_tokens_details: PromptTokens = PromptTokens()
     completion_tokens_details: CompletionTokens = CompletionTokens()
-
-
-class Behind(BaseModel):
-    """Not OpenAI's: where it is on record. agent: who was selected, and why; null when nobody was."""
-
-    session_id: str
-    message_id: str
-    invocation_id: str | None = None
-    agent: str | None = None
-    reason: str | None = None
 
 
 class Head(BaseModel):

@@ -1,16 +1,24 @@
 """A chat completion as server-sent events: the role, the text in pieces, the calls, why it ends, and what it took."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from fastapi.sse import EventSourceResponse, format_sse_event
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from turnwise.facts.content import ToolCallPart
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.gateway.front import Front, view_of
-from turnwise.gateway.openai.chat.answer import behind, call_of, failure_of, fingerprint_of, finish_of, usage_of
+from turnwise.gateway.openai.chat.answer import (
+    Waits,
+    behind,
+    call_of,
+    failure_of,
+    fingerprint_of,
+    finish_of,
+    usage_of,
+    waits_of,
+)
 from turnwise.gateway.openai.chat.shape import Chunk, ChunkChoice, Finish, Head
 from turnwise.gateway.openai.chat.telling import Telling
 from turnwise.gateway.openai.form import Refusal, error_of
@@ -48,7 +56,8 @@ async def _told(front: Front, request: Request, invocation: Invocation, chunks: 
         if (failure := failure_of(result, view_of(request), request)) is not None:
             yield _refused(failure)
             return
-        for chunk in chunks.end(result, await front.conversations.open_calls(invocation, result)):
+        awaited = await front.conversations.open_calls(invocation, result)
+        for chunk in chunks.end(result, waits_of(awaited, view_of(request))):
             yield chunk
         yield None
     except TurnwiseError as error:
@@ -67,9 +76,9 @@ class _Chunks:
     def text(self, text: str) -> Chunk:
         return self._chunk({"content": text})
 
-    def end(self, result: Result, calls: Sequence[ToolCallPart]) -> Iterator[Chunk]:
+    def end(self, result: Result, waits: Waits) -> Iterator[Chunk]:
         """The calls that it awaits, why it ends, what it took."""
-        for place, call in enumerate(map(call_of, calls)):
+        for place, call in enumerate(map(call_of, waits.calls)):
             begun = {
                 "index": place,
                 "id": call.id,
@@ -79,8 +88,8 @@ class _Chunks:
             yield self._chunk({"tool_calls": [begun]})
             yield self._chunk({"tool_calls": [{"index": place, "function": {"arguments": call.function.arguments}}]})
         self._head = self._head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
-        end = self._chunk({}, finish_of(result, calls))
-        yield end.model_copy(update={"turnwise": behind(self._invocation, self._view, result)})
+        end = self._chunk({}, finish_of(result, waits.calls))
+        yield end.model_copy(update={"turnwise": behind(self._invocation, result, waits, self._view)})
         if self._usage:
             yield Chunk(**self._head.model_dump(), choices=[], usage=usage_of(result.events))
 

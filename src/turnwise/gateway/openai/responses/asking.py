@@ -15,11 +15,12 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.messages import Message
 from turnwise.gateway.door.conversations import Talk
-from turnwise.gateway.door.lineage import PREFIX
+from turnwise.gateway.door.lineage import PREFIX, message_ids
 from turnwise.gateway.door.messages import Ask
 from turnwise.gateway.front import Front
 from turnwise.gateway.openai.models import FRONT_DOOR, addressee
-from turnwise.gateway.openai.responses.body import Create, refused
+from turnwise.gateway.openai.refusing import refused
+from turnwise.gateway.openai.responses.body import Create
 from turnwise.gateway.openai.responses.found import as_missing, whom
 from turnwise.gateway.openai.responses.input import Said, said
 from turnwise.gateway.openai.responses.kept import blank_of, context_of
@@ -43,7 +44,9 @@ async def ask(front: Front, caller: Caller, body: Create, user: str | None, key:
     told = said(body.input, body.instructions)
     if not told.message.parts:
         raise refused("input", "Nothing new is said.", fix="End the input with a message, or the output of a call.")
-    agent = addressee(front, caller, body.model or FRONT_DOOR)
+    if key is not None:  # of another request with that key, this is none
+        key = "\0".join((key, message_ids(told.past, told.content)[-1]))
+    agent = addressee(front, caller, FRONT_DOOR if body.model is None else body.model)
     if user is None and caller.acts_for_users:
         user = body.user or body.safety_identifier
     config = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": False})

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import OfferedTool
+from turnwise.gateway.openai.exchanges import MOST_MESSAGES
+from turnwise.gateway.openai.refusing import Metadata, check_form, no_probabilities, refused
+from turnwise.gateway.openai.tools import check_choice, not_a_function, offered
 
 REPEATED = (
     "max_output_tokens",
@@ -89,8 +92,7 @@ def _id(given: Any) -> Any:
 
 
 Item = dict[str, JsonValue]
-Input = Annotated[list[Item], BeforeValidator(_items, json_schema_input_type=str | list[Item])]
-Metadata = dict[Annotated[str, StringConstraints(max_length=64)], Annotated[str, StringConstraints(max_length=512)]]
+Input = Annotated[list[Item], Field(max_length=MOST_MESSAGES), BeforeValidator(_items, json_schema_input_type=str | list[Item])]
 
 
 class Thread(Part):
@@ -151,7 +153,7 @@ class Create(Placed):
     def offered(self) -> tuple[OfferedTool, ...]:
         """The caller's tools; none when none is to be called."""
         tools = () if self.tool_choice == "none" else self.tools or ()
-        return tuple(_offered(each) for each in tools)
+        return tuple(offered(each.name, each.description, each.parameters) for each in tools)
 
 
 def read_create(given: Any) -> Create:
@@ -179,44 +181,12 @@ def check(body: Create) -> None:
         if value not in _KNOWN_INCLUDES:
             raise refused(("include", place), f"{value[:64]!r} cannot be included.", fix=f"Known: {_listed(_KNOWN_INCLUDES)}.")
     if body.top_logprobs:
-        raise refused("top_logprobs", "Agents give no log probabilities.", fix="Leave it out.")
-    _check_form(body)
-    _check_tools(body)
-
-
-def refused(where: str | tuple[str | int, ...], problem: str, *, fix: str = "Leave it out.") -> RequestInvalid:
-    """The error that names a parameter of the body."""
-    return RequestInvalid(problem, fix=fix, where=("body", *((where,) if isinstance(where, str) else where)))
-
-
-def _check_form(body: Create) -> None:
-    form = (body.text or {}).get("format")
-    kind = form.get("type") if isinstance(form, dict) else None
-    if form is not None and kind != "text":
-        raise refused(
-            ("text", "format"),
-            "The form of an answer is its agent's: it cannot be given with a request.",
-            fix="Leave it out, or give the agent an output type.",
-        )
-
-
-def _check_tools(body: Create) -> None:
+        raise no_probabilities("top_logprobs")
+    check_form((body.text or {}).get("format"), ("text", "format"))
     for place, tool in enumerate(body.tools or ()):
         if tool.type != "function":
-            problem = f"Tools of the type {tool.type[:64]!r} are not supported, only functions."
-            raise refused(("tools", place, "type"), problem, fix="Offer functions.")
-    if body.tool_choice not in (None, "auto", "none"):
-        raise refused("tool_choice", "Agents choose their tools themselves: only 'auto' and 'none' are supported.")
-    if body.tools and body.parallel_tool_calls is False:
-        problem = "Agents may make several calls at once: this cannot be switched off with a request."
-        raise refused("parallel_tool_calls", problem)
-
-
-def _offered(tool: Tool) -> OfferedTool:
-    given: dict[str, Any] = {"name": tool.name, "description": tool.description or ""}
-    if tool.parameters is not None:
-        given["parameters"] = tool.parameters
-    return OfferedTool(**given)
+            raise not_a_function(("tools", place, "type"), tool.type)
+    check_choice(tools=bool(body.tools), choice=body.tool_choice, parallel=body.parallel_tool_calls)
 
 
 def _listed(names: frozenset[str]) -> str:

@@ -8,12 +8,13 @@ import base64
 import binascii
 import json
 import zlib
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from turnwise.facts.errors import RequestTooLarge
 from turnwise.facts.ids import SystemIssuer
+from turnwise.gateway.openai.exchanges import MOST_MESSAGES
 from turnwise.gateway.openai.responses.body import Thread
 from turnwise.gateway.openai.responses.settled import seconds
 from turnwise.gateway.openai.responses.shape import Tokens
@@ -55,7 +56,7 @@ class Inside(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     after: str | None = None
-    items: list[dict[str, JsonValue]] = []
+    items: Annotated[list[dict[str, JsonValue]], Field(max_length=MOST_MESSAGES)] = []
 
 
 def compacted(after: str | None, items: list[dict[str, JsonValue]]) -> Compaction:

@@ -11,11 +11,11 @@ from turnwise.gateway.door.sessions import Window
 from turnwise.gateway.door.threads import QUEUED, REFUSED, Known
 from turnwise.gateway.front import Front
 from turnwise.gateway.openai.responses.body import Placed
-from turnwise.gateway.openai.responses.items import calls_in
 from turnwise.gateway.openai.responses.kept import blank_of
 from turnwise.gateway.openai.responses.names import RESPONSE, Name, read_name
 from turnwise.gateway.openai.responses.settled import settled
 from turnwise.gateway.openai.responses.shape import ResponseObject
+from turnwise.gateway.openai.tools import made_in
 from turnwise.gateway.shown import View
 
 CANCELLED = "cancelled"
@@ -73,7 +73,7 @@ def as_it_is(found: Found, view: View) -> ResponseObject:
         return settled(found.name, found.blank, (), view)
     if receipt.state == QUEUED or reading is None or reading.result is None:
         return found.blank.model_copy(update={"status": "queued"})
-    now = settled(found.name, found.blank, reading.result.events, view, calls_in(before))
+    now = settled(found.name, found.blank, reading.result.events, view, made_in(before))
     if reading.state == "running":
         return now.model_copy(update={"status": "in_progress", "completed_at": None, "error": None, "usage": None})
     return now

@@ -5,21 +5,17 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
-from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ToolCallPart, ToolResultPart
+from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ToolResultPart
 from turnwise.gateway.door.lineage import Turn
-from turnwise.gateway.openai.data_urls import blob_of, from_base64
-from turnwise.gateway.openai.responses.body import refused
+from turnwise.gateway.openai.data_urls import audio_of, blob_of, file_of
+from turnwise.gateway.openai.exchanges import Exchanges, wanted
+from turnwise.gateway.openai.refusing import Where, refused
 from turnwise.gateway.openai.responses.compacting import COMPACTION, inside
 from turnwise.gateway.openai.responses.names import Call, Name, read_call, read_name
-
-INSTRUCTIONS = "instructions"
-"""The name of the data part by which an agent reads what the caller wants beside the message. No selector goes by it."""
-AUDIO = MappingProxyType({"mp3": "audio/mpeg", "wav": "audio/wav"})
+from turnwise.gateway.openai.tools import call_of, value_of
 
 Item = Mapping[str, JsonValue]
-Where = tuple[str | int, ...]
 
 
 class Said(NamedTuple):
@@ -49,25 +45,21 @@ def said(given: Sequence[Item] | None, instructions: str | None) -> Said:
     reader = _Reader()
     for place, item in enumerate(given or ()):
         reader.read(item, ("input", place))
-    reader.close()
-    told = "\n\n".join(text for text in (instructions or "", *reader.instructions) if text.strip())
-    wanted = DataPart(name=INSTRUCTIONS, data=told) if told else None
-    message = Content(role="user", parts=tuple(reader.sent))
-    return Said(message, wanted, tuple(reader.past), reader.after, reader.call)
+    told = reader.told
+    told.close()
+    message = Content(role="user", parts=tuple(told.sent))
+    return Said(message, wanted([instructions or "", *reader.instructions]), tuple(told.past), reader.after, reader.call)
 
 
 class _Reader:
-    """Reads item after item. sent: what was sent last."""
+    """Reads item after item."""
 
     def __init__(self) -> None:
-        self.past: list[Turn] = []
-        self.sent: list[Part] = []
+        self.told = Exchanges()
         self.instructions: list[str] = []
         self.after: Name | None = None
         self.call: Call | None = None
-        self._texts: list[str] = []
-        self._calls: list[ToolCallPart] = []
-        self._answered = self._unpacking = False
+        self._unpacking = False
 
     def read(self, item: Item, where: Where) -> None:
         """Takes one item."""
@@ -79,23 +71,15 @@ class _Reader:
             raise refused((*where, "type"), f"Items of the type {shown} cannot be read here.", fix=f"Known: {known}.")
         reader(self, item, where)
 
-    def close(self) -> None:
-        """What was sent and answered is past."""
-        if self._answered:
-            sent = Content(role="user", parts=tuple(self.sent))
-            self.past.append(Turn(sent, "\n".join(self._texts), tuple(self._calls)))
-            self.sent, self._texts, self._calls, self._answered = [], [], [], False
-
     def message(self, item: Item, where: Where) -> None:
         role, content = item.get("role"), (*where, "content")
         if role == "assistant":
-            self._texts += filter(None, [_text(item.get("content"), content)])
-            self._answer(item)
+            self.told.answer(_text(item.get("content"), content))
+            self._ends_with(item)
         elif role in ("system", "developer"):
             self.instructions.append(_text(item.get("content"), content))
         elif role == "user":
-            self.close()
-            self.sent += _parts(item.get("content"), content)
+            self.told.send(_parts(item.get("content"), content))
         else:
             raise refused((*where, "role"), "The role is none of user, assistant, system and developer.", fix="Correct it.")
 
@@ -103,23 +87,17 @@ class _Reader:
         id_, output = item.get("call_id"), item.get("output")
         if not isinstance(id_, str) or not id_:
             raise refused((*where, "call_id"), "It is not said which call this is the output of.", fix="Send its call_id.")
-        self.close()
         parts = [TextPart(text=output)] if isinstance(output, str) else _parts(output, (*where, "output"))
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-        self.sent.append(ToolResultPart(call_id=self._ours(id_), result=value_of(text)))
-        self.sent += [part for part in parts if not isinstance(part, TextPart)]
+        result = ToolResultPart(call_id=self._ours(id_), result=value_of(text))
+        self.told.send([result, *(part for part in parts if not isinstance(part, TextPart))])
 
     def function_call(self, item: Item, where: Where) -> None:
         id_, tool, written = (item.get(field) for field in ("call_id", "name", "arguments"))
         if not (isinstance(id_, str) and isinstance(tool, str) and isinstance(written, str)):
             raise refused(where, "A call has a call_id, a name and arguments.", fix="Send the call as it came.")
-        value = value_of(written)
-        if isinstance(value, dict):
-            call = ToolCallPart(call_id=self._ours(id_), tool=tool, arguments=value)
-        else:
-            call = ToolCallPart(call_id=self._ours(id_), tool=tool, raw=written)
-        self._calls.append(call)
-        self._answer(item)
+        self.told.answer(calls=[call_of(self._ours(id_), tool, written)])
+        self._ends_with(item)
 
     def compaction(self, item: Item, where: Where) -> None:
         held = None if self._unpacking else inside(item)
@@ -132,14 +110,14 @@ class _Reader:
         self._unpacking = False
 
     def reference(self, item: Item, _: Where) -> None:
-        self._answer(item)
+        self.told.answer()
+        self._ends_with(item)
 
     def reasoning(self, _: Item, __: Where) -> None:
-        self._answered = True
+        self.told.answer()
 
-    def _answer(self, item: Item) -> None:
+    def _ends_with(self, item: Item) -> None:
         id_ = item.get("id")
-        self._answered = True
         self.after = read_name(id_) if isinstance(id_, str) else None
 
     def _ours(self, call_id: str) -> str:
@@ -201,9 +179,7 @@ def _file(part: Mapping[str, JsonValue], field: str, where: Where) -> BlobPart:
     if not isinstance(given, str):
         place = next((each for each in ("file_id", "file_url", field) if part.get(each) is not None), field)
         raise refused((*where, place), "Files are neither kept nor fetched here.", fix=f"Send a data URL as '{field}'.")
-    blob = blob_of(given, named)
-    if blob is None and field == "file_data" and ":" not in given:
-        blob = from_base64(given, name=named)
+    blob = file_of(given, named) if field == "file_data" else blob_of(given, named)
     if blob is None:
         problem = "This is no data URL. Nothing is fetched from other addresses."
         raise refused((*where, field), problem, fix="Send it as data:<type>;base64,….")
@@ -214,20 +190,7 @@ def _audio(part: Mapping[str, JsonValue], where: Where) -> BlobPart:
     audio = part.get("input_audio")
     given = audio if isinstance(audio, dict) else {}
     data, format_ = given.get("data"), given.get("format")
-    blob = (
-        from_base64(data, AUDIO[format_]) if isinstance(data, str) and isinstance(format_, str) and format_ in AUDIO else None
-    )
+    blob = audio_of(data, format_) if isinstance(data, str) and isinstance(format_, str) else None
     if blob is None:
         raise refused((*where, "input_audio"), "This is no audio in base64 of a known format.", fix="Send mp3 or wav.")
     return blob
-
-
-def value_of(output: str) -> JsonValue:
-    """An object or a list that is written as JSON is one; any other text is that text."""
-    if output.lstrip()[:1] not in ("{", "["):
-        return output
-    try:
-        value: JsonValue = from_json(output, allow_inf_nan=False)
-    except ValueError:
-        return output
-    return value

@@ -3,16 +3,18 @@
 from datetime import datetime
 from typing import Any
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from turnwise.facts.content import DataPart
 from turnwise.facts.messages import Message, MessageContext, OfferedTool
+from turnwise.gateway.openai.exchanges import INSTRUCTIONS
 from turnwise.gateway.openai.models import FRONT_DOOR
-from turnwise.gateway.openai.responses.body import REPEATED, Create, refused
-from turnwise.gateway.openai.responses.input import INSTRUCTIONS
+from turnwise.gateway.openai.record import Behind
+from turnwise.gateway.openai.refusing import refused
+from turnwise.gateway.openai.responses.body import REPEATED, Create
 from turnwise.gateway.openai.responses.names import Name, asked_at
 from turnwise.gateway.openai.responses.settled import seconds
-from turnwise.gateway.openai.responses.shape import Behind, Conversation, ResponseObject
+from turnwise.gateway.openai.responses.shape import Conversation, ResponseObject
 
 KEPT = "openai.response"
 """Among the message's attributes, where agents find the request's metadata, the one that is not theirs."""
@@ -37,9 +39,15 @@ def context_of(body: Create) -> MessageContext:
 
 def blank_of(name: Name, message: Message, begun: datetime | None) -> ResponseObject:
     """The response to that message as it was begun, and when. A message that came by another way has what is usual."""
+    found = message.context.attributes.get(KEPT)
+    try:
+        return _blank_of(name, message, begun, dict(found) if isinstance(found, dict) else {})
+    except ValidationError:  # of a message that came by another way, its attributes can hold anything
+        return _blank_of(name, message, begun, {})
+
+
+def _blank_of(name: Name, message: Message, begun: datetime | None, kept: dict[str, Any]) -> ResponseObject:
     attributes = message.context.attributes
-    found = attributes.get(KEPT)
-    kept: dict[str, Any] = dict(found) if isinstance(found, dict) else {}
     conversation = kept.get("conversation")
     asked = asked_at(message.id) or begun
     return ResponseObject(

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from turnwise.facts.events import Event
-from turnwise.facts.ids import SystemIssuer
+from turnwise.facts.ids import SystemIssuer, is_storable_id
 
 RESPONSE, MESSAGE, CALL, FUNCTION = "resp_", "msg_", "call_", "fc_"
 _MOST_CHARACTERS = 4_000
@@ -66,14 +66,16 @@ def read_name(id_: str) -> Name | None:
     """What the id of a response, or of an item of one, names; None for what can be no such id."""
     for prefix, parts in ((RESPONSE, 2), (MESSAGE, 3), (FUNCTION, 3)):
         if id_.startswith(prefix) and (found := _unpacked(id_.removeprefix(prefix), parts)):
-            return Name(found[0], found[1], *found[parts:])
+            name = Name(found[0], found[1], *found[parts:])
+            return name if all(map(is_storable_id, (name.session, name.message, name.user or "-"))) else None
     return None
 
 
 def read_call(call_id: str) -> Call | None:
     """The call whose id that is, as a caller was given it; None for what can be no such id."""
     found = _unpacked(call_id.removeprefix(CALL), 2) if call_id.startswith(CALL) else None
-    return Call(*found) if found else None
+    call = Call(*found) if found else None
+    return call if call and is_storable_id(call.session) and is_storable_id(call.user or "-") else None
 
 
 def new_session(key: str | None = None) -> str:

@@ -8,7 +8,7 @@ response.completed | response.incomplete | response.failed
 
 What is told, and under which number, follows from what is stored: live pieces only tell it sooner. So who comes again, to
 whichever process, goes on behind the number that he has. Only what was never stored, because an agent's process or model broke
-off in the middle, has numbers that nobody is given again.
+off in the middle, has numbers that nobody is given again, and who is not told of every call counts without those.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,6 +19,7 @@ from turnwise.gateway.openai.responses.items import Items
 from turnwise.gateway.openai.responses.names import Name
 from turnwise.gateway.openai.responses.pieces import Coming, pieces_of
 from turnwise.gateway.openai.responses.shape import CallItem, MessageItem, OutputText, ResponseObject
+from turnwise.gateway.shown import View
 from turnwise.gateway.words import is_for_user
 
 Wire = dict[str, Any]
@@ -28,10 +29,10 @@ _LAST = {"completed": "response.completed", "failed": "response.failed"}
 
 
 class Narration:
-    """Tells one response. blank: as it was begun."""
+    """Tells one response to one reader. blank: as it was begun."""
 
-    def __init__(self, name: Name, blank: ResponseObject) -> None:
-        self._name, self._blank, self.items = name, blank, Items(name)
+    def __init__(self, name: Name, blank: ResponseObject, view: View) -> None:
+        self._name, self._blank, self.items = name, blank, Items(name, view)
         self._number, self._index = 0, 0
         self._open: _Saying | None = None
 

@@ -2,14 +2,16 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from turnwise.gateway.door.threads import REFUSED
 from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
 from turnwise.gateway.openai.form import refusals
 from turnwise.gateway.openai.models import addressee
+from turnwise.gateway.openai.parameters import STREAM, Key, User
+from turnwise.gateway.openai.refusing import refused
 from turnwise.gateway.openai.responses.asking import Asked, ask
-from turnwise.gateway.openai.responses.body import Create, check, refused
+from turnwise.gateway.openai.responses.body import Create, check
 from turnwise.gateway.openai.responses.compacting import Compact, Compaction, compacted, unpacked
 from turnwise.gateway.openai.responses.counting import Count, InputTokens, counted
 from turnwise.gateway.openai.responses.found import as_it_is, find, history, previous
@@ -20,10 +22,6 @@ from turnwise.gateway.openai.responses.telling import Telling, outcome, written
 from turnwise.gateway.sse import streamed
 
 router = APIRouter(tags=["openai"])
-
-User = Annotated[str | None, Query(description="Whose response it is; by default the caller's.")]
-Key = Annotated[str | None, Header(alias="Idempotency-Key", description="The same again is the same request.")]
-STREAM: dict[str, Any] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 
 
 @router.post("/responses", response_model=ResponseObject, responses={**refusals(404, 409, 413), 200: STREAM})

@@ -3,34 +3,23 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, End, Event
 from turnwise.facts.sessions import visible
+from turnwise.gateway.openai.record import GOOD, LIMIT, Behind, failure, used_for
 from turnwise.gateway.openai.responses.items import Items
 from turnwise.gateway.openai.responses.names import Name
-from turnwise.gateway.openai.responses.shape import (
-    Behind,
-    Failure,
-    Incomplete,
-    InputTokens,
-    Item,
-    ResponseObject,
-    Status,
-    Tokens,
-)
+from turnwise.gateway.openai.responses.shape import Failure, Incomplete, InputTokens, Item, ResponseObject, Status, Tokens
+from turnwise.gateway.openai.tools import Made
 from turnwise.gateway.shown import View
 from turnwise.gateway.words import words_of
 
-GOOD = frozenset({"completed", "clarify", "loop", "limit:transfers"})
-"""Ends of an answer that is whole. Where hand-overs were stopped, somebody answered who was told of it."""
-LIMIT = "limit:"
 _COUNTED = frozenset({"limit:turns", "limit:steps", "limit:events"})
 _LAPSED = frozenset({"limit:wait_seconds", "limit:waits"})
 """Nobody gave what was awaited. What was said until then stays as it was."""
 
 
 def settled(
-    name: Name, blank: ResponseObject, events: Sequence[Event], view: View, before: Sequence[ToolCallPart] = ()
+    name: Name, blank: ResponseObject, events: Sequence[Event], view: View, before: Sequence[Made] = ()
 ) -> ResponseObject:
     """The response whose message's events these are, stored ones, once it is answered or waits; blank: as it was begun.
 
@@ -38,7 +27,7 @@ def settled(
     """
     told = visible(events)
     end = End(reason="cancelled") if not events else _end_of(told)
-    items, output = Items(name), list[Item]()
+    items, output = Items(name, view), list[Item]()
     items.know(before)
     for event in told:
         output += items.of(event)
@@ -51,7 +40,7 @@ def settled(
             "error": _failure(told, end, view) if status == "failed" else None,
             "output": output,
             "usage": _tokens(told),
-            "turnwise": _behind(blank.turnwise, told, view),
+            "turnwise": _behind(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
         }
     )
 
@@ -65,6 +54,10 @@ def _end_of(events: Sequence[Event]) -> End | None:
     """How it ended; None = it waits, or did when it was last heard of."""
     end = next((event.actions.end for event in reversed(events) if event.actions.end), None)
     return None if end is not None and end.reason in _LAPSED else end
+
+
+def _is_over(events: Sequence[Event]) -> bool:
+    return any(event.actions.end for event in events)
 
 
 def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplete | None]:
@@ -82,32 +75,21 @@ def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplet
     return "completed", None
 
 
-def _behind(known: Behind, events: Sequence[Event], view: View) -> Behind:
-    found = next((event.actions.selection for event in events if event.author == USER and event.actions.selection), None)
-    selection = view.selection(found) if found else None
-    return known.model_copy(
-        update={
-            "invocation_id": events[0].invocation_id if events else None,
-            "agent": selection.agent if selection else None,
-            "reason": selection.reason if selection else None,
-        }
-    )
+def _behind(known: Behind, events: Sequence[Event], view: View, *, pending: bool) -> Behind:
+    selection = next((event.actions.selection for event in events if event.author == USER and event.actions.selection), None)
+    return known.known(events[0].invocation_id if events else None, selection, view, pending=pending)
 
 
 def _failure(events: Sequence[Event], end: End | None, view: View) -> Failure:
-    reason = end.reason if end else ""
-    if reason.startswith(LIMIT):
-        return Failure(message=f"The answer ran into the limit {reason.removeprefix(LIMIT)!r}.")
     error = next((event.error for event in reversed(events) if event.error), None)
-    return Failure(message=view.error(error).message if error else "There is no answer.")
+    return Failure(message=failure(end.reason if end else "", error, view))
 
 
 def _tokens(events: Sequence[Event]) -> Tokens:
-    used = [event.actions.usage for event in events if event.actions.usage]
-    asked, answered = sum(each.input_tokens for each in used), sum(each.output_tokens for each in used)
+    used = used_for(events)
     return Tokens(
-        input_tokens=asked,
-        input_tokens_details=InputTokens(cached_tokens=sum(each.cached_tokens for each in used)),
-        output_tokens=answered,
-        total_tokens=asked + answered,
+        input_tokens=used.asked,
+        input_tokens_details=InputTokens(cached_tokens=used.cached),
+        output_tokens=used.answered,
+        total_tokens=used.asked + used.answered,
     )

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, JsonValue
 
+from turnwise.gateway.openai.record import Behind
+
 Status = Literal["completed", "failed", "in_progress", "cancelled", "queued", "incomplete"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
@@ -76,16 +78,6 @@ class Incomplete(BaseModel):
 class Failure(BaseModel):
     code: Literal["server_error"] = "server_error"
     message: str
-
-
-class Behind(BaseModel):
-    """Not OpenAI's: where it is on record. agent: who was selected, and why; null when nobody was (yet)."""
-
-    session_id: str
-    message_id: str
-    invocation_id: str | None = None
-    agent: str | None = None
-    reason: str | None = None
 
 
 class ResponseObject(BaseModel):

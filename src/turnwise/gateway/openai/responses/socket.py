@@ -13,13 +13,14 @@ from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.errors import RequestError, RequestInvalid, TurnwiseError
+from turnwise.facts.errors import RequestInvalid, TooMany, TurnwiseError
 from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.openai.form import error_of
+from turnwise.gateway.openai.parameters import User
+from turnwise.gateway.openai.refusing import refused
 from turnwise.gateway.openai.responses.asking import ask
-from turnwise.gateway.openai.responses.body import read_create, refused
+from turnwise.gateway.openai.responses.body import read_create
 from turnwise.gateway.openai.responses.narration import Wire
-from turnwise.gateway.openai.responses.routes import User
 from turnwise.gateway.openai.responses.telling import Telling, as_json
 from turnwise.gateway.problems import problem_of
 
@@ -82,13 +83,13 @@ class _Connection:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 raise _Over
-            given = message.get("text") or message.get("bytes") or b""
+            given, event = message.get("text") or message.get("bytes") or b"", dict[str, Any]()
             try:
                 await self._front.quotas.received(await self._caller(), self._user, len(given))
                 event = _event(given)
                 lane = await self._take(event)
             except TurnwiseError as error:
-                await self._complain(error, None)
+                await self._complain(error, _lane_of(event))
                 continue
             if lane is not None:
                 group.create_task(self._answer_all(lane))
@@ -101,15 +102,16 @@ class _Connection:
             return None
         if kind != "response.create":
             raise refused("type", "Events of this type are not known here.", fix="Send response.create.")
-        name = event.pop("stream_id", None)
-        if name is not None and not (isinstance(name, str) and _LANE.fullmatch(name)):
+        given, name = event.get("stream_id"), _lane_of(event)
+        if given != name:
             raise refused("stream_id", "This can be no lane's name.", fix="Use 1 to 256 of A-Z, a-z, 0-9, '_', '-' and '.'.")
         known = self._lanes.get(name)
         if known is None and name is not None and len(self._lanes.keys() - {None}) >= MOST_LANES:
             raise refused("stream_id", f"A connection has {MOST_LANES} named lanes.", fix="Use one that is there.")
         if sum(lane.asked.qsize() for lane in self._lanes.values()) >= MOST_WAITING:
-            raise RequestError(f"{MOST_WAITING} requests of this connection wait already.", fix="Wait for an answer.")
+            raise TooMany(f"{MOST_WAITING} requests of this connection wait already.", fix="Wait for an answer.")
         lane = self._lanes.setdefault(name, _Lane(name))
+        event.pop("stream_id", None)
         lane.asked.put_nowait(event)
         return lane if known is None else None
 
@@ -178,6 +180,12 @@ def _event(given: str | bytes) -> dict[str, Any]:
     if not isinstance(event, dict):
         raise RequestInvalid("The event is no JSON object.", fix="Send a JSON object in UTF-8.")
     return event
+
+
+def _lane_of(event: dict[str, Any]) -> str | None:
+    """The lane that the event names, if it can be one's name."""
+    name = event.get("stream_id")
+    return name if isinstance(name, str) and _LANE.fullmatch(name) else None
 
 
 def _nested(wire: Wire) -> Wire:

@@ -11,10 +11,10 @@ from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.gateway.front import Front, view_of
 from turnwise.gateway.openai.form import error_of
 from turnwise.gateway.openai.responses.asking import Asked
-from turnwise.gateway.openai.responses.items import calls_in
 from turnwise.gateway.openai.responses.narration import Narration, Wire
 from turnwise.gateway.openai.responses.settled import settled
 from turnwise.gateway.openai.responses.shape import ResponseObject
+from turnwise.gateway.openai.tools import made_in
 from turnwise.gateway.problems import problem_of
 
 PADDED = 16
@@ -40,7 +40,7 @@ class Telling:
     ) -> None:
         self._front, self._connection, self._asked = front, connection, asked
         self._after, self._padded, self._ended = after, padded, ended
-        self._narration = Narration(asked.name, asked.blank)
+        self._narration = Narration(asked.name, asked.blank, view_of(connection))
 
     async def events(self) -> AsyncIterator[Wire]:
         """What is told, above the number that the reader has."""
@@ -64,7 +64,7 @@ class Telling:
         invocation, first = self._asked.invocation, True
         async for event in invocation.events():
             if first:
-                self._narration.items.know(calls_in(await self._front.threads.before(invocation)))
+                self._narration.items.know(made_in(await self._front.threads.before(invocation)))
                 first = False
             for wire in self._narration.tell(event):
                 yield wire
@@ -82,7 +82,7 @@ class Telling:
 async def outcome(front: Front, connection: HTTPConnection, asked: Asked) -> ResponseObject:
     """The response once it is answered, or waits."""
     await asked.invocation.feed.closed()
-    before = calls_in(await front.threads.before(asked.invocation))
+    before = made_in(await front.threads.before(asked.invocation))
     return settled(asked.name, asked.blank, asked.invocation.feed.stored, view_of(connection), before)
 
 

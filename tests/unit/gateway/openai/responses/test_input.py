@@ -11,7 +11,7 @@ from turnwise.facts.content import DataPart, TextPart, ToolCallPart, ToolResultP
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
 from turnwise.gateway.openai.responses.compacting import compacted
-from turnwise.gateway.openai.responses.input import said, value_of
+from turnwise.gateway.openai.responses.input import said
 from turnwise.gateway.openai.responses.names import Call, Name
 
 NAME = Name("s", "m", "ann")
@@ -88,13 +88,6 @@ def test_an_output_may_hold_texts_and_files() -> None:
     result, file = said([output("k", parts)], None).message.parts
     assert isinstance(result, ToolResultPart)
     assert (result.result, file.kind) == ("one\ntwo", "blob")
-
-
-def test_json_is_read_where_it_is_an_object_or_a_list() -> None:
-    assert value_of('{"approved": true}') == {"approved": True}
-    assert value_of(" [1, 2]") == [1, 2]
-    for text in ("true", "12", "", "{broken", "[" * 100_000, '{"x": NaN}', "plain words"):
-        assert value_of(text) == text
 
 
 def test_what_was_compacted_stands_for_itself() -> None:

@@ -1,6 +1,7 @@
 """A response is made again from its message alone."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -64,3 +65,12 @@ def test_our_key_is_not_for_others() -> None:
     with pytest.raises(RequestInvalid) as refused:
         context_of(Create(metadata={KEPT: "x"}))
     assert refused.value.where == ("body", "metadata", KEPT)
+
+
+@pytest.mark.parametrize(
+    "kept", [{"model": 5}, {"conversation": 7}, {"temperature": "hot"}, {"text": []}, {"previous_response_id": {}}]
+)
+def test_nor_does_it_break_what_others_put_there(kept: Any) -> None:
+    context = MessageContext(attributes={KEPT: {"model": "other", **kept}, "plan": "gold"})
+    blank = blank_of(NAME, Message(id="m", content=text_content("hi"), context=context), None)
+    assert (blank.model, blank.metadata, blank.conversation) == ("turnwise", {"plan": "gold"}, None)

@@ -10,9 +10,10 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Await, End, ErrorInfo, Event, Rewind
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
+from turnwise.gateway.openai.record import Behind
 from turnwise.gateway.openai.responses.names import Name
 from turnwise.gateway.openai.responses.settled import settled
-from turnwise.gateway.openai.responses.shape import Behind, ResponseObject
+from turnwise.gateway.openai.responses.shape import ResponseObject
 from turnwise.gateway.shown import View
 
 NAME = Name("s", "m")
@@ -60,13 +61,19 @@ def test_its_end_is_its_status(end: str, actions: dict[str, Any], status: str, i
 
 def test_what_waits_is_complete() -> None:
     made = became(event("a", call("k1")), event("a", awaits=Await(id="k1", kind="tool_result")))
+    assert (made.status, [item.type for item in made.output]) == ("completed", [])
+    assert made.turnwise.pending
+    waits = [event("a", call("k1").model_copy(update={"offered": True})), event("a", awaits=Await(id="k1", kind="tool_result"))]
+    made = became(*waits)
     assert (made.status, [item.type for item in made.output]) == ("completed", ["function_call"])
+    assert not made.turnwise.pending
 
 
 def test_nobody_answered_in_time_changes_nothing_of_it() -> None:
     waits = [event("a", call("k1")), event("a", awaits=Await(id="k1", kind="tool_result"))]
     lapsed = became(*waits, event("a", result("k1", "cancelled"), end=End(reason="limit:waits")))
     assert (lapsed.status, lapsed.output) == (became(*waits).status, became(*waits).output)
+    assert not lapsed.turnwise.pending
 
 
 def test_users_are_not_told_what_was_raised() -> None:
@@ -119,4 +126,5 @@ def test_who_was_selected_and_why_is_told() -> None:
         "invocation_id": "i1",
         "agent": "a",
         "reason": "r",
+        "pending": False,
     }

@@ -5,12 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from turnwise.facts.cards import Kind, Pattern, Skill
+from turnwise.facts import cards
 from turnwise.facts.events import Event
 from turnwise.facts.selections import Selection
-from turnwise.gateway.api.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
-from turnwise.gateway.api.shapes import Body, GivenSessionId
-from turnwise.gateway.door import waits
+from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
+from turnwise.wire.messages import Body, GivenSessionId, Kind
 
 AnInvocation = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
 StateKey = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]
@@ -63,7 +62,7 @@ class OpenWait(BaseModel):
 
     invocation_id: str
     call_id: str
-    kind: waits.Kind
+    kind: Kind
     agent: str
     tool: str = ""
 
@@ -138,8 +137,8 @@ class Matching(BaseModel):
     """By what an agent is chosen, and who may reach it: for operators alone."""
 
     examples: list[str]
-    skills: list[Skill]
-    patterns: list[Pattern]
+    skills: list[cards.Skill]
+    patterns: list[cards.Pattern]
     roles: list[str]
     resume: Literal["auto", "never", "always"]
     routable: bool
@@ -152,7 +151,7 @@ class AgentShown(BaseModel):
 
     name: str
     description: str
-    kind: Kind
+    kind: cards.Kind
     parent: str | None = None
     children: list[str]
     tags: list[str]

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from turnwise.facts.content import Content, TextPart
-from turnwise.gateway.api.shapes import AnswerWithResult, AnswerWithText, AnswerWithWord, AnyAnswer, SelectAgent, SendMessage
+from turnwise.wire.messages import AnswerWithResult, AnswerWithText, AnswerWithWord, AnyAnswer, SelectAgent, SendMessage
 
 ANSWERS: TypeAdapter[Any] = TypeAdapter(AnyAnswer)
 

@@ -22,10 +22,11 @@ from turnwise.facts.events import End, ErrorInfo
 from turnwise.facts.fact import Fact
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
-from turnwise.gateway.api.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
-from turnwise.gateway.door.waits import Kind
+from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
+Kind = Literal["reply", "tool_result", "confirmation"]
+"""What is waited for: any words of the user's, what a tool gave, or a person's leave to call it."""
 
 
 def _read(fact: type[AnyFact]) -> Callable[[Any], AnyFact]:

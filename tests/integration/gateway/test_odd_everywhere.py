@@ -1,0 +1,188 @@
+"""Whatever is sent to whichever route, over real sockets: the sender is told of the mistake, and nothing breaks."""
+
+import copy
+import gzip
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from gateway_play import Served
+from whose_play import FILE, ROUTES, Route, made_up, two_users
+
+from turnwise.gateway.app import METHODS
+
+ODD_JSON = (r'"\ud800"', r'{"\ud800": 1}', r'"\u0000"', "NaN", "-1e999", "9" * 5000, "null", "[[]]")
+"""What stands in the place of each value of a body, one after the other."""
+LARGE_JSON = (json.dumps({f"k{number}": 1 for number in range(10_000)}), "[" * 10_000 + "]" * 10_000)
+"""The same in the place of one value: 10,000 keys, and 10,000 levels."""
+ODD_TEXT = (
+    "",
+    "-1",
+    "9" * 400,
+    "NaN",
+    "%00",
+    "%ff",
+    "%ED%A0%80",
+    "a" * 3000,
+    "%2e%2e",
+    "..%2f..%2fx",
+    "resp_AAAA",
+    "%0d%0aX:%201",
+)
+ODD_HEADERS: tuple[tuple[str, bytes], ...] = (
+    *((name, b"\xff\xfe") for name in ("Accept", "Range", "If-None-Match", "X-Session-ID", "Idempotency-Key", "traceparent")),
+    *(
+        ("Content-Type", kind)
+        for kind in (b"application/json; charset=utf-16", b"text/plain", b"multipart/form-data", b";;", b"\xff")
+    ),
+    ("Content-Encoding", b"gzip"),
+    ("Last-Event-ID", b"9" * 30),
+    ("Range", b"bytes=9-1"),
+    ("X-Session-ID", b"x" * 5000),
+    ("X-Stainless-Retry-Count", b"many"),
+    ("Expect", b"nonsense"),
+)
+CHAT: dict[str, Any] = {
+    "model": "desk",
+    "messages": [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c", "content": "x"},
+        {"role": "user", "content": "hi"},
+    ],
+    "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+    "metadata": {"a": "b"},
+    "user": "x",
+}
+RESPONSE: dict[str, Any] = {
+    "model": "desk",
+    "input": [
+        {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "[1]"},
+        {"role": "user", "content": "hi"},
+    ],
+    "tools": [{"type": "function", "name": "f", "parameters": {}}],
+    "metadata": {"a": "b"},
+    "temperature": 1,
+}
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": CHAT,
+    "/v1/responses": RESPONSE,
+    "/v1/responses/compact": {name: RESPONSE[name] for name in ("model", "input")},
+    "/v1/responses/input_tokens": {name: RESPONSE[name] for name in ("model", "input", "tools")},
+    "/api/v1/graph-chat/chat": {"message": "hi", "session_id": "g", "context": {"previous_agents": ["a"], "more": 1}},
+    "/api/v1/sessions": {"id": None, "state": {"a": 1}},
+    "/api/v1/sessions/{session_id}/messages": {
+        "content": {"parts": [{"kind": "text", "text": "a"}, {"kind": "data", "data": {"a": 1}}]},
+        "id": "m",
+        "context": {"attributes": {"a": 1}},
+        "deadline_seconds": 5,
+    },
+}
+"""Bodies with more in them than `whose_play` has."""
+NAMES = {
+    "session_id": "s",
+    "message_id": "m",
+    "invocation_id": "i",
+    "response_id": "resp_1",
+    "user_id": "zed",
+    "sequence": "1",
+    "name": FILE,
+    "agent_name": "desk",
+    "model": "desk",
+}
+Sent = tuple[str, str, dict[str, Any]]
+"""Method, path, and the rest of a request."""
+
+
+def body_of(route: Route) -> Any:
+    """What is right there; bytes are no JSON, and None is nothing."""
+    return BODIES.get(route[1]) or ROUTES[route][0].body(made_up("ann"))
+
+
+def with_odd_bodies() -> Iterator[Sent]:
+    """Each value of each JSON body replaced; and bodies that are no such thing."""
+    for method, path in ROUTES:
+        body = body_of((method, path))
+        if not isinstance(body, dict):
+            continue
+        whole = json.dumps(body).encode()
+        for content in (*_replaced(body), b"", b"\xff", b"[1]", b"null", b'"text"', whole[:-1], whole + b"}"):
+            yield method, path.format(**NAMES), {"content": content, "headers": {"Content-Type": "application/json"}}
+
+
+def _replaced(body: dict[str, Any]) -> Iterator[bytes]:
+    for number, place in enumerate(_places(body)):
+        odd = copy.deepcopy(body)
+        inside: Any = odd
+        for step in place[:-1]:
+            inside = inside[step]
+        inside[place[-1]] = "@here"
+        for value in (*ODD_JSON, *(() if number else LARGE_JSON)):
+            yield json.dumps(odd).replace('"@here"', value).encode()
+
+
+def _places(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inside in items:
+        yield (*before, step)
+        yield from _places(inside, (*before, step))
+
+
+def with_odd_names(parameters: dict[Route, list[str]]) -> Iterator[Sent]:
+    """Each part of a path that may be anything, and each parameter of a query."""
+    for method, path in ROUTES:
+        for text in ODD_TEXT:
+            for name in NAMES:
+                if "{" + name + "}" in path:
+                    yield method, path.format(**NAMES | {name: text}), {}
+            for name in parameters.get((method, path), ()):
+                yield method, f"{path.format(**NAMES)}?{name}={text}&{name}=2", {}
+
+
+def with_odd_headers() -> Iterator[Sent]:
+    for route in ROUTES:
+        body = body_of(route)
+        content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        for name, value in ODD_HEADERS:
+            packed = gzip.compress(content) if name == "Content-Encoding" else content
+            headers = {"Content-Type": b"application/json", name: value}
+            yield route[0], route[1].format(**NAMES), {"content": packed, "headers": headers}
+
+
+def with_every_method() -> Iterator[Sent]:
+    for path in {path for _, path in ROUTES}:
+        for method in (*METHODS, "OPTIONS", "TRACE", "BREW"):
+            yield method, path.format(**NAMES), {}
+
+
+async def parameters_of(client: Served) -> dict[Route, list[str]]:
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    return {
+        (method.upper(), path): [each["name"] for each in operation.get("parameters", []) if each["in"] == "query"]
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+    }
+
+
+@pytest.mark.parametrize("kind", ["bodies", "names", "headers", "methods"])
+async def test_it_is_the_senders_mistake(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "turnwise")
+    async with two_users() as (client, _, ann, _):
+        every = {"bodies": with_odd_bodies, "headers": with_odd_headers, "methods": with_every_method}
+        sent = with_odd_names(await parameters_of(client)) if kind == "names" else every[kind]()
+        wrong, count = [], 0
+        for method, path, options in sent:
+            headers = {**ann, **options.get("headers", {})}
+            answer = await client.request(method, path, content=options.get("content"), headers=headers)
+            count += 1
+            if answer.status_code >= 500 or "Traceback" in answer.text:
+                wrong.append((method, path, options, answer.text))
+        assert not wrong, wrong[:3]
+        assert [record.getMessage() for record in caplog.records] == []
+        assert (await client.send_message("hi", headers=ann)).status_code == 200
+        assert count > 300
