@@ -57,7 +57,8 @@ def user_of(caller: Caller, named: str | None, permission: Permission) -> str:
     everybody = reaches_all(caller, permission)
     user = caller.user if named is None else named
     if user is None:
-        raise RequestInvalid("It is not said for which user that is to be.", fix="Name one: ?user=…", where=("user",))
+        fix = "Name one: ?user=…" if everybody else "This takes a user's credential, or one that acts for users."
+        raise RequestInvalid("It is not said for which user that is to be.", fix=fix, where=("user",))
     if user != caller.user and not everybody:
         raise Forbidden(
             "This credential may not do that for another user.", fix="Leave out the user, or use another credential."

@@ -1,5 +1,6 @@
 """Tokens: JSON Web Tokens that somebody else makes, checked and read."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, get_args
 
@@ -11,8 +12,13 @@ from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import JwtConfig
 from turnwise.facts.ids import is_storable_id
 
+_log = logging.getLogger("turnwise.access")
 _ROLES: tuple[Role, ...] = get_args(Role)
 _KEY = "gateway.auth.jwt.key"
+
+
+class InvalidClaims(ValueError):
+    """They name no user, a role that does not exist, or what are no roles of agents."""
 
 
 class Tokens:
@@ -34,7 +40,7 @@ class Tokens:
                 "gateway.auth.jwt.algorithms mixes shared secrets (HS) with public keys.", fix="Name one kind of them."
             )
         if (config.key is None) == (config.jwks_url is None):
-            raise ConfigError("gateway.auth.jwt needs a key or a jwks_url, and not both.", fix="Leave one.")
+            raise ConfigError("gateway.auth.jwt needs a key or a jwks_url, and not both.", fix="Write one of them.")
         if config.key is not None:
             self._key = _secret(config) if shared else _public_key(config)
         elif shared:
@@ -47,17 +53,22 @@ class Tokens:
             self._published = PublishedKeys(config.jwks_url)
 
     async def caller(self, token: str) -> Caller | None:
-        """Who asks with that token; None for whatever does not count. StoreUnavailable when its key cannot be had."""
+        """Who asks with that token; None for whatever does not count. StoreUnavailable when its key cannot be had.
+
+        Whoever brings it is not told why it does not count. The log is, for whoever set this up, without a word of the token.
+        """
         try:
             header = jwt.get_unverified_header(token)
             algorithm = header.get("alg")
             if algorithm not in self._config.algorithms:
-                return None
+                raise jwt.InvalidAlgorithmError
             key = await self._key_for(header.get("kid"), algorithm)
-            claims = None if key is None else self._claims(token, key, algorithm)
-        except (jwt.PyJWTError, ValueError, TypeError):
+            if key is None:
+                raise jwt.PyJWKSetError
+            return self._read(self._claims(token, key, algorithm))
+        except (jwt.PyJWTError, ValueError, TypeError) as error:
+            _log.info("A token does not count: %s", type(error).__name__)
             return None
-        return None if claims is None else self._read(claims)
 
     async def _key_for(self, id: str | None, algorithm: str) -> Any:
         if self._published is None:
@@ -76,13 +87,13 @@ class Tokens:
             options={"require": ["exp"], "enforce_minimum_key_length": True},
         )
 
-    def _read(self, claims: Mapping[str, Any]) -> Caller | None:
+    def _read(self, claims: Mapping[str, Any]) -> Caller:
         user = claims.get(self._config.user_claim)
         subject = claims.get("sub", user)
         role = claims.get(self._config.role_claim, "user")
         agent_roles = _words(claims.get(self._config.agent_roles_claim))
         if not _is_id(user) or not _is_id(subject) or role not in _ROLES or agent_roles is None:
-            return None
+            raise InvalidClaims
         return Caller(id=f"token:{subject}", role=role, user=user, agent_roles=agent_roles)
 
 
@@ -113,7 +124,8 @@ def _secret(config: JwtConfig) -> str:
                 f"{_KEY} is no shared secret, as {name} wants it, but a public key, or nothing.", fix=fix
             ) from None
         if weak:
-            raise ConfigError(f"{_KEY} is shorter than the hash of {name}: it could be guessed.", fix="Use a longer one.")
+            fix = f"Use one of {name[2:]} random bits or more, such as `openssl rand -hex {int(name[2:]) // 8}` makes."
+            raise ConfigError(f"{_KEY} is shorter than the hash of {name}: it could be guessed.", fix=fix)
     return config.key
 
 

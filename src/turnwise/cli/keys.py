@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from turnwise.ports.gate import Keys
 
 OVERLAP_MINUTES = 60.0
+NAME_SHOWN = 24
+"""How much of a name the table shows, for the rest of a line to fit a terminal; `--json` has all of it."""
 _ID = re.compile(r"[0-9a-f]{12}")
 _IN_MEMORY = re.compile(r"sqlite(?:\+\w+)?:(?://)?/?(?::memory:)?(?:\?.*)?")
 _SHOWN = ("id", "name", "role", "user", "acts_for_users", "agent_roles", "scopes", "created_at", "expires_at")
@@ -239,19 +241,24 @@ def _row(key: "ApiKey", now: datetime) -> Iterable[str]:
     from turnwise.access.api_keys import counts
     from turnwise.cli.clean import one_line
 
-    expires = "never" if key.expires_at is None else _time(key.expires_at) + ("" if counts(key, now) else " (over)")
+    expires = "never" if key.expires_at is None else _minute(key.expires_at) + ("" if counts(key, now) else " (over)")
+    name = one_line(key.name)
     user = "any" if key.acts_for_users else one_line(key.user or "–")
     scopes = "all" if key.scopes is None else ", ".join(key.scopes)
     return (
         key.id,
-        one_line(key.name),
+        name if len(name) <= NAME_SHOWN else name[: NAME_SHOWN - 1] + "…",
         key.role,
         user,
-        _time(key.created_at),
+        _minute(key.created_at),
         expires,
         one_line(", ".join(key.agent_roles)),
         scopes,
     )
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def _time(moment: datetime | None) -> str:

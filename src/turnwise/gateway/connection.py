@@ -10,15 +10,17 @@ HEAD_BYTES = 64 * 1024
 
 class Connection(HttpToolsProtocol):
     """Refuses heads that are too long with 431, and closes connections on which a head, or the rest of a refused body, does
-    not come to its end in time.
+    not come to its end in time, or whose answer is not taken.
 
     head_seconds: how long a head may take, and a new connection to say anything. linger_seconds: how long the rest of a body
-    that nobody wants is taken in; who is still sending it may not see the answer otherwise.
+    that nobody wants is taken in; who is still sending it may not see the answer otherwise. stalled_seconds: how long nothing
+    at all may be taken of an answer that is there; a stream can be read on later.
     """
 
-    head_seconds, linger_seconds = 30.0, 5.0
+    head_seconds, linger_seconds, stalled_seconds = 30.0, 5.0, 60.0
     _head_bytes = 0
     _limit: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -26,7 +28,16 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect(None)
+        self._watch(None)
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        self._watch(None)
+        super().resume_writing()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -72,6 +83,19 @@ class Connection(HttpToolsProtocol):
         if self._limit is not None:
             self._limit.cancel()
         self._limit = None if seconds is None else self.loop.call_later(seconds, self._close)
+
+    def _watch(self, left: int | None) -> None:
+        """The connection is cut when for a while nothing is taken of so much that is left; None = nothing is to be taken."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+        self._stalled = None if left is None else self.loop.call_later(self.stalled_seconds, self._look, left)
+
+    def _look(self, left: int) -> None:
+        now = self.transport.get_write_buffer_size()
+        if now < left:
+            self._watch(now)
+        else:
+            self.transport.abort()
 
     def _close(self) -> None:
         if not self.transport.is_closing():

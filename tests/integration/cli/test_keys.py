@@ -71,6 +71,14 @@ async def test_keys_from_create_to_revoke(project: Path) -> None:
     assert "(over)" in turnwise("keys", "list", cwd=project).stdout
 
 
+def test_a_long_name_leaves_room_for_the_rest_of_the_line(project: Path) -> None:
+    name = "The key of the web shop's back end, the blue one"
+    assert turnwise("keys", "create", name, "--user", "ann", cwd=project).returncode == 0
+    (line,) = turnwise("keys", "list", cwd=project).stdout.splitlines()[1:]
+    assert "  The key of the web shop…  user  ann  " in line
+    assert [key["name"] for key in listed(project)] == [name]
+
+
 def test_a_key_for_programs(project: Path) -> None:
     arguments = ("--for-users", "--scope", "messages:write", "--scope", "sessions:read", "--days", "90", "--json")
     made = turnwise("keys", "create", "shop", *arguments, cwd=project)

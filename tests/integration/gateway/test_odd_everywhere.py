@@ -186,3 +186,14 @@ async def test_it_is_the_senders_mistake(kind: str, caplog: pytest.LogCaptureFix
         assert [record.getMessage() for record in caplog.records] == []
         assert (await client.send_message("hi", headers=ann)).status_code == 200
         assert count > 300
+
+
+async def test_nothing_is_looked_at_before_the_credential() -> None:
+    async with two_users() as (client, *_):
+        for method, path, options in [*with_odd_bodies()][::5]:
+            assert (await client.request(method, path, **options)).status_code == 401
+        for method, path, options in [*with_odd_names(await parameters_of(client))][::5]:
+            answer = await client.request(method, path, **options)
+            # What is no text, and what is no path of ours, is so for everybody.
+            assert answer.status_code in (400, 401, 404)
+            assert answer.status_code != 404 or "There is nothing at this path." in answer.text

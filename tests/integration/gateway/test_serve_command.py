@@ -47,7 +47,7 @@ def test_keys_are_asked_for_and_numbers_counted(tmp_path: Path, serve: Serve) ->
     process = serve(folder, "--log", "text")
     assert process.said[0].startswith("test at http://0.0.0.0:")
     assert process.said[0].endswith(" · store sqlite:///turnwise.db\n")
-    assert process.said[1] == "who may enter: who has an API key (turnwise keys create)\n"
+    assert process.said[1] == "who may enter: who has an API key (turnwise keys create NAME --user USER)\n"
     assert "curl http://127.0.0.1:" in process.said[2]
     assert '-H "Authorization: Bearer $KEY"' in process.said[2]
     ann, operator = ({"Authorization": f"Bearer {key}"} for key in keys)

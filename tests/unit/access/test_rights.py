@@ -44,6 +44,7 @@ def test_whose_it_is_comes_from_the_credential() -> None:
     with pytest.raises(RequestInvalid) as missing:
         user_of(SHOP, None, "messages:write")
     assert missing.value.where == ("user",)
+    assert "?user=" in missing.value.fix
 
 
 def test_nobody_speaks_in_anothers_name_for_his_rank() -> None:
@@ -52,6 +53,9 @@ def test_nobody_speaks_in_anothers_name_for_his_rank() -> None:
     for caller in (OPERATOR, ADMIN):
         with pytest.raises(Forbidden):
             user_of(caller, "bob", "messages:write")
+        with pytest.raises(RequestInvalid) as missing:
+            user_of(caller.model_copy(update={"user": None}), None, "messages:write")
+        assert "?user=" not in missing.value.fix, "naming one would be refused"
     with pytest.raises(Forbidden):
         user_of(OPERATOR, "bob", "sessions:write")
 

@@ -54,6 +54,25 @@ async def test_claims_say_what_the_caller_is(claims: dict[str, Any], caller: dic
     assert await hs().caller(token(**claims)) == ANN.model_copy(update=caller)
 
 
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [
+        ({"exp": 0}, "ExpiredSignatureError"),
+        ({"exp": None}, "MissingRequiredClaimError"),
+        ({"aud": "other"}, "InvalidAudienceError"),
+        ({"iss": "https://id2"}, "InvalidIssuerError"),
+        ({"turnwise_role": "root"}, "InvalidClaims"),
+    ],
+)
+async def test_why_a_token_does_not_count_is_in_the_log_alone(
+    claims: dict[str, Any], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "turnwise.access")
+    given = {"iss": "https://id", "aud": "shop", **claims}
+    assert await hs(issuer="https://id", audience="shop").caller(token(**given)) is None
+    assert caplog.messages == [f"A token does not count: {why}"]
+
+
 async def test_the_claims_names_are_configured() -> None:
     tokens = hs(user_claim="email", role_claim="rank", agent_roles_claim="groups")
     found = await tokens.caller(token(email="a@b.c", rank="admin", groups=["staff"], roles=["no"]))

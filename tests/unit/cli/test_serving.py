@@ -12,11 +12,11 @@ TOKENS = JwtConfig(jwks_url="https://id.example/keys")
     ("auth", "words"),
     [
         (None, "everybody on this machine, as an admin, as there is no gateway.auth"),
-        (AuthConfig(), "who has an API key (turnwise keys create)"),
+        (AuthConfig(), "who has an API key (turnwise keys create NAME --user USER)"),
         (AuthConfig(keys=False, jwt=TOKENS), "who has a token"),
         (
             AuthConfig(jwt=TOKENS.model_copy(update={"issuer": "https://id.example"})),
-            "who has an API key (turnwise keys create), or who has a token of https://id.example",
+            "who has an API key (turnwise keys create NAME --user USER), or who has a token of https://id.example",
         ),
     ],
 )

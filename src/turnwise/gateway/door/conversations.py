@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
+from turnwise.access.rights import tells_late_results
 from turnwise.facts.callers import Caller
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.errors import SessionBusy, SessionError, SessionExists, StaleWriter, TurnwiseError, UnknownToolCall
@@ -16,7 +17,16 @@ from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.gateway.door.lineage import Match, Turn, match, message_ids, moments_in, past_exchanges, session_base
+from turnwise.gateway.door.lineage import (
+    Match,
+    Turn,
+    match,
+    message_ids,
+    moments_in,
+    past_exchanges,
+    session_base,
+    without_results,
+)
 from turnwise.gateway.door.messages import NO_CONTEXT, Ask, Messages
 from turnwise.gateway.door.refused import Refused
 from turnwise.gateway.door.whose import Whose
@@ -70,13 +80,16 @@ class Conversations:
     async def send(self, caller: Caller, talk: Talk) -> Invocation:
         """`Messages.start` in the session whose log is the conversation so far.
 
-        A log that goes on otherwise is copied up to there; turns that are in no log are put on record first. A request that
-        is repeated gets the answer that was begun before. UnknownToolCall for results that nobody waits for.
+        A log that goes on otherwise is copied up to there; turns that are in no log are put on record first, without what
+        calls gave if the caller is not to say that. A request that is repeated gets the answer that was begun before.
+        UnknownToolCall for results that nobody waits for.
         """
         user = self._whose.user(caller, "messages:write", talk.user)
         base = session_base(talk.past, talk.message) if talk.session is None else talk.session
         ids = message_ids(talk.past, talk.message)
         asked = user, base, ids[-1]
+        if not tells_late_results(caller):
+            talk = talk._replace(past=tuple(map(without_results, talk.past)))
         if talk.repeated and self._refused.take(asked):
             talk = talk._replace(repeated=False)
         # Two requests at once must not find each other's place free.

@@ -113,6 +113,16 @@ def past_exchanges(past: Sequence[Turn], ids: Sequence[str]) -> Iterator[PastExc
         yield known
 
 
+def without_results(turn: Turn) -> Turn:
+    """The turn, without what calls gave: only that they were made."""
+    parts = [_unproven(part) if isinstance(part, ToolResultPart) else part for part in turn.sent.parts]
+    return turn._replace(sent=turn.sent.model_copy(update={"parts": tuple(parts)}))
+
+
+def _unproven(part: ToolResultPart) -> ToolResultPart:
+    return part.model_copy(update={"result": "What it gave is not on record.", "failed": True})
+
+
 def _fits(turn: Turn, moments: Sequence[Moment], session: Session) -> bool:
     """Whether the answer in the last of these is what the caller heard: all of it, or its beginning, if he left before its
     end. Calls may be older than the message after which their results are still awaited.

@@ -9,12 +9,14 @@ from turnwise.runner.record.journal import public
 
 class Feed:
     """Events in the order they were published, as the public may read them: stored ones, and between them the partial ones,
-    which only the live see.
+    which only the live see. A partial one is kept until the whole is there, however far behind a reader is.
     """
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
+        self._events: list[Event | None] = []
         self._final_ids: set[str] = set()
+        self._pieces: dict[str, list[int]] = {}
+        """The places of the partial events, by the id that they share with the whole."""
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
         self._problem: BaseException | None = None
@@ -22,16 +24,22 @@ class Feed:
     @property
     def stored(self) -> list[Event]:
         """The stored events so far."""
-        return [event for event in self._events if not event.partial]
+        return [event for event in self._events if event is not None and not event.partial]
 
     @property
     def is_closed(self) -> bool:
         return self._closed
 
     def publish(self, event: Event) -> None:
-        self._events.append(public(event))
         if not event.partial:
+            for place in self._pieces.pop(event.id, ()):
+                self._events[place] = None
             self._final_ids.add(event.id)
+        elif event.id in self._final_ids:
+            return  # the whole is there already
+        else:
+            self._pieces.setdefault(event.id, []).append(len(self._events))
+        self._events.append(public(event))
         self._wake()
 
     def close(self, problem: BaseException | None = None) -> None:
@@ -57,8 +65,7 @@ class Feed:
             while at < len(self._events):
                 event = self._events[at]
                 at += 1
-                stale = event.id in self._final_ids if event.partial else (event.sequence or 0) <= after
-                if not stale:
+                if event is not None and (event.partial or (event.sequence or 0) > after):
                     yield event
             if self._closed:
                 break

@@ -1,4 +1,6 @@
 import asyncio
+import gc
+import weakref
 from datetime import UTC, datetime
 
 import pytest
@@ -50,6 +52,25 @@ async def test_late_readers_do_not_get_pieces_of_what_they_get_whole() -> None:
     feed.close()
     assert await live == ["a~", "a"]
     assert await ids(feed) == ["a"]
+
+
+async def test_pieces_are_not_kept_for_who_is_behind() -> None:
+    """A22: a reader who takes nothing costs no more than what is stored."""
+    feed = Feed()
+    behind = feed.read()
+    feed.publish(event("before", 1))
+    assert (await anext(behind)).id == "before"
+    piece = event("a", partial=True)
+    kept = weakref.ref(piece)
+    feed.publish(piece)
+    feed.publish(event("b", partial=True))
+    del piece
+    assert kept() is not None
+    feed.publish(event("a", 2))
+    gc.collect()
+    assert kept() is None
+    feed.close()
+    assert [each.id async for each in behind] == ["b", "a"]
 
 
 async def test_the_problem_reaches_every_reader_after_what_there_is() -> None:
