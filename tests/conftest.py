@@ -9,9 +9,10 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("turnwise", deadline=None)  # no test asserts a time
+# No test asserts a time, and a machine may be busy with others.
+settings.register_profile("turnwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("turnwise")
 
 # Otherwise every worker, and each of the many processes that tests start, would compile everything again.

@@ -1,6 +1,7 @@
 """An agent's run to its end, whatever it raises."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 from turnwise.facts.cards import AgentCard
@@ -9,6 +10,8 @@ from turnwise.ports.context import Suspend
 from turnwise.runner.record.closing import told
 
 ERROR_CHARACTERS = 500
+
+log = logging.getLogger("turnwise.runner")
 
 
 async def performed(card: AgentCard, play: Callable[[], Awaitable[None]], report: Callable[[TurnwiseError], None]) -> None:
@@ -50,4 +53,7 @@ def _is_cancelled() -> bool:
 
 
 def _failed(agent: str, error: BaseException) -> AgentFailed:
+    # What it raised is on record; where, only those who keep it want to know. Without a word from them about log lines, Python
+    # would print a warning to whoever is at the terminal.
+    log.info("Agent %r raised.", agent, exc_info=error)
     return AgentFailed(f"Agent {agent!r} raised {type(error).__name__}: {told(error)[:ERROR_CHARACTERS]}")
