@@ -117,7 +117,7 @@ class Conversations:
             return _Place(key.id, message_ids((), talk.message)[0])
         may_make = (talk.config or self._runner.config).create_session
         while talk.past and (may_make if session is None else not session.last_sequence):
-            with suppress(SessionExists, StaleWriter):  # another process was first
+            with suppress(SessionExists, SessionBusy, StaleWriter):  # another process was first
                 session = await self._bring(key, talk, ids)
                 break
             session = await self._runner.store.open(key)

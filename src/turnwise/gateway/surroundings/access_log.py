@@ -32,7 +32,7 @@ class AccessLog:
 
         async def noting_status(message: Message) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
+            if message["type"] in {"http.response.start", "websocket.http.response.start"}:
                 status = message["status"]
             elif message["type"] == "websocket.accept":
                 status = UPGRADED
@@ -60,4 +60,5 @@ class AccessLog:
         if path in self._fixed:
             return str(path)
         below = next((prefix for prefix in self._prefixes if path.startswith(prefix + "/")), "")
-        return below + (getattr(scope.get("route"), "path", "") or "/…")
+        known: str = getattr(scope.get("route"), "path", "") or "/…"
+        return known if below and known.startswith(below + "/") else below + known  # of a web socket's it is the whole

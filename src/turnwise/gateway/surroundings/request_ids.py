@@ -27,7 +27,7 @@ class RequestIds:
         scope.setdefault("state", {})["request_id"] = id_
 
         async def send_with_id(message: Message) -> None:
-            if message["type"] in {"http.response.start", "websocket.accept"}:
+            if message["type"] in {"http.response.start", "websocket.accept", "websocket.http.response.start"}:
                 message.setdefault("headers", [])
                 MutableHeaders(scope=message)[HEADER] = id_
             await send(message)

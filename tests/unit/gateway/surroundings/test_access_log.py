@@ -67,3 +67,15 @@ async def test_what_machines_ask_is_told_when_it_goes_wrong(caplog: pytest.LogCa
     await asked(logged(routed("/health")), request("/api/v1/health"))
     await asked(logged(routed("/ready", 503)), request("/api/v1/ready"))
     assert [record.getMessage().split(" in ")[0] for record in caplog.records] == ["POST /api/v1/ready 503"]
+
+
+async def test_a_web_socket_that_is_refused_has_the_answers_status(caplog: pytest.LogCaptureFixture) -> None:
+    """The route of one knows its whole path."""
+    caplog.set_level(logging.INFO, LOGGER)
+
+    async def refused(scope: Any, receive: Any, send: Any) -> None:
+        scope["route"] = SimpleNamespace(path="/api/v1/talk")
+        await send({"type": "websocket.http.response.start", "status": 401, "headers": []})
+
+    await asked(logged(refused), request("/api/v1/talk", kind="websocket"))
+    assert caplog.records[0].getMessage().startswith("POST /api/v1/talk 401 in ")

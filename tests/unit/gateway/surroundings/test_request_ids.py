@@ -41,3 +41,11 @@ async def test_a_web_socket_has_one_too() -> None:
     scope = request("/", ("X-Request-ID", "abc"), kind="websocket")
     accepted = (await asked(RequestIds(answering()), scope)).sent[0]
     assert accepted["headers"] == [(b"x-request-id", b"abc")]
+
+
+async def test_one_that_is_refused_too() -> None:
+    async def refused(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "websocket.http.response.start", "status": 401, "headers": []})
+
+    answer = await asked(RequestIds(refused), request("/", ("X-Request-ID", "abc"), kind="websocket"))
+    assert answer.sent[0]["headers"] == [(b"x-request-id", b"abc")]
