@@ -13,7 +13,7 @@ from turnwise.facts.events import USER, Actions, End, ErrorInfo, Event
 from turnwise.facts.selections import Exclusion, Selection, Verdict
 from turnwise.facts.sessions import APP_PREFIX, Session
 from turnwise.facts.tree import AgentTree
-from turnwise.transcript.waits import Kind
+from turnwise.transcript.waits import Kind, kind_of
 
 FAILED = "The agent failed."
 """What a user reads instead of what an agent raised: that is for those who keep it."""
@@ -48,7 +48,7 @@ class View:
         """
         if self.inside:
             return event
-        update: dict[str, object] = {"content": _content(event), "actions": self._actions(event.actions)}
+        update: dict[str, object] = {"content": self._content(event), "actions": self._actions(event.actions)}
         if event.error is not None:
             update["error"] = self.error(event.error)
         return event.model_copy(update=update)
@@ -103,6 +103,17 @@ class View:
         }
         return verdict.model_copy(update=update)
 
+    def _content(self, event: Event) -> Content | None:
+        """What a user reads of the event; None when nothing is left."""
+        content, awaited = event.content, event.actions.awaits
+        if content is None or event.author == USER:
+            return content
+        if event.is_private and awaited is None:
+            return None
+        asked = {call.call_id for call in content.tool_calls if awaited and self.answers(kind_of(call, event))}
+        parts = tuple(_parts(content, awaited.id if awaited and awaited.id in asked else None, partial=event.partial))
+        return content.model_copy(update={"parts": parts}) if parts else None
+
     def _known(self, excluded: tuple[Exclusion, ...]) -> tuple[Exclusion, ...]:
         known = (each for each in excluded if self.reaches(each.agent))
         return tuple(each.model_copy(update={"detail": self._words(each.detail)}) for each in known)
@@ -120,18 +131,6 @@ class View:
 
 def _own(state: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {key: value for key, value in state.items() if not key.startswith(APP_PREFIX)}
-
-
-def _content(event: Event) -> Content | None:
-    """What a user reads of the event; None when nothing is left."""
-    content = event.content
-    if content is None or event.author == USER:
-        return content
-    awaited = event.actions.awaits.id if event.actions.awaits else None
-    if event.is_private and awaited is None:
-        return None
-    parts = tuple(_parts(content, awaited, partial=event.partial))
-    return content.model_copy(update={"parts": parts}) if parts else None
 
 
 def _parts(content: Content, awaited: str | None, *, partial: bool) -> Iterator[Part]:

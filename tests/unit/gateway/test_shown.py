@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from turnwise.agents.confirming import CONFIRM
 from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import (
@@ -82,10 +83,11 @@ def test_of_a_tool_its_name_is_shown_and_neither_arguments_nor_result() -> None:
     assert parts_of(event(CALL.model_copy(update={"private": True}))) == ()
 
 
-def test_a_call_that_waits_for_somebody_outside_is_shown_whole() -> None:
-    """A42."""
-    asked = CALL.model_copy(update={"private": True})
-    assert parts_of(event(asked, awaits=Await(id="c", kind="tool_result"))) == (asked,)
+def test_a_call_that_waits_for_the_user_is_shown_whole() -> None:
+    """A42. One that waits for somebody else is as any other."""
+    asked = ToolCallPart(call_id="c-ok", tool=CONFIRM, arguments={"tool": "find", "call": "c"}, private=True)
+    assert parts_of(event(asked, awaits=Await(id="c-ok", kind="tool_result"))) == (asked,)
+    assert parts_of(event(CALL, awaits=Await(id="c", kind="tool_result"))) == (ToolCallPart(call_id="c", tool="find"),)
     offered = CALL.model_copy(update={"offered": True})
     assert parts_of(event(offered)) == (offered,)
 

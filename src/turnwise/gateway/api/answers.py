@@ -7,6 +7,7 @@ from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import Await, Event
 from turnwise.gateway.shown import View
 from turnwise.runner import Invocation, Reading, Result
+from turnwise.transcript.waits import kind_of
 from turnwise.wire.messages import Answer, Kind, OpenCall
 
 
@@ -17,7 +18,7 @@ def answer_of(invocation: Invocation, result: Result, view: View) -> Answer:
         message_id=invocation.message_id,
         invocation_id=result.invocation_id or None,
         state="waiting" if result.waiting else "ended",
-        waits=waits_in(result.events) if result.waiting else [],
+        waits=waits_in(result.events, view) if result.waiting else [],
     )
     return _with_result(answer, result, view)
 
@@ -28,7 +29,7 @@ def read_answer(session: str, reading: Reading, view: View) -> Answer:
     answer = Answer(session_id=session, message_id=reading.message_id, invocation_id=None, state=reading.state)
     if result is None:
         return answer
-    waits = [each for each in waits_in(result.events) if each.call_id in reading.waits]
+    waits = [each for each in waits_in(result.events, view) if each.call_id in reading.waits]
     return _with_result(answer.model_copy(update={"invocation_id": result.invocation_id, "waits": waits}), result, view)
 
 
@@ -39,8 +40,8 @@ def pending(invocation: Invocation) -> Answer:
     )
 
 
-def waits_in(events: Sequence[Event]) -> list[OpenCall]:
-    """What these events of one invocation wait for, oldest first."""
+def waits_in(events: Sequence[Event], view: View) -> list[OpenCall]:
+    """What these events of one invocation wait for, oldest first; without arguments what is not the reader's to answer."""
     open_: dict[str, OpenCall] = {}
     calls: dict[str, ToolCallPart] = {}
     for event in events:
@@ -50,7 +51,7 @@ def waits_in(events: Sequence[Event]) -> list[OpenCall]:
         for result in event.content.tool_results if event.content else ():
             open_.pop(result.call_id, None)
         if awaited := event.actions.awaits:
-            open_[awaited.id] = _open_call(event, awaited, calls.get(awaited.id))
+            open_[awaited.id] = _open_call(event, awaited, calls.get(awaited.id), view)
     return list(open_.values())
 
 
@@ -64,7 +65,7 @@ def _with_result(answer: Answer, result: Result, view: View) -> Answer:
     return answer.model_copy(update=update)
 
 
-def _open_call(event: Event, awaited: Await, call: ToolCallPart | None) -> OpenCall:
+def _open_call(event: Event, awaited: Await, call: ToolCallPart | None, view: View) -> OpenCall:
     kind: Kind = awaited.kind
     if call is not None and kind == "tool_result" and call.tool == CONFIRM:
         kind = "confirmation"
@@ -74,6 +75,6 @@ def _open_call(event: Event, awaited: Await, call: ToolCallPart | None) -> OpenC
         kind=kind,
         agent=event.author,
         tool=call.tool if call else "",
-        arguments=call.arguments if call else {},
+        arguments=call.arguments if call and view.answers(kind_of(call, event)) else {},
         text=event.text,
     )

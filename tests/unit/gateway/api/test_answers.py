@@ -17,6 +17,7 @@ from turnwise.wire.messages import OpenCall
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 VIEW = View(Caller(id="u", user="ann"), AgentTree([AgentCard(name="desk")]))
+KEEPER = View(Caller(id="a", role="admin"), AgentTree([AgentCard(name="desk")]))
 KEY = SessionKey("app", "ann", "s")
 
 
@@ -31,27 +32,30 @@ def waiting(id_: str, *parts: Part, kind: str = "tool_result") -> Event:
 
 def test_a_question_is_a_wait_for_a_reply() -> None:
     asked = waiting("w", TextPart(text="Which?"), kind="reply")
-    assert waits_in([asked]) == [OpenCall(invocation_id="i", call_id="w", kind="reply", agent="desk", text="Which?")]
-    assert waits_in([asked, event(TextPart(text="that"), author=USER, answers="w")]) == []
+    assert waits_in([asked], KEEPER) == [OpenCall(invocation_id="i", call_id="w", kind="reply", agent="desk", text="Which?")]
+    assert waits_in([asked, event(TextPart(text="that"), author=USER, answers="w")], KEEPER) == []
 
 
 def test_a_call_of_a_tool_is_a_wait_for_its_result() -> None:
     call = ToolCallPart(call_id="c", tool="ship", arguments={"order": 1})
     expected = OpenCall(invocation_id="i", call_id="c", kind="tool_result", agent="desk", tool="ship", arguments={"order": 1})
-    assert waits_in([waiting("c", call)]) == [expected]
-    assert waits_in([waiting("c", call), event(ToolResultPart(call_id="c", result=1), author=USER)]) == []
+    assert waits_in([waiting("c", call)], KEEPER) == [expected]
+    assert waits_in([waiting("c", call)], VIEW) == [expected.model_copy(update={"arguments": {}})]
+    offered = waiting("c", call.model_copy(update={"offered": True}))
+    assert waits_in([offered], VIEW) == [expected]
+    assert waits_in([waiting("c", call), event(ToolResultPart(call_id="c", result=1), author=USER)], KEEPER) == []
 
 
 def test_a_call_is_found_though_the_wait_comes_in_a_later_event() -> None:
     both = event(ToolCallPart(call_id="c", tool="ship"), ToolCallPart(call_id="d", tool="pay"))
-    waits = waits_in([both, waiting("c"), waiting("d")])
+    waits = waits_in([both, waiting("c"), waiting("d")], KEEPER)
     assert [(each.call_id, each.tool) for each in waits] == [("c", "ship"), ("d", "pay")]
 
 
 def test_leave_for_a_call_is_a_confirmation() -> None:
     """A42."""
     asked = ToolCallPart(call_id="c-ok", tool=CONFIRM, arguments={"tool": "pay"}, private=True)
-    (wait,) = waits_in([waiting("c-ok", TextPart(text="May I?"), asked)])
+    (wait,) = waits_in([waiting("c-ok", TextPart(text="May I?"), asked)], KEEPER)
     assert (wait.kind, wait.tool, wait.arguments, wait.text) == ("confirmation", CONFIRM, {"tool": "pay"}, "May I?")
 
 
