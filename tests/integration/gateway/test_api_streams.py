@@ -10,10 +10,8 @@ from gateway_play import Served, events_in, key_for, served
 from runner_play import Gate, soon
 
 from turnwise import AgentContext, Runner, agent
-from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.testing.models import ScriptedModel
 
 MakeRunner = Callable[..., Runner]
 S = "/api/v1/sessions/s"
@@ -37,8 +35,16 @@ class Told(list[tuple[str, str, Any]]):
         return next((data for event, _, data in self if event == "answer"), None)
 
 
-async def read(client: Served, path: str, last_id: str = "", *, cut: int | None = None, **body: Any) -> Told:
-    """Reads a stream to its end, or until so many items came; then the connection is cut."""
+async def read(
+    client: Served,
+    path: str,
+    last_id: str = "",
+    *,
+    cut: int | None = None,
+    seen: Callable[[Told], None] | None = None,
+    **body: Any,
+) -> Told:
+    """Reads a stream to its end, or until so many items came; then the connection is cut. seen: told of what came so far."""
     told, rest = Told(), ""
     headers = STREAM | ({"Last-Event-ID": last_id} if last_id else {})
     method = "POST" if body else "GET"
@@ -47,6 +53,8 @@ async def read(client: Served, path: str, last_id: str = "", *, cut: int | None 
         async for piece in answer.aiter_text():
             *blocks, rest = (rest + piece).split("\n\n")
             told += [(event, id_, json.loads(data)) for block in blocks for event, id_, data in events_in(block)]
+            if seen is not None:
+                seen(told)
             if cut is not None and len(told) >= cut:
                 del told[cut:]
                 break
@@ -102,15 +110,26 @@ async def test_the_same_message_streamed_again_goes_on_behind_the_last_event(mak
 
 async def test_pieces_come_before_the_event_that_holds_them_all(make_runner: MakeRunner) -> None:
     """A19."""
-    model = ScriptedModel("Some words, in pieces.")
-    async with served(make_runner(LlmAgent("desk", model=model))) as client:
-        told = await read(client, f"{S}/messages", content="hi")
-        kinds = [event for event, *_ in told]
-        assert (kinds[0], kinds[-2:]) == ("event", ["event", "answer"])
-        pieces = [data for event, _, data in told if event == "partial"]
-        assert len(pieces) > 1
-        assert "".join(piece["content"]["parts"][0]["text"] for piece in pieces) == "Some words, in pieces."
-        assert {piece["id"] for piece in pieces} == {told[-2][2]["id"]}
+    pieces, gate = ["Some words, ", "in pieces."], Gate()
+
+    @agent
+    async def speaks(message: str, context: AgentContext) -> None:
+        async with context.stream() as out:
+            for piece in pieces:
+                await out.write(piece)
+            await gate.go.wait()
+
+    def when_all_came(told: Told) -> None:
+        if told[-1][0] == "partial" and sum(event == "partial" for event, *_ in told) == len(pieces):
+            gate.go.set()
+
+    async with served(make_runner(speaks)) as client:
+        told = await soon(read(client, f"{S}/messages", content="hi", seen=when_all_came))
+        assert [event for event, *_ in told] == ["event", "partial", "partial", "event", "event", "answer"]
+        partial = [data for event, _, data in told if event == "partial"]
+        assert [data["content"]["parts"][0]["text"] for data in partial] == pieces
+        whole = told[3][2]
+        assert (whole["content"]["parts"][0]["text"], {data["id"] for data in partial}) == ("".join(pieces), {whole["id"]})
         assert {id_ for event, id_, _ in told if event != "event"} == {""}
 
 
