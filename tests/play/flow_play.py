@@ -10,9 +10,9 @@ from runner_play import InFront, ShortLease, ask, killed, soon
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.facts.events import Event
+from turnwise.flows.control.logged import FLOW, closing_of, data_of
 from turnwise.flows.flow import Flow
 from turnwise.flows.tasks.progress import Closing
-from turnwise.flows.work.logged import FLOW, closing_of, data_of
 from turnwise.ports.context import AgentContext
 from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import calls

@@ -6,15 +6,22 @@ from llm_play import answering
 from runner_play import ask, key
 
 from turnwise import MessageContext, Runner
+from turnwise.agents.llm import LlmAgent
 from turnwise.facts.messages import OfferedTool
 from turnwise.ports.model import ModelRequest
 from turnwise.runner import Result
-from turnwise.testing.models import calls
+from turnwise.testing.models import ScriptedModel, calls
 from turnwise.transcript.waits import AwaitedCall, open_calls
 
 CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 SHOW = OfferedTool(name="show_map", description="Shows a map to the user.", parameters=CITY)
 PICK = OfferedTool(name="pick_file", description="Lets the user choose a file.")
+
+
+def desk(*replies: Any, **options: Any) -> tuple[LlmAgent, ScriptedModel]:
+    """An agent whose model gives these replies, and its model."""
+    model = ScriptedModel(*replies)
+    return LlmAgent("desk", model=model, **options), model
 
 
 def offering(*tools: OfferedTool, **known: Any) -> MessageContext:

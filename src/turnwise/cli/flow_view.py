@@ -11,10 +11,10 @@ from turnwise.cli.clean import one_line
 from turnwise.cli.flow_lines import at_a_glance, news, plan
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import visible
+from turnwise.flows.control.logged import TURN_END, Ended, data_of, turn_end_of
 from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.record import FlowRecord, Reading
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.work.logged import TURN_END, Ended, data_of, turn_end_of
 
 REFRESHES = 6
 OTHER_LINES = 8

@@ -9,13 +9,13 @@ from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.arguments import agent_name, listed, text
+from turnwise.flows.control.running import run_design
 from turnwise.flows.design import Design, conduct, designed
 from turnwise.flows.functions import TaskFunction
 from turnwise.flows.members import all_named, objects_in, refuse_absent, refuse_strangers
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.task import Task, task_name
 from turnwise.flows.until import Until
-from turnwise.flows.work.running import run_design
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.selector import Selector

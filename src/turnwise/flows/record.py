@@ -7,11 +7,11 @@ from urllib.parse import unquote
 from pydantic import JsonValue
 
 from turnwise.facts.events import USER, Event, segment_of
+from turnwise.flows.control.logged import FLOW, closing_of, data_of
 from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import begun, closed
 from turnwise.flows.tasks.task import Status
-from turnwise.flows.work.logged import FLOW, closing_of, data_of
 
 BAD_ENDS = frozenset({"failed", "stuck", "cancelled", "blocked", "loop"})
 """The ends that are a failure, limits aside: the flow's own, and those of its invocation."""

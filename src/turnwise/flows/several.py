@@ -11,12 +11,12 @@ from turnwise.facts.errors import FlowFailed
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Verdict
 from turnwise.flows.arguments import text
+from turnwise.flows.control.controller import Ending
+from turnwise.flows.control.running import Judgement, cut_short, failure, results, run_design
 from turnwise.flows.design import conduct, designed
 from turnwise.flows.plans.keeping import kept
 from turnwise.flows.plans.plan import Plan, PlannedTask
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.work.controller import Ending
-from turnwise.flows.work.running import Judgement, cut_short, failure, results, run_design
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 

@@ -10,10 +10,10 @@ from runner_play import ask, direct, reason, soon
 
 from turnwise import Limits, RunConfig, Runner, SqlSessionStore
 from turnwise.facts.events import Event
+from turnwise.flows.control.logged import closing_of
 from turnwise.flows.flow import Flow
 from turnwise.flows.tasks.progress import begun, closed
 from turnwise.flows.tasks.task import Status
-from turnwise.flows.work.logged import closing_of
 from turnwise.runner import Result
 
 CODES = {"failed": "agent.flow_failed", "limit:turns": "limit", "limit:model_calls": "limit"}

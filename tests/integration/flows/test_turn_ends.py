@@ -14,10 +14,10 @@ from turnwise.cli.flow_view import FlowView
 from turnwise.facts.content import DataPart
 from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import Event
+from turnwise.flows.control.logged import closing_of, data_of, turn_end_of
 from turnwise.flows.flow import Flow
 from turnwise.flows.record import Reading
 from turnwise.flows.tasks.task import Task
-from turnwise.flows.work.logged import closing_of, data_of, turn_end_of
 from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import GuardrailVerdict
 from turnwise.testing.models import FunctionModel, calls

@@ -9,12 +9,12 @@ from turnwise.cli.flow_view import FlowView
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.events import Actions, Event, Rewind
 from turnwise.facts.selections import Selection
+from turnwise.flows.control.logged import Ended, closing_content, turn_end_content
 from turnwise.flows.plans.plan import Plan, PlannedTask, plan_content
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Closing
 from turnwise.flows.tasks.task import Status, Task
 from turnwise.flows.turns.briefs import Word
-from turnwise.flows.work.logged import Ended, closing_content, turn_end_content
 
 GRAPH = Graph("report", [Task("draft", agents=["writer"]), Task("print", depends_on=["draft"])])
 CHOICE = Selection(agent="writer", method="popcorn", confidence=1.0, reason="", occasion="flow")

@@ -11,11 +11,11 @@ from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
 from turnwise.facts.fact import Fact, optional
 from turnwise.facts.spelling import did_you_mean
+from turnwise.flows.control.logged import data_of, told_as
 from turnwise.flows.tasks.fenced import unfenced
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.misfits import misfits_found
 from turnwise.flows.tasks.task import Task
-from turnwise.flows.work.logged import data_of, told_as
 
 PLAN = "plan"
 """The name of the data part that tells a plan."""

@@ -3,11 +3,11 @@
 from pydantic import JsonValue
 
 from turnwise.facts.errors import FlowFailed, FlowStuck, LimitReached
+from turnwise.flows.control.controller import Ending
+from turnwise.flows.control.running import judged
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Closing, begun, closed
 from turnwise.flows.tasks.task import Status, Task
-from turnwise.flows.work.controller import Ending
-from turnwise.flows.work.running import judged
 
 GRAPH = Graph("f", [Task("a"), Task("b", depends_on=["a"]), Task("c", depends_on=["a"])])
 DONE, LOST = Status.SUCCESSFUL, Status.FAILED

@@ -12,6 +12,9 @@ from pydantic import JsonValue
 from turnwise.agents.together import together
 from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.errors import FlowFailed, LimitReached, SessionError, StoreError, TurnwiseError
+from turnwise.flows.control.asked import is_in_the_log
+from turnwise.flows.control.assignment import Desk, TurnAssignment
+from turnwise.flows.control.logged import Ended
 from turnwise.flows.design import Design
 from turnwise.flows.strategies import Moderated
 from turnwise.flows.tasks.progress import Closing, Progress, begun, closed
@@ -19,9 +22,6 @@ from turnwise.flows.turns.briefs import Word, brief
 from turnwise.flows.turns.choosing import TurnChoice
 from turnwise.flows.turns.turn import Labels, Pool, Turn, is_within, pool_of, turn_of, without
 from turnwise.flows.until import Standing
-from turnwise.flows.work.asked import is_in_the_log
-from turnwise.flows.work.assignment import Desk, TurnAssignment
-from turnwise.flows.work.logged import Ended
 from turnwise.ports.assignment import EVERYTHING
 from turnwise.ports.context import AgentContext, Outcome
 from turnwise.ports.selector import Selector

@@ -7,13 +7,13 @@ from pydantic import JsonValue
 
 from turnwise.facts.errors import FlowFailed, FlowStuck, LimitReached
 from turnwise.facts.events import End, Event
+from turnwise.flows.control.controller import STUCK, Controller, Ending
+from turnwise.flows.control.logged import flow_content
 from turnwise.flows.design import Design
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Progress
 from turnwise.flows.tasks.task import Status
 from turnwise.flows.turns.briefs import as_words
-from turnwise.flows.work.controller import STUCK, Controller, Ending
-from turnwise.flows.work.logged import flow_content
 from turnwise.ports.context import AgentContext
 
 TOLD = 10

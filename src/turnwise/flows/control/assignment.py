@@ -12,13 +12,13 @@ from pydantic import JsonValue
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import Event
+from turnwise.flows.control.logged import Ended, closing_content, closing_left, turn_end_content, turn_end_of
+from turnwise.flows.control.task_tools import task_tools
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Closing
 from turnwise.flows.tasks.task import Status
 from turnwise.flows.turns.briefs import Word, instructions, relayed
 from turnwise.flows.turns.turn import Labels, Turn
-from turnwise.flows.work.logged import Ended, closing_content, closing_left, turn_end_content, turn_end_of
-from turnwise.flows.work.task_tools import task_tools
 from turnwise.ports.assignment import AssignedTask, Scope
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.tool import Tool
