@@ -89,7 +89,7 @@ def agent(
         fields: dict[str, Any] = {
             "name": name or function.__name__,
             "description": _first_line(function) if description is None else description,
-            "patterns": [_pattern(pattern) for pattern in patterns],
+            "patterns": patterns,
             **card,
         }
         return FunctionAgent(function, make_card(fields), children)
@@ -98,9 +98,13 @@ def agent(
 
 
 def make_card(fields: Mapping[str, Any]) -> AgentCard:
-    """A card from plain values, lists for tuples; AgentDefinitionError names the agent, the field and what is wrong."""
+    """A card from plain values: lists for tuples, texts for patterns. AgentDefinitionError names the agent, the field and what
+    is wrong.
+    """
+    patterns = fields.get("patterns", ())
+    plain = [_pattern(each) for each in patterns] if isinstance(patterns, list | tuple) else patterns
     try:
-        return AgentCard.model_validate(dict(fields), strict=False, extra="forbid")
+        return AgentCard.model_validate({**fields, "patterns": plain}, strict=False, extra="forbid")
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -109,10 +113,10 @@ def make_card(fields: Mapping[str, Any]) -> AgentCard:
         ) from None
 
 
-def _pattern(pattern: str | Pattern | Mapping[str, Any]) -> dict[str, Any]:
+def _pattern(pattern: Any) -> Any:
     if isinstance(pattern, str):
         return {"regex": pattern}
-    return pattern.model_dump() if isinstance(pattern, Pattern) else dict(pattern)
+    return pattern.model_dump() if isinstance(pattern, Pattern) else pattern
 
 
 def _first_line(function: Callable[..., Any]) -> str:

@@ -87,14 +87,14 @@ def answer_problems(app: FastAPI, form_for: Callable[[str], Form]) -> None:
         return answered(error, request, form_for)
 
     async def invalid(request: Request, error: Any) -> Response:
-        return await ours(request, _invalid(error.errors()))
+        return await ours(request, _invalid(error.errors(), request))
 
     async def http(request: Request, error: Any) -> Response:
         if isinstance(error, Raised):
             if not isinstance(error.error, TurnwiseError):
                 raise error.error
             return await ours(request, error.error)
-        answer = await ours(request, _http(error))
+        answer = await ours(request, _http(error, request))
         answer.headers.update(error.headers or {})
         if error.status_code == 405:
             answer.headers["Allow"] = ", ".join(_methods_of(request))
@@ -113,15 +113,25 @@ def _methods_of(request: Request) -> Iterator[str]:
             yield method
 
 
-def _invalid(errors: Sequence[Any]) -> RequestInvalid:
-    """The first mistake; its place without the word for body, path or query."""
-    first = errors[0]
+def _invalid(errors: Sequence[Any], request: Request) -> RequestInvalid:
+    """One of the mistakes, a field that is not known before one that is missing: the one is often the other, misspelt. Its
+    place is told without the word for body, path or query.
+    """
+    first = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
     where = tuple(first["loc"])
     if first["type"] == "json_invalid":
         return RequestInvalid("The body is not JSON.", fix="Send a JSON object in UTF-8.", where=where[:1])
+    if where == ("body",) and "json" not in request.headers.get("content-type", ""):
+        fix = "Send the header Content-Type: application/json, if it is."
+        return RequestInvalid("The body is not JSON by what its header says.", fix=fix, where=where)
     more = f" (Mistakes in all: {len(errors)}.)" if len(errors) > 1 else ""
     place = ".".join(map(str, where))
-    return RequestInvalid(f"{place[:200]}: {first['msg']}.{more}", fix="See the OpenAPI of this path.", where=where)
+    return RequestInvalid(f"{place[:200]}: {first['msg']}.{more}", fix=_described(request), where=where)
+
+
+def _described(request: Request) -> str:
+    """Where to look what there is."""
+    return f"What there is, is described at {request.app.docs_url}." if request.app.docs_url else ""
 
 
 _KINDS: Mapping[int, tuple[type[RequestError], str]] = {
@@ -132,6 +142,6 @@ _KINDS: Mapping[int, tuple[type[RequestError], str]] = {
 }
 
 
-def _http(error: HTTPException) -> RequestError:
+def _http(error: HTTPException, request: Request) -> RequestError:
     kind, text = _KINDS.get(error.status_code, (RequestInvalid, "The request cannot be read."))
-    return kind(text)
+    return kind(text, fix=_described(request) if kind is NothingHere else "")

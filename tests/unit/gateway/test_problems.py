@@ -38,7 +38,7 @@ def test_a_busy_session_of_a_process_that_is_stopped_is_asked_again_elsewhere() 
     assert (closing.code, closing.status, closing.headers) == ("request.closing", 503, {"Retry-After": "1"})
 
 
-class Body(BaseModel):
+class Body(BaseModel, extra="forbid"):
     number: int
     text: str = ""
 
@@ -97,6 +97,22 @@ async def test_the_first_mistake_in_a_body_and_how_many_there_are() -> None:
     assert problem["problem"].startswith("body.number: Input should be a valid integer")
     assert problem["problem"].endswith(" (Mistakes in all: 2.)")
     assert "secret" not in str(problem)
+
+
+async def test_a_field_that_is_not_known_is_told_before_one_that_is_missing() -> None:
+    problem = (await asked(json={"nmber": 1})).json()
+    assert problem["where"] == ["body", "nmber"]
+    assert problem["fix"] == "What there is, is described at /docs."
+
+
+async def test_json_that_is_said_to_be_something_else() -> None:
+    problem = (await asked(content=b'{"number": 1}', headers={"Content-Type": "text/plain"})).json()
+    assert problem["problem"] == "The body is not JSON by what its header says."
+    assert problem["fix"] == "Send the header Content-Type: application/json, if it is."
+
+
+async def test_where_nothing_is_it_is_told_where_to_look() -> None:
+    assert (await asked(path="/y")).json()["fix"] == "What there is, is described at /docs."
 
 
 async def test_what_a_path_takes_is_told() -> None:

@@ -20,6 +20,13 @@ def test_its_card_says_what_it_is() -> None:
     assert (agent.children, repr(agent)) == ((child,), "LlmAgent('clerk')")
 
 
+def test_a_pattern_may_be_a_text_as_of_any_agent() -> None:
+    agent = LlmAgent("clerk", model=ScriptedModel(), patterns=["open", {"regex": "closed", "confidence": 0.9}])
+    assert [(each.regex, each.confidence) for each in agent.card.patterns] == [("open", 0.8), ("closed", 0.9)]
+    with pytest.raises(AgentDefinitionError, match="patterns"):
+        LlmAgent("clerk", model=ScriptedModel(), patterns="open")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
