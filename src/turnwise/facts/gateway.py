@@ -1,8 +1,8 @@
 """How the gateway is to stand: where, for whom, and how much of it each may have."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from turnwise.facts.fact import Fact
 
@@ -53,6 +53,63 @@ class CallerLimits(Fact):
     shared: bool = False
 
 
+class Switch(Fact):
+    """Whether a protocol is spoken. on: None = if what it takes is installed. In a file, `true` and `false` say it alone, and
+    settings say that it is.
+    """
+
+    on: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_short(cls, given: Any) -> Any:
+        if isinstance(given, bool):
+            return {"on": given}
+        return {"on": True, **given} if isinstance(given, dict) and given else given
+
+
+class A2aConfig(Switch):
+    """A2A: agents of others as callers.
+
+    name, description, version: of the card; None = the app's name, and what its root agent says of itself. card_seconds: how
+    long the card may be kept by who read it. private_pushes: whether notifications may be sent to addresses that are not
+    public, such as this machine's own.
+    """
+
+    name: str | None = None
+    description: str | None = None
+    version: str = "1"
+    card_seconds: int = Field(default=300, ge=0)
+    private_pushes: bool = False
+
+
+class AdkConfig(Switch):
+    """The REST interface of Google's Agent Development Kit. web: the folder with the static files of its web page; None = no
+    page.
+    """
+
+    web: str | None = None
+
+
+class McpConfig(Switch):
+    """The front door as a server of the Model Context Protocol. agents: whether each agent is a tool of its own, too."""
+
+    agents: bool = False
+
+
+class Protocols(Fact):
+    """What is spoken beside our own API, and below which path: OpenAI's (/v1), the reference router's (/api/v1/graph-chat), A2A
+    (/a2a), AG-UI (/ag-ui), ADK's (/adk), MCP (/mcp).
+    """
+
+    openai: Switch = Switch()
+    graph_chat: Switch = Switch()
+    a2a: A2aConfig = A2aConfig()
+    ag_ui: Switch = Switch()
+    adk: AdkConfig = AdkConfig()
+    mcp: McpConfig = McpConfig()
+
+
 class GatewayConfig(Fact):
     """The section `gateway` of a configuration file.
 
@@ -61,7 +118,8 @@ class GatewayConfig(Fact):
     caller. body_bytes: one request's body, uploads aside, which `limits.blob_bytes` bounds. request_seconds: how long a body
     may take to come; one that is large gets more, at a pace of 64 KiB a second. stream_ping_seconds: a sign of life on a quiet
     stream. grace_seconds: what running answers may still take when it is stopped. trusted_proxies: addresses, or networks,
-    whose `X-Forwarded-*` headers count. documentation: whether `/docs` and the OpenAPI are there.
+    whose `X-Forwarded-*` headers count. documentation: whether `/docs` and the OpenAPI are there. public_url: where it is for
+    callers, without a slash at the end; None = as each request names it. protocols: what is spoken.
     """
 
     host: str = "127.0.0.1"
@@ -75,3 +133,5 @@ class GatewayConfig(Fact):
     grace_seconds: float = Field(default=25.0, ge=0)
     trusted_proxies: tuple[str, ...] = ()
     documentation: bool = True
+    public_url: str | None = Field(default=None, pattern=r"^https?://[^\s/?#]+(/[^\s?#]*[^\s/?#])?$")
+    protocols: Protocols = Protocols()

@@ -1,19 +1,19 @@
 """The gateway as one ASGI application: the protocols' routers, one below each prefix, and what is the same for all."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
-from typing import NamedTuple
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from turnwise.facts.callers import Caller
-from turnwise.gateway import graph_chat, openai
 from turnwise.gateway.api import routes as api
 from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.problems import Form, answer_problems
+from turnwise.gateway.protocol import Protocol
+from turnwise.gateway.protocols import protocols
 from turnwise.gateway.surroundings.access_log import AccessLog
 from turnwise.gateway.surroundings.answered_problems import AnsweredProblems
 from turnwise.gateway.surroundings.bodies import Bodies
@@ -31,29 +31,25 @@ READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Conte
 """Headers of answers that web pages of other origins may read."""
 
 
-class Protocol(NamedTuple):
-    """A protocol: below which path it is, its routes, and how it writes what went wrong."""
-
-    prefix: str
-    router: APIRouter
-    form: Form
-
-
-PROTOCOLS: Sequence[Protocol] = (
-    Protocol("/api/v1/graph-chat", graph_chat.router, graph_chat.form),
-    Protocol("/api/v1", api.router, api.form),
-    Protocol("/v1", openai.router, openai.form),
-)
-"""The more special prefix first."""
-
-
 def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None) -> FastAPI:
-    """The application. Whoever serves it closes the runner."""
-    documented = front.config.documentation
+    """The application. Whoever serves it lets it live (ASGI's lifespan), and closes the runner. lifespan: what goes on beside
+    it. MissingExtra.
+    """
+    spoken, documented = list(protocols(front.config.protocols)), front.config.documentation
+
+    @asynccontextmanager
+    async def living(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            if lifespan is not None:
+                await stack.enter_async_context(lifespan(app))
+            for each in spoken:
+                await stack.enter_async_context(each.running(front))
+            yield
+
     app = FastAPI(
         title=TITLE,
         version=version("turnwise"),
-        lifespan=lifespan or _nothing,
+        lifespan=living,
         openapi_url=OPENAPI if documented else None,
         docs_url=DOCUMENTATION if documented else None,
         redoc_url=None,
@@ -61,16 +57,30 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         redirect_slashes=False,
     )
     app.state.front, app.state.pending = front, Pending()
-    for protocol in PROTOCOLS:
-        app.include_router(protocol.router, prefix=protocol.prefix)
+    for each in spoken:
+        app.include_router(each.router, prefix=each.prefix)
+        if each.top is not None:
+            app.include_router(each.top)
     app.include_router(api.top)
+    form_for = forms(spoken)
     answer_problems(app, form_for)
-    for surrounding in _surroundings(front, app.state.pending):
+    for surrounding in _surroundings(front, app.state.pending, spoken, form_for):
         app.user_middleware.append(surrounding)
     return app
 
 
-def _surroundings(front: Front, pending: Pending) -> Iterator[Middleware]:
+def forms(spoken: Sequence[Protocol]) -> Callable[[str], Form]:
+    """How the protocol at a path writes what went wrong; our own way where there is none."""
+
+    def form_for(path: str) -> Form:
+        return next((each.form for each in spoken if each.has(path)), api.form)
+
+    return form_for
+
+
+def _surroundings(
+    front: Front, pending: Pending, spoken: Sequence[Protocol], form_for: Callable[[str], Form]
+) -> Iterator[Middleware]:
     """What is around every request, from the outermost on."""
     config = front.config
 
@@ -80,7 +90,7 @@ def _surroundings(front: Front, pending: Pending) -> Iterator[Middleware]:
     yield Middleware(RequestIds)
     if front.traced:
         yield Middleware(Traced)
-    yield Middleware(AccessLog, prefixes=[each.prefix for each in PROTOCOLS], fixed=(DOCUMENTATION, OPENAPI))
+    yield Middleware(AccessLog, prefixes=[each.prefix for each in spoken], fixed=(DOCUMENTATION, OPENAPI))
     yield Middleware(SecurityHeaders, documentation=DOCUMENTATION)
     if config.origins:
         # Nobody is known by a cookie here, so no page is ever sent along what its user could do.
@@ -104,13 +114,3 @@ def _surroundings(front: Front, pending: Pending) -> Iterator[Middleware]:
         upload_bytes=front.runner.config.limits.blob_bytes,
         seconds=config.request_seconds,
     )
-
-
-def form_for(path: str) -> Form:
-    """How the protocol at that path writes what went wrong; ours where there is none."""
-    return next((each.form for each in PROTOCOLS if path.startswith(each.prefix + "/")), api.form)
-
-
-@asynccontextmanager
-async def _nothing(_: FastAPI) -> AsyncIterator[None]:
-    yield

@@ -126,6 +126,8 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self.lifespan.should_exit:
+            raise RuntimeError("What goes on beside the requests could not begin: the log says why.")
         self.up.set()
 
 
@@ -136,7 +138,7 @@ def _configuration(app: FastAPI, config: GatewayConfig, connection: type[Connect
         ws="websockets-sansio",
         ws_max_size=config.body_bytes,
         ws_per_message_deflate=False,
-        lifespan="off",
+        lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,

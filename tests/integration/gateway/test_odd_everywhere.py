@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from gateway_play import Served
-from whose_play import FILE, ROUTES, Route, made_up, two_users
+from whose_asked import FILE, Route
+from whose_play import made_up, two_users
+from whose_routes import ROUTES
 
 from turnwise.gateway.app import METHODS
 
@@ -83,7 +85,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "deadline_seconds": 5,
     },
 }
-"""Bodies with more in them than `whose_play` has."""
+"""Bodies with more in them than `whose_routes` has."""
 NAMES = {
     "session_id": "s",
     "message_id": "m",

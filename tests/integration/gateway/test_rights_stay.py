@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from gateway_play import key_for
-from whose_play import FILE, OF_USER, REQUEST, Things, made_up, seen, state_of, things_of, two_users, words_of
+from whose_asked import FILE, OF_USER, Things
+from whose_play import REQUEST, made_up, seen, state_of, things_of, two_users, words_of
 
 from turnwise import AgentContext, agent
 from turnwise.gateway.openai.responses.names import Name

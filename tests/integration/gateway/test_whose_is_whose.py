@@ -16,13 +16,10 @@ from fastapi.routing import iter_route_contexts
 from gateway_play import Served, key_for
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
+from whose_asked import Asked, Route, Things
 from whose_play import (
-    ROUTES,
-    Asked,
     Key,
-    Route,
     Seen,
-    Things,
     ask,
     made_up,
     seen,
@@ -31,6 +28,7 @@ from whose_play import (
     two_users,
     words_of,
 )
+from whose_routes import ROUTES
 
 from turnwise import Runner
 from turnwise.access.rights import RIGHTS
@@ -159,10 +157,10 @@ async def _played() -> Outcomes:
     async with two_users() as (client, runner, _, bob):
 
         async def look(which: Which, name: str, key: Key, things: Things, *, named: bool) -> None:
-            there = seen(await ask(client, which[0], asked_of(which), things, key, named=named), things)
+            there = seen(await ask(client, which[0], asked_of(which), things, key, named=named), things, asked_of(which))
             other = made_up("ann")
             missing = await ask(client, which[0], asked_of(which), other, key, named=named)
-            found[which, name] = Outcome(there, seen(missing, other))
+            found[which, name] = Outcome(there, seen(missing, other, asked_of(which)))
 
         bad, good = await bad_keys(runner), await good_keys(runner)
         server = await key_for(runner, acts_for_users=True)
@@ -171,7 +169,7 @@ async def _played() -> Outcomes:
         for which, things in hers.items():
             await look(which, "nothing", {}, things, named=True)
             for name, key in bad.items():
-                refused[which, name] = seen(await ask(client, which[0], asked_of(which), things, key), things)
+                refused[which, name] = seen(await ask(client, which[0], asked_of(which), things, key), things, asked_of(which))
             await look(which, "a narrow key", await narrow_key(runner, asked_of(which)), things, named=True)
             if asked_of(which).names in ("query", "body"):
                 await look(which, "a server's key, unnamed", server, things, named=False)
@@ -195,7 +193,7 @@ def asked_of(which: Which) -> Asked:
 
 
 async def test_every_route_is_among_them() -> None:
-    """A new one needs an entry in `whose_play.ROUTES`; of another way in than HTTP, a test here."""
+    """A new one needs an entry in `whose_routes`; of another way in than HTTP, a test here."""
     async with two_users() as (client, *_):
         routes = [each for each in iter_route_contexts(gateway(client.front).routes) if each.path_format]
     known = {(method, str(each.path_format)) for each in routes for method in each.methods or ()}

@@ -3,10 +3,11 @@
 import pytest
 
 from turnwise import Runner, SqlSessionStore, agent
-from turnwise.facts.gateway import AuthConfig, GatewayConfig
+from turnwise.facts.gateway import AuthConfig, GatewayConfig, Protocols
 from turnwise.gateway import graph_chat, openai
 from turnwise.gateway.api import routes as api
-from turnwise.gateway.app import form_for, gateway
+from turnwise.gateway.app import forms, gateway
+from turnwise.gateway.protocols import protocols
 from turnwise.gateway.serving import front_for
 
 
@@ -28,13 +29,14 @@ def surroundings(config: GatewayConfig, *, traced: bool = False) -> list[str]:
         ("/v1/responses", openai),
         ("/api/v1/graph-chat/chat", graph_chat),
         ("/api/v1/graph-chats", api),
-        ("/v1", api),
+        ("/v1", openai),
         ("/v10/x", api),
         ("/", api),
         ("", api),
     ],
 )
 async def test_each_protocol_writes_problems_in_its_own_form(path: str, module: object) -> None:
+    form_for = forms(list(protocols(Protocols())))
     assert form_for(path) is module.form  # type: ignore[attr-defined]
 
 

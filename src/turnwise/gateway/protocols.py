@@ -1,0 +1,29 @@
+"""Which protocols are spoken. What takes an extra is imported only if it is."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from turnwise.facts.errors import MissingExtra
+from turnwise.facts.gateway import Protocols, Switch
+from turnwise.gateway import graph_chat, openai
+from turnwise.gateway.api import routes as api
+from turnwise.gateway.protocol import Protocol
+
+
+def protocols(config: Protocols) -> Iterator[Protocol]:
+    """Ours, and those that are on, the more special prefix first. MissingExtra."""
+    if is_on(config.graph_chat):
+        yield Protocol("/api/v1/graph-chat", graph_chat.router, graph_chat.form)
+    yield Protocol("/api/v1", api.router, api.form)
+    if is_on(config.openai):
+        yield Protocol("/v1", openai.router, openai.form)
+
+
+def is_on(switch: Switch, extra: str = "", module: str = "") -> bool:
+    """Whether that protocol is spoken. extra, module: what it takes, if it takes more than is always there. MissingExtra."""
+    if not module or switch.on is False:
+        return switch.on is not False
+    is_there = find_spec(module) is not None
+    if switch.on and not is_there:
+        raise MissingExtra(f"gateway.protocols.{extra}", extra)
+    return is_there

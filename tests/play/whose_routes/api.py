@@ -1,0 +1,64 @@
+"""What can be asked of our own API, and beside all protocols."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from whose_asked import OF_USER, STREAM, Asked, Routes
+
+_WAIT: Mapping[str, Any] = {"wait": True}
+_INVOCATION = "/api/v1/sessions/{session_id}/invocations/{invocation_id}"
+_ARTIFACT = "/api/v1/sessions/{session_id}/artifacts/{name}"
+_DECISION = "/api/v1/sessions/{session_id}/decisions/{sequence}"
+
+ROUTES: Routes = {
+    ("GET", "/openapi.json"): (Asked(None, names=""),),
+    ("GET", "/docs"): (Asked(None, names=""),),
+    ("GET", "/docs/oauth2-redirect"): (Asked(None, names=""),),
+    ("GET", "/api/v1/health"): (Asked(None, names=""),),
+    ("GET", "/api/v1/ready"): (Asked(None, names=""),),
+    ("GET", "/api/v1/version"): (Asked(None, names=""),),
+    ("GET", "/metrics"): (Asked("metrics:read", names=""),),
+    ("GET", "/api/v1/agents"): (Asked("agents:read", names=""),),
+    ("GET", "/api/v1/agents/{agent_name}"): (Asked("agents:read", names=""),),
+    ("POST", "/api/v1/sessions"): (
+        Asked("sessions:write", lambda t: {"id": t.new, "state": {"a": 1}}, ok=201),
+        Asked("sessions:write", lambda t: {"id": t.session}, ok=409),
+    ),
+    ("GET", "/api/v1/sessions"): (Asked("sessions:read"),),
+    ("GET", "/api/v1/sessions/{session_id}"): (Asked("sessions:read"),),
+    ("GET", "/api/v1/sessions/{session_id}/events"): (Asked("sessions:read"), Asked("sessions:read", query={"last": 3})),
+    ("GET", "/api/v1/sessions/{session_id}/state"): (Asked("sessions:read"),),
+    ("POST", "/api/v1/sessions/{session_id}/rewind"): (Asked("sessions:write", lambda t: {"invocation_id": t.invocation}),),
+    ("POST", "/api/v1/sessions/{session_id}/fork"): (
+        Asked("sessions:write", lambda t: {"id": t.new}, ok=201),
+        Asked("sessions:write", lambda t: {"before_invocation_id": t.invocation}, ok=201),
+    ),
+    ("DELETE", "/api/v1/sessions/{session_id}"): (Asked("sessions:write", ok=204),),
+    ("DELETE", "/api/v1/users/{user_id}"): (Asked("sessions:write", names="path", ok=204),),
+    ("POST", "/api/v1/sessions/{session_id}/messages"): (
+        Asked("messages:write", lambda t: {"content": "hi", "id": t.message}),
+        Asked("messages:write", lambda _: {"content": "hi"}, headers=STREAM),
+    ),
+    ("GET", "/api/v1/sessions/{session_id}/messages/{message_id}"): (
+        Asked("sessions:read"),
+        Asked("sessions:read", query=_WAIT),
+        Asked("sessions:read", headers=STREAM),
+    ),
+    ("POST", "/api/v1/select"): (Asked("sessions:read", lambda t: {"content": "hi", "session_id": t.session}),),
+    ("GET", _INVOCATION): (Asked("sessions:read"), Asked("sessions:read", query=_WAIT)),
+    ("GET", f"{_INVOCATION}/events"): (Asked("sessions:read"), Asked("sessions:read", headers=STREAM)),
+    ("POST", f"{_INVOCATION}/cancel"): (Asked("invocations:cancel"),),
+    ("POST", f"{_INVOCATION}/answer"): (Asked("messages:write", lambda t: {"call_id": t.call, "text": "this"}),),
+    ("POST", f"{_INVOCATION}/regenerate"): (Asked("messages:write"),),
+    ("GET", "/api/v1/sessions/{session_id}/artifacts"): (
+        Asked("artifacts:read"),
+        Asked("artifacts:read", query={"name": OF_USER}),
+    ),
+    ("PUT", _ARTIFACT): (Asked("artifacts:write", lambda _: b"other bytes", ok=201),),
+    ("GET", _ARTIFACT): (Asked("artifacts:read"),),
+    ("HEAD", _ARTIFACT): (Asked("artifacts:read"),),
+    ("DELETE", _ARTIFACT): (Asked("artifacts:write", ok=204),),
+    ("GET", "/api/v1/decisions"): (Asked("decisions:read", everybody=True),),
+    ("GET", _DECISION): (Asked("decisions:read"),),
+    ("PUT", f"{_DECISION}/label"): (Asked("decisions:label", lambda _: {"agent": "asker"}, ok=204),),
+}
