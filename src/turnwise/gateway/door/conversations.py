@@ -19,7 +19,6 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.door.lineage import (
     Match,
-    Turn,
     match,
     message_ids,
     moments_in,
@@ -30,6 +29,7 @@ from turnwise.gateway.door.lineage import (
 from turnwise.gateway.door.messages import NO_CONTEXT, Ask, Messages
 from turnwise.gateway.door.refused import Refused
 from turnwise.gateway.door.whose import Whose
+from turnwise.gateway.speech.exchanges import Turn
 from turnwise.runner import Invocation, Result, Runner
 from turnwise.transcript.waits import AwaitedCall, open_calls
 

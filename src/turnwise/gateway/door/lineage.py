@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolCallPart, ToolResultPart
+from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResultPart
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import Session
-from turnwise.gateway.words import text_of
+from turnwise.gateway.speech.exchanges import Turn
+from turnwise.gateway.speech.words import text_of
 from turnwise.runner import PastExchange, Result
 from turnwise.runner.message.continuation import is_over
 from turnwise.runner.message.invocation import result_of
@@ -20,16 +21,6 @@ from turnwise.runner.record.event_ids import origin_of
 
 PREFIX = "chat-"
 _SESSION_DIGITS, _MESSAGE_DIGITS = 16, 32
-
-
-class Turn(NamedTuple):
-    """An exchange as the caller tells it: what was sent, with no parts if the answer came unasked; the answer's text, and the
-    calls that it asked for.
-    """
-
-    sent: Content
-    text: str = ""
-    calls: tuple[ToolCallPart, ...] = ()
 
 
 class Moment(NamedTuple):

@@ -6,7 +6,8 @@ from typing import Any
 from turnwise.facts.content import BlobPart, Content, TextPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import USER, Actions, End, Event
 from turnwise.facts.sessions import Head, OpenInvocation, Session
-from turnwise.gateway.door.lineage import Match, Turn, match, message_ids, moments_in, past_exchanges, session_base
+from turnwise.gateway.door.lineage import Match, match, message_ids, moments_in, past_exchanges, session_base
+from turnwise.gateway.speech.exchanges import Turn
 from turnwise.runner.record.event_ids import Origin
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

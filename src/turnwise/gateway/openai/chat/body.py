@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue
 
 from turnwise.facts.messages import OfferedTool
-from turnwise.gateway.openai.exchanges import MOST_MESSAGES
 from turnwise.gateway.openai.refusing import Metadata, check_form, no_probabilities, refused
-from turnwise.gateway.openai.tools import check_choice, not_a_function, offered
+from turnwise.gateway.openai.tools import check_choice, not_a_function
+from turnwise.gateway.speech.calls import offered
+from turnwise.gateway.speech.exchanges import MOST_MESSAGES
 
 _REFUSED: Mapping[str, str] = MappingProxyType(
     {

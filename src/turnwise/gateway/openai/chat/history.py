@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from turnwise.facts.content import Content, DataPart, Part, TextPart, ToolCallPart, ToolResultPart
-from turnwise.gateway.door.lineage import Turn
 from turnwise.gateway.openai.chat.body import ChatMessage, ContentPart, ToolCall
-from turnwise.gateway.openai.data_urls import audio_of, blob_of, file_of
-from turnwise.gateway.openai.exchanges import Exchanges, wanted
 from turnwise.gateway.openai.refusing import Where, refused
-from turnwise.gateway.openai.tools import call_of, not_a_function, value_of
+from turnwise.gateway.openai.tools import not_a_function
+from turnwise.gateway.speech.calls import call_of, value_of
+from turnwise.gateway.speech.data_urls import audio_of, blob_of, file_of
+from turnwise.gateway.speech.exchanges import Exchanges, Turn, wanted
 
 
 class History(NamedTuple):

@@ -17,7 +17,7 @@ from turnwise.gateway.openai.chat.shape import ChatCompletion, Head
 from turnwise.gateway.openai.chat.stream import stream
 from turnwise.gateway.openai.form import form, refusals
 from turnwise.gateway.openai.models import addressee
-from turnwise.gateway.openai.parameters import STREAM, Key, User
+from turnwise.gateway.parameters import STREAM, Key, User
 from turnwise.runner import Invocation
 
 SESSION = "X-Session-ID"

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, JsonValue
 
-from turnwise.gateway.openai.record import Behind
+from turnwise.gateway.speech.record import Behind
 
 Finish = Literal["stop", "length", "tool_calls", "content_filter"]
 

@@ -1,7 +1,7 @@
 """An answer's text as it comes, so that all pieces, joined, are the text that is recorded. Pure."""
 
 from turnwise.facts.events import Event
-from turnwise.gateway.words import is_for_user, words_of
+from turnwise.gateway.speech.words import is_for_user, words_of
 
 LINE = "\n"
 """What stands between what one agent says, or says first, and what the next does."""

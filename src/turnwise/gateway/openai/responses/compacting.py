@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from turnwise.facts.errors import RequestTooLarge
 from turnwise.facts.ids import SystemIssuer
-from turnwise.gateway.openai.exchanges import MOST_MESSAGES
 from turnwise.gateway.openai.responses.body import Thread
 from turnwise.gateway.openai.responses.settled import seconds
 from turnwise.gateway.openai.responses.shape import Tokens
+from turnwise.gateway.speech.exchanges import MOST_MESSAGES
 
 COMPACTION = "compaction"
 MOST_BYTES = 4 * 1024 * 1024

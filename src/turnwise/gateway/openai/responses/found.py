@@ -15,8 +15,8 @@ from turnwise.gateway.openai.responses.kept import blank_of
 from turnwise.gateway.openai.responses.names import RESPONSE, Name, read_name
 from turnwise.gateway.openai.responses.settled import settled
 from turnwise.gateway.openai.responses.shape import ResponseObject
-from turnwise.gateway.openai.tools import made_in
 from turnwise.gateway.shown import View
+from turnwise.gateway.speech.calls import made_in
 
 CANCELLED = "cancelled"
 

@@ -7,13 +7,12 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ToolResultPart
-from turnwise.gateway.door.lineage import Turn
-from turnwise.gateway.openai.data_urls import audio_of, blob_of, file_of
-from turnwise.gateway.openai.exchanges import Exchanges, wanted
 from turnwise.gateway.openai.refusing import Where, refused
 from turnwise.gateway.openai.responses.compacting import COMPACTION, inside
 from turnwise.gateway.openai.responses.names import Call, Name, read_call, read_name
-from turnwise.gateway.openai.tools import call_of, value_of
+from turnwise.gateway.speech.calls import call_of, value_of
+from turnwise.gateway.speech.data_urls import audio_of, blob_of, file_of
+from turnwise.gateway.speech.exchanges import Exchanges, Turn, wanted
 
 Item = Mapping[str, JsonValue]
 

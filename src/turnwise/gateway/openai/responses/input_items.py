@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from turnwise.facts.content import BlobPart, Content, TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.openai.data_urls import data_url
 from turnwise.gateway.openai.responses.names import Name
+from turnwise.gateway.speech.data_urls import data_url
 from turnwise.transcript.sizes import as_text
 
 InputItem = dict[str, Any]

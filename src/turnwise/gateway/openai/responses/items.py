@@ -6,9 +6,9 @@ from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Event
 from turnwise.gateway.openai.responses.names import Name
 from turnwise.gateway.openai.responses.shape import CallItem, Item, MessageItem, OutputText
-from turnwise.gateway.openai.tools import Made, arguments_of, made_in
 from turnwise.gateway.shown import View
-from turnwise.gateway.words import words_of
+from turnwise.gateway.speech.calls import Made, arguments_of, made_in
+from turnwise.gateway.speech.words import words_of
 
 
 class Items:

@@ -7,14 +7,14 @@ from pydantic import JsonValue, ValidationError
 
 from turnwise.facts.content import DataPart
 from turnwise.facts.messages import Message, MessageContext, OfferedTool
-from turnwise.gateway.openai.exchanges import INSTRUCTIONS
 from turnwise.gateway.openai.models import FRONT_DOOR
-from turnwise.gateway.openai.record import Behind
 from turnwise.gateway.openai.refusing import refused
 from turnwise.gateway.openai.responses.body import REPEATED, Create
 from turnwise.gateway.openai.responses.names import Name, asked_at
 from turnwise.gateway.openai.responses.settled import seconds
 from turnwise.gateway.openai.responses.shape import Conversation, ResponseObject
+from turnwise.gateway.speech.exchanges import INSTRUCTIONS
+from turnwise.gateway.speech.record import Behind
 
 KEPT = "openai.response"
 """Among the message's attributes, where agents find the request's metadata, the one that is not theirs."""

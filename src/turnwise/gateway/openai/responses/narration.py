@@ -20,7 +20,7 @@ from turnwise.gateway.openai.responses.names import Name
 from turnwise.gateway.openai.responses.pieces import Coming, pieces_of
 from turnwise.gateway.openai.responses.shape import CallItem, MessageItem, OutputText, ResponseObject
 from turnwise.gateway.shown import View
-from turnwise.gateway.words import is_for_user
+from turnwise.gateway.speech.words import is_for_user
 
 Wire = dict[str, Any]
 """An event as it is written: `type`, `sequence_number`, and what it tells."""

@@ -8,7 +8,6 @@ from turnwise.gateway.door.threads import REFUSED
 from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
 from turnwise.gateway.openai.form import refusals
 from turnwise.gateway.openai.models import addressee
-from turnwise.gateway.openai.parameters import STREAM, Key, User
 from turnwise.gateway.openai.refusing import refused
 from turnwise.gateway.openai.responses.asking import Asked, ask
 from turnwise.gateway.openai.responses.body import Create, check
@@ -19,6 +18,7 @@ from turnwise.gateway.openai.responses.input import said
 from turnwise.gateway.openai.responses.input_items import Items, Window, items_of, page_of
 from turnwise.gateway.openai.responses.shape import ResponseObject
 from turnwise.gateway.openai.responses.telling import Telling, outcome, written
+from turnwise.gateway.parameters import STREAM, Key, User
 from turnwise.gateway.sse import streamed
 
 router = APIRouter(tags=["openai"])

@@ -5,13 +5,13 @@ from datetime import datetime
 
 from turnwise.facts.events import USER, End, Event
 from turnwise.facts.sessions import visible
-from turnwise.gateway.openai.record import GOOD, LIMIT, Behind, failure, used_for
 from turnwise.gateway.openai.responses.items import Items
 from turnwise.gateway.openai.responses.names import Name
 from turnwise.gateway.openai.responses.shape import Failure, Incomplete, InputTokens, Item, ResponseObject, Status, Tokens
-from turnwise.gateway.openai.tools import Made
 from turnwise.gateway.shown import View
-from turnwise.gateway.words import words_of
+from turnwise.gateway.speech.calls import Made
+from turnwise.gateway.speech.record import GOOD, LIMIT, Behind, failure, used_for
+from turnwise.gateway.speech.words import words_of
 
 _COUNTED = frozenset({"limit:turns", "limit:steps", "limit:events"})
 _LAPSED = frozenset({"limit:wait_seconds", "limit:waits"})

@@ -16,12 +16,12 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestInvalid, TooMany, TurnwiseError
 from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.openai.form import error_of
-from turnwise.gateway.openai.parameters import User
 from turnwise.gateway.openai.refusing import refused
 from turnwise.gateway.openai.responses.asking import ask
 from turnwise.gateway.openai.responses.body import read_create
 from turnwise.gateway.openai.responses.narration import Wire
 from turnwise.gateway.openai.responses.telling import Telling, as_json
+from turnwise.gateway.parameters import User
 from turnwise.gateway.problems import problem_of
 
 MOST_LANES = 32

@@ -14,8 +14,8 @@ from turnwise.gateway.openai.responses.asking import Asked
 from turnwise.gateway.openai.responses.narration import Narration, Wire
 from turnwise.gateway.openai.responses.settled import settled
 from turnwise.gateway.openai.responses.shape import ResponseObject
-from turnwise.gateway.openai.tools import made_in
 from turnwise.gateway.problems import problem_of
+from turnwise.gateway.speech.calls import made_in
 
 PADDED = 16
 """To a multiple of how many characters pieces are filled up, for who asks that their size tells nothing."""

@@ -6,9 +6,9 @@ import pytest
 
 from turnwise.facts.content import BlobPart, DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.door.lineage import Turn
 from turnwise.gateway.openai.chat.body import ChatBody
 from turnwise.gateway.openai.chat.history import History, history_of
+from turnwise.gateway.speech.exchanges import Turn
 
 
 def read(*messages: dict[str, Any]) -> History:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from turnwise.facts.content import Content, TextPart, text_content
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.gateway.openai.chat.telling import Telling
-from turnwise.gateway.words import text_of
+from turnwise.gateway.speech.words import text_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

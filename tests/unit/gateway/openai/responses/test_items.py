@@ -13,8 +13,8 @@ from turnwise.facts.tree import AgentTree
 from turnwise.gateway.openai.responses.items import Items
 from turnwise.gateway.openai.responses.names import Name
 from turnwise.gateway.openai.responses.shape import CallItem, MessageItem
-from turnwise.gateway.openai.tools import made_in
 from turnwise.gateway.shown import View
+from turnwise.gateway.speech.calls import made_in
 
 NAME = Name("s", "m")
 TREE = AgentTree([AgentCard(name="a")])

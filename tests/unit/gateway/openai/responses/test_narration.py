@@ -11,11 +11,11 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import TextPart, text_content
 from turnwise.facts.events import Await, Event, Rewind
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.openai.record import Behind
 from turnwise.gateway.openai.responses.names import Name
 from turnwise.gateway.openai.responses.narration import Narration, Wire
 from turnwise.gateway.openai.responses.shape import ResponseObject
 from turnwise.gateway.shown import View
+from turnwise.gateway.speech.record import Behind
 
 NAME = Name("s", "m")
 VIEW = View(Caller(id="c", role="admin"), AgentTree([AgentCard(name="a")]))

@@ -10,11 +10,11 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Await, End, ErrorInfo, Event, Rewind
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
-from turnwise.gateway.openai.record import Behind
 from turnwise.gateway.openai.responses.names import Name
 from turnwise.gateway.openai.responses.settled import settled
 from turnwise.gateway.openai.responses.shape import ResponseObject
 from turnwise.gateway.shown import View
+from turnwise.gateway.speech.record import Behind
 
 NAME = Name("s", "m")
 BEHIND = Behind(session_id="s", message_id="m")

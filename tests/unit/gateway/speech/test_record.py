@@ -9,8 +9,8 @@ from turnwise.facts.events import Actions, ErrorInfo, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
-from turnwise.gateway.openai.record import Behind, failure, used_for
 from turnwise.gateway.shown import View
+from turnwise.gateway.speech.record import Behind, failure, used_for
 
 USER_VIEW = View(Caller(id="c"), AgentTree([AgentCard(name="a")]))
 

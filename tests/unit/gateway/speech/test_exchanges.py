@@ -1,7 +1,7 @@
 """A conversation as a request tells it, in exchanges."""
 
 from turnwise.facts.content import TextPart, ToolCallPart
-from turnwise.gateway.openai.exchanges import INSTRUCTIONS, Exchanges, wanted
+from turnwise.gateway.speech.exchanges import INSTRUCTIONS, Exchanges, wanted
 
 CALL = ToolCallPart(call_id="k1", tool="look")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.events import Event
-from turnwise.gateway.words import text_of, words_of
+from turnwise.gateway.speech.words import text_of, words_of
 
 
 def event(*parts: Any, **more: Any) -> Event:

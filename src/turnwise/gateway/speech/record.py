@@ -1,4 +1,4 @@
-"""What is on record of an answer, as chat completions and responses tell it alike."""
+"""What is on record of an answer, as several protocols tell it alike."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,14 +1,24 @@
 """A conversation as a request tells it, in exchanges: what was sent, and what was answered."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from turnwise.facts.content import Content, DataPart, Part, ToolCallPart
-from turnwise.gateway.door.lineage import Turn
 
 INSTRUCTIONS = "instructions"
 """The name of the data part by which an agent reads what the caller wants beside the message. No selector goes by it."""
 MOST_MESSAGES = 10_000
 """Of a conversation, as a request may tell it: all of them are read for each answer."""
+
+
+class Turn(NamedTuple):
+    """An exchange as the caller tells it: what was sent, with no parts if the answer came unasked; the answer's text, and the
+    calls that it asked for.
+    """
+
+    sent: Content
+    text: str = ""
+    calls: tuple[ToolCallPart, ...] = ()
 
 
 class Exchanges:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.facts.content import BlobPart
-from turnwise.gateway.openai.data_urls import blob_of, data_url, from_base64
+from turnwise.gateway.speech.data_urls import blob_of, data_url, from_base64
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""What is said, as several protocols tell and write it alike."""
