@@ -63,6 +63,11 @@ class Sessions:
         """What agents keep in it, and share between the user's sessions. SessionMissing."""
         return await self._gateway.ask(SessionState, get(at_session(session, "state")))
 
+    async def write_state(self, session: str, state: Mapping[str, JsonValue]) -> SessionState:
+        """Writes these keys of the state; None removes one. Idempotent. SessionMissing, SessionBusy."""
+        asked = Asked("PATCH", at_session(session, "state"), body={"state": dict(state)})
+        return await self._gateway.ask(SessionState, asked)
+
     async def rewind(self, session: str, invocation_id: str) -> SessionShown:
         """Back to before that invocation. Not tried again when it may have been done. InvocationMissing, SessionBusy."""
         asked = post(at_session(session, "rewind"), {"invocation_id": invocation_id})

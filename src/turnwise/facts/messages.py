@@ -29,7 +29,8 @@ class MessageContext(Fact):
     user_kind pick a policy's segment (C18). roles: the caller's roles, for agents that only some may reach (C20).
     attributes: anything else, such as a customer id. answers: the id of the open question that the message is the reply to,
     so that nobody else is chosen for it. tools: what the caller can do for whoever answers, for as long as it takes: those of
-    the message that began an invocation count in all of it.
+    the message that began an invocation count in all of it. state: keys of the state that are written with the message
+    (behaviour A18); None removes one.
     """
 
     direct_agent_id: str | None = None
@@ -40,6 +41,7 @@ class MessageContext(Fact):
     attributes: dict[str, JsonValue] = Field(default_factory=dict)
     answers: str | None = optional(None)
     tools: tuple[OfferedTool, ...] = optional(())
+    state: dict[str, JsonValue] = optional({})
 
 
 class Message(Fact):

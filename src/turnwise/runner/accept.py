@@ -1,6 +1,9 @@
 """What may come in: the checks on a message before anything is stored (behaviour A25)."""
 
 import json
+from collections.abc import Mapping
+
+from pydantic import JsonValue
 
 from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResultPart, text_content
 from turnwise.facts.depth import DEEPEST, holds_deep, is_deep
@@ -8,6 +11,7 @@ from turnwise.facts.errors import EmptyMessage, ForbiddenPart, MessageError, Mes
 from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import MessageContext
+from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.tools.offers import check_offers
 
 
@@ -55,10 +59,11 @@ def incoming(message: str | Content, limits: Limits) -> Content:
 
 def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
     """The context, which is stored with its message. MessageTooLarge, MessageError for what UTF-8 cannot write, and for tools
-    that cannot be offered.
+    that cannot be offered, or keys of the state that cannot be kept.
     """
     if is_deep(context.attributes) or is_deep(context.model_extra):
         raise _too_deep("message's context")
+    check_delta(context.state, limits)
     try:
         size = len(context.model_dump_json())
     except ValueError as error:
@@ -66,6 +71,30 @@ def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
     _check_size("message's context", "JSON", size, limits)
     check_offers(context.tools, limits)
     return context
+
+
+def check_delta(delta: Mapping[str, JsonValue], limits: Limits) -> None:
+    """Whether a caller may write that to the state, as far as its form goes. MessageError, MessageTooLarge."""
+    for key, value in delta.items():
+        if not is_storable_id(key):
+            problem = "A key of the state is empty, overlong, or cannot be stored."
+            raise MessageError(problem, fix=f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates.")
+        if key.startswith(TEMP_PREFIX):
+            raise MessageError(
+                f"The key {key!r} of the state would be kept by nobody.", fix="Send it as one of the context's attributes."
+            )
+        what = f"value of {key!r} in the state"
+        if is_deep(value):
+            raise _too_deep(what)
+        try:
+            size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
+        except ValueError as error:
+            raise _unwritable(what, error) from None
+        if size > limits.state_bytes:
+            raise MessageTooLarge(
+                f"The {what} has {size:,} bytes, {limits.state_bytes:,} are allowed.",
+                fix="Keep it as an artifact, or raise limits.state_bytes.",
+            )
 
 
 def checked_id(what: str, value: str) -> str:

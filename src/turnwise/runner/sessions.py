@@ -1,6 +1,6 @@
 """What can be done with a session besides answering its messages (behaviour A44)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -10,6 +10,7 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore
+from turnwise.runner.accept import check_delta
 from turnwise.runner.desks import Desks
 from turnwise.runner.message.bringing import Bringing, PastExchange
 from turnwise.runner.message.continuation import is_being_answered
@@ -100,6 +101,16 @@ class Sessions:
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
         event = bare_event(self._issuer, USER, self._issuer.new_id("rewind"))
         return await self._write(session, [acting(event, rewind=rewind)])
+
+    async def write_state(self, key: SessionKey, delta: Mapping[str, JsonValue]) -> Session:
+        """Writes these keys of the state, as an event of the user's that says nothing; None removes a key.
+
+        SessionMissing, SessionBusy; MessageError, MessageTooLarge for what cannot be kept.
+        """
+        check_delta(delta, self._desks.config.limits)
+        session = await self._idle(key)
+        event = bare_event(self._issuer, USER, self._issuer.new_id("state"))
+        return await self._write(session, [acting(event, state_delta=dict(delta))]) if delta else session
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
         """Cancels that invocation, running anywhere or waiting; returns when its end is recorded.

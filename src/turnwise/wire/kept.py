@@ -22,6 +22,12 @@ class CreateSession(Body):
     state: dict[StateKey, JsonValue] = Field(default={}, examples=[{"language": "en"}])
 
 
+class WriteState(Body):
+    """`state`: the keys to write; null removes one, and others stay as they are."""
+
+    state: dict[StateKey, JsonValue] = Field(examples=[{"language": "en"}])
+
+
 class RewindSession(Body):
     """`invocation_id`: the first of what is taken back."""
 

@@ -65,6 +65,8 @@ async def test_a_sessions_life(make_runner: MakeRunner) -> None:
         assert texts == ["one", "You said one"]
         assert (await client.sessions.fork("s 1", "s 2")).id == "s 2"
         assert (await client.sessions.rewind("s 1", two.invocation_id)).last_sequence > shown.last_sequence
+        assert (await client.sessions.write_state("s 1", {"n": 1, "m": None})).state["n"] == 1
+        assert (await client.sessions.state("s 1")).state["n"] == 1
         assert (await client.sessions.state("s 1")).state["last"] == "one"
         with pytest.raises(InvocationMissing):
             await client.sessions.rewind("s 1", two.invocation_id)

@@ -78,6 +78,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/responses/input_tokens": {name: RESPONSE[name] for name in ("model", "input", "tools")},
     "/api/v1/graph-chat/chat": {"message": "hi", "session_id": "g", "context": {"previous_agents": ["a"], "more": 1}},
     "/api/v1/sessions": {"id": None, "state": {"a": 1}},
+    "/api/v1/sessions/{session_id}/state": {"state": {"a": [1], "b": None}},
     "/api/v1/sessions/{session_id}/messages": {
         "content": {"parts": [{"kind": "text", "text": "a"}, {"kind": "data", "data": {"a": 1}}]},
         "id": "m",

@@ -28,6 +28,7 @@ ROUTES: Routes = {
     ("GET", "/api/v1/sessions/{session_id}"): (Asked("sessions:read"),),
     ("GET", "/api/v1/sessions/{session_id}/events"): (Asked("sessions:read"), Asked("sessions:read", query={"last": 3})),
     ("GET", "/api/v1/sessions/{session_id}/state"): (Asked("sessions:read"),),
+    ("PATCH", "/api/v1/sessions/{session_id}/state"): (Asked("sessions:write", lambda _: {"state": {"b": 2}}),),
     ("POST", "/api/v1/sessions/{session_id}/rewind"): (Asked("sessions:write", lambda t: {"invocation_id": t.invocation}),),
     ("POST", "/api/v1/sessions/{session_id}/fork"): (
         Asked("sessions:write", lambda t: {"id": t.new}, ok=201),

@@ -21,6 +21,7 @@ from turnwise.wire.kept import (
     SessionPage,
     SessionShown,
     SessionState,
+    WriteState,
 )
 
 router = routes("sessions")
@@ -31,6 +32,7 @@ _LINKS = {
     "message": link("send_message", "Send it a message.", _THIS),
     "events": link("list_events", "Its events.", _THIS),
     "state": link("get_state", "Its state.", _THIS),
+    "write": link("write_state", "Write to its state.", _THIS),
     "artifacts": link("list_artifacts", "Its artifacts.", _THIS),
     "decisions": link("search_decisions", "Why who answered.", _THIS),
     "fork": link("fork_session", "Copy it.", _THIS),
@@ -134,6 +136,21 @@ async def get_state(
 ) -> SessionState:
     """What agents keep in the session, and what they share between the user's sessions."""
     session = await front.sessions.get(caller, session_id, user)
+    return SessionState(session_id=session.id, revision=session.revision, state=dict(view_of(request).state(session)))
+
+
+@router.patch(
+    "/sessions/{session_id}/state",
+    summary="Write to the state",
+    response_model=SessionState,
+    response_description="The state as it is then.",
+    responses=problems(404, 409, body=True),
+)
+async def write_state(
+    session_id: SessionId, body: WriteState, request: Request, front: TheFront, caller: TheCaller, user: User = None
+) -> SessionState:
+    """Write some keys, not while the session answers. What a message brings with it is written in its `context`."""
+    session = await front.sessions.write_state(caller, session_id, body.state, user)
     return SessionState(session_id=session.id, revision=session.revision, state=dict(view_of(request).state(session)))
 
 

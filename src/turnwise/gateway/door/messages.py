@@ -14,6 +14,7 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.gateway.door.results import check_results
+from turnwise.gateway.door.sessions import check_state
 from turnwise.gateway.door.whose import Whose
 from turnwise.runner import Invocation, Runner
 
@@ -45,10 +46,11 @@ class Messages:
         """`Runner.start`; the answer takes one of the caller's places until it ends or waits, whoever reads it.
 
         Closing when this process takes nothing more; TooMany. NothingHere for an agent that does not exist, or not for this
-        caller. Forbidden for results of calls that are not the caller's to give.
+        caller. Forbidden for results of calls that are not the caller's to give, and as of `check_state`.
         """
         key = self._whose.session(caller, "messages:write", ask.session, ask.user)
         context = self._context(caller, ask.context, ask.agent)
+        check_state(caller, context.state, self._runner.config.limits)
         create = (ask.config or self._runner.config).create_session
         await check_results(self._runner, caller, key, ask.content, ask.id, create=create)
         place = await self._place(caller, key.user)

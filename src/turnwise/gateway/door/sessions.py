@@ -7,15 +7,15 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.depth import DEEPEST, is_deep
-from turnwise.facts.errors import Forbidden, RequestInvalid, RequestTooLarge
+from turnwise.facts.errors import Forbidden, RequestTooLarge
 from turnwise.facts.events import Event
-from turnwise.facts.ids import Issuer, SystemIssuer, is_storable_id
+from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session
 from turnwise.gateway.door.whose import Whose
 from turnwise.ports.stores import Page, SessionInfo
 from turnwise.runner import Runner
+from turnwise.runner.accept import check_delta
 
 
 class Window(NamedTuple):
@@ -48,7 +48,7 @@ class Sessions:
     async def create(
         self, caller: Caller, session: str | None, state: Mapping[str, JsonValue], user: str | None = None
     ) -> Session:
-        """An empty session with that state; without an id it gets one. RequestInvalid, RequestTooLarge, SessionExists."""
+        """An empty session with that state; without an id it gets one. As of `check_state`; SessionExists."""
         key = self._whose.session(caller, "sessions:write", self._id(session), user)
         check_state(caller, state, self._runner.config.limits)
         return await self._runner.sessions.create(key, state=dict(state))
@@ -89,6 +89,14 @@ class Sessions:
         copy = self._whose.session(caller, "sessions:write", self._id(new), user)
         return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation)
 
+    async def write_state(
+        self, caller: Caller, session: str, delta: Mapping[str, JsonValue], user: str | None = None
+    ) -> Session:
+        """`Runner.sessions.write_state`. As of `check_state`; SessionMissing, SessionBusy."""
+        key = self._whose.session(caller, "sessions:write", session, user)
+        check_state(caller, delta, self._runner.config.limits)
+        return await self._runner.sessions.write_state(key, delta)
+
     async def delete(self, caller: Caller, session: str, user: str | None = None) -> None:
         """All that is kept of it. Idempotent. SessionBusy."""
         await self._runner.sessions.delete(self._whose.session(caller, "sessions:write", session, user))
@@ -102,26 +110,12 @@ class Sessions:
 
 
 def check_state(caller: Caller, state: Mapping[str, JsonValue], limits: Limits) -> None:
-    """Whether the caller may begin a session with that state. Forbidden, RequestInvalid, RequestTooLarge."""
+    """Whether the caller may write that to the state of a session. Forbidden, RequestTooLarge; MessageError for what cannot be
+    kept.
+    """
     if caller.role != "admin" and any(key.startswith(APP_PREFIX) for key in state):
         raise Forbidden(f"Only admins write keys that begin with {APP_PREFIX!r}: all users share them.", fix="Leave them out.")
-    total = 0
-    for number, (key, value) in enumerate(state.items()):
-        where = ("body", "state", key[:64] if is_storable_id(key) else number)
-        if not is_storable_id(key):
-            raise RequestInvalid("A key of the state cannot be stored.", fix="Use 1 to 200 characters, no NUL.", where=where)
-        if is_deep(value):
-            raise RequestTooLarge(f"A value of the state is nested more than {DEEPEST} levels deep.", where=where)
-        try:
-            size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
-        except ValueError:
-            raise RequestInvalid("A value of the state is no JSON in UTF-8.", fix="Correct it.", where=where) from None
-        if size > limits.state_bytes:
-            raise RequestTooLarge(
-                f"A value of the state has {size:,} bytes, {limits.state_bytes:,} are allowed.",
-                fix="Keep it as an artifact, or raise limits.state_bytes.",
-                where=where,
-            )
-        total += size
-    if total > limits.message_bytes:
-        raise RequestTooLarge(f"The state has {total:,} bytes, {limits.message_bytes:,} are allowed.", where=("body", "state"))
+    check_delta(state, limits)
+    size = len(json.dumps(state, ensure_ascii=False).encode())
+    if size > limits.message_bytes:
+        raise RequestTooLarge(f"The state has {size:,} bytes, {limits.message_bytes:,} are allowed.", where=("body", "state"))

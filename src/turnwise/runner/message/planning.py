@@ -162,6 +162,7 @@ class Planner:
             continues = continuation_of(head, content, selection.agent, self._cast.tree, roles, answers)
         self._refuse_foreign_reply(job.message.context, continues)
         invocation_id = continues.invocation_id if continues else prepared.invocation_id
+        state, known = job.message.context.state, session.merged_state
         brief = await self._still_asked(session, content, selection)
         user = Event(
             id=job.event_id,
@@ -170,6 +171,9 @@ class Planner:
             created_at=self._cast.issuer.now(),
             content=content,
             actions=Actions(
+                state_delta=dict(state),
+                # A turn that is taken up again reads what it read before, until it comes to this message.
+                state_before={key: known.get(key) for key in state} if continues else {},
                 artifact_versions=dict(prepared.artifact_versions),
                 selection=selection,
                 positions=positions_of(selection),
