@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from turnwise.facts.callers import Caller
+from turnwise.gateway import documentation
 from turnwise.gateway.api import routes as api
 from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.problems import Form, answer_problems
@@ -25,7 +26,6 @@ from turnwise.gateway.surroundings.security_headers import SecurityHeaders
 from turnwise.gateway.surroundings.traced import Traced
 
 TITLE = "Turnwise"
-DOCUMENTATION, OPENAPI = "/docs", "/openapi.json"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Content-Range", "Location")
 """Headers of answers that web pages of other origins may read."""
@@ -50,8 +50,8 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         title=TITLE,
         version=version("turnwise"),
         lifespan=living,
-        openapi_url=OPENAPI if documented else None,
-        docs_url=DOCUMENTATION if documented else None,
+        openapi_url=documentation.OPENAPI if documented else None,
+        docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
         redirect_slashes=False,
@@ -62,6 +62,8 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         if each.top is not None:
             app.include_router(each.top)
     app.include_router(api.top)
+    if documented:
+        app.include_router(documentation.router)
     form_for = forms(spoken)
     answer_problems(app, form_for)
     for surrounding in _surroundings(front, app.state.pending, spoken, form_for):
@@ -90,8 +92,9 @@ def _surroundings(
     yield Middleware(RequestIds)
     if front.traced:
         yield Middleware(Traced)
-    yield Middleware(AccessLog, prefixes=[each.prefix for each in spoken], fixed=(DOCUMENTATION, OPENAPI))
-    yield Middleware(SecurityHeaders, documentation=DOCUMENTATION)
+    prefixes = [each.prefix for each in spoken]
+    yield Middleware(AccessLog, prefixes=prefixes, fixed=(documentation.DOCUMENTATION, documentation.OPENAPI))
+    yield Middleware(SecurityHeaders)
     if config.origins:
         # Nobody is known by a cookie here, so no page is ever sent along what its user could do.
         yield Middleware(

@@ -21,6 +21,7 @@ from turnwise.facts.errors import (
     TurnwiseError,
     WrongMethod,
 )
+from turnwise.gateway.documentation import DOCUMENTATION
 from turnwise.gateway.wire_errors import INTERNAL, headers_of, status_of
 
 
@@ -131,7 +132,7 @@ def _invalid(errors: Sequence[Any], request: Request) -> RequestInvalid:
 
 def _described(request: Request) -> str:
     """Where to look what there is."""
-    return f"What there is, is described at {request.app.docs_url}." if request.app.docs_url else ""
+    return f"What there is, is described at {DOCUMENTATION}." if request.app.openapi_url else ""
 
 
 _KINDS: Mapping[int, tuple[type[RequestError], str]] = {

@@ -13,7 +13,8 @@ _DECISION = "/api/v1/sessions/{session_id}/decisions/{sequence}"
 ROUTES: Routes = {
     ("GET", "/openapi.json"): (Asked(None, names=""),),
     ("GET", "/docs"): (Asked(None, names=""),),
-    ("GET", "/docs/oauth2-redirect"): (Asked(None, names=""),),
+    ("GET", "/docs/start.js"): (Asked(None, names=""),),
+    ("GET", "/docs/{name}"): (Asked(None, names="", ok=422),),
     ("GET", "/api/v1/health"): (Asked(None, names=""),),
     ("GET", "/api/v1/ready"): (Asked(None, names=""),),
     ("GET", "/api/v1/version"): (Asked(None, names=""),),

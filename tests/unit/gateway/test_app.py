@@ -1,6 +1,7 @@
 """The gateway as one ASGI application. (What it answers: tests/integration/gateway.)"""
 
 import pytest
+from fastapi.routing import iter_route_contexts
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, Protocols
@@ -53,5 +54,6 @@ async def test_every_request_is_known_before_anything_is_refused() -> None:
 @pytest.mark.parametrize("documented", [True, False])
 async def test_the_documentation_is_there_if_it_is_to_be(documented: bool) -> None:
     app = gateway(front_for(Runner(echo, store=SqlSessionStore("sqlite://")), GatewayConfig(documentation=documented)))
-    assert (app.openapi_url, app.docs_url) == (("/openapi.json", "/docs") if documented else (None, None))
+    assert app.openapi_url == ("/openapi.json" if documented else None)
+    assert ("/docs" in {each.path_format for each in iter_route_contexts(app.routes)}) is documented
     assert "/api/v1/health" in app.openapi()["paths"]

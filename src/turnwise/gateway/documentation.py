@@ -1,0 +1,55 @@
+"""The page that shows the OpenAPI: Swagger UI, with all that it needs from here, so that it is there without the internet."""
+
+from importlib.resources import as_file, files
+from typing import Literal
+
+from fastapi import APIRouter
+from starlette.responses import FileResponse, HTMLResponse, Response
+
+DOCUMENTATION, OPENAPI = "/docs", "/openapi.json"
+
+_POLICY = (
+    # The page sets styles of its elements itself.
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
+    "frame-ancestors 'none'"
+)
+# Places are told as seen from the page, which may be below another path at a proxy.
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Turnwise</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="docs/swagger-ui.css">
+</head>
+<body>
+<div id="page"></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/start.js"></script>
+</body>
+</html>
+"""
+_START = """SwaggerUIBundle({
+  url: "openapi.json", dom_id: "#page", deepLinking: true, defaultModelsExpandDepth: 0,
+  presets: [SwaggerUIBundle.presets.apis], layout: "BaseLayout"
+});
+"""
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get(DOCUMENTATION)
+async def page() -> Response:
+    return HTMLResponse(_PAGE, headers={"Content-Security-Policy": _POLICY})
+
+
+@router.get(f"{DOCUMENTATION}/start.js")
+async def start() -> Response:
+    return Response(_START, media_type="text/javascript")
+
+
+@router.get(DOCUMENTATION + "/{name}")
+async def part(name: Literal["swagger-ui.css", "swagger-ui-bundle.js"]) -> Response:
+    with as_file(files("fastapi_offline") / "static" / name) as path:
+        return FileResponse(path, headers={"Cache-Control": "public, max-age=86400"})
