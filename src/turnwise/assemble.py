@@ -25,6 +25,7 @@ from turnwise.flows.kinds import AnyFlow
 from turnwise.ports.agent import Agent
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.hooks import Hooks
+from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
@@ -100,6 +101,30 @@ def load_app(path: Path | None = None, *, hooks: Sequence[Hooks] = ()) -> App:
             first.fix = f"{first.fix} (Mistakes in all: {len(problems)}; `turnwise check` shows each.)".lstrip()
         raise first
     return App(runner, assembly.path, _shown_place(assembly.settings.store), assembly.flows, assembly.settings.gateway)
+
+
+class Kept(NamedTuple):
+    """What is kept of an app: its name, its session store with the place as it may be shown, and how its gateway is to stand.
+
+    Whoever has it closes the store.
+    """
+
+    app: str
+    store: SessionStore
+    place: str
+    gateway: GatewayConfig
+
+
+def load_store(path: Path | None = None) -> Kept:
+    """The same as `load_app`, without agents: for whoever only looks after what is kept. ConfigError for what is wrong below
+    `app`, `store` and `gateway`; the rest of the file may be broken.
+    """
+    assembly = _Assembly(find_file(path))
+    store, settings = assembly.store(), assembly.settings
+    problems = settings.document.problems_below("app", "store", "gateway")
+    if problems or not settings.app or store is None:
+        raise (problems or assembly.problems)[0]
+    return Kept(settings.app, store, _shown_place(settings.store), settings.gateway)
 
 
 def check_app(path: Path | None = None) -> Report:
@@ -197,6 +222,11 @@ class _Assembly:
             self._document.report_error(culprit(self._document, error), error)
         return None
 
+    def store(self) -> SessionStore | None:
+        """The session store; None after what is wrong was reported."""
+        store: SessionStore | None = self._store(self.settings.store)
+        return store
+
     def prepare(self, cascade: Cascade) -> None:
         """Makes ready what the policy needs; what goes wrong is reported."""
         if cascade.meaning is not None:
@@ -230,7 +260,7 @@ class _Assembly:
         return {
             "config": settings.run,
             "process": settings.process,
-            "store": self._store(settings.store),
+            "store": self.store(),
             "artifacts": self._artifacts(settings.artifacts),
             "encoder": encoder,
             "guardrails": [self._guardrail(entry, encoder) for entry in settings.guardrails],

@@ -156,15 +156,19 @@ async def _revoke(config: "Path | None", named: str) -> None:
 async def _ring(config: "Path | None") -> AsyncIterator[_Ring]:
     """The keys of that configuration's app. ConfigError when its store keeps none, or not for long."""
     from turnwise.access.gatekeeper import gate_of
-    from turnwise.cli.running import running
+    from turnwise.assemble import load_store
     from turnwise.facts.errors import ConfigError
 
-    async with running(config) as turnwise:
-        if _IN_MEMORY.fullmatch(turnwise.store):
+    # Agents are left alone: that one of them is broken is no reason why a stolen key should count.
+    kept = load_store(config)
+    try:
+        if _IN_MEMORY.fullmatch(kept.place):
             fix = "Keep sessions in a file, store: sqlite:///file.db, or on PostgreSQL."
             raise ConfigError("The session store is in memory: a key would be gone with this command.", fix=fix)
-        auth = turnwise.gateway.auth
-        yield _Ring(turnwise.runner.app, gate_of(turnwise.runner.store).keys, auth is not None and auth.keys)
+        auth = kept.gateway.auth
+        yield _Ring(kept.app, gate_of(kept.store).keys, auth is not None and auth.keys)
+    finally:
+        await kept.store.close()
 
 
 def _new(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tuple[str, ApiKey]":

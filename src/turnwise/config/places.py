@@ -42,6 +42,16 @@ class Document:
         """The mistakes found so far, from the top of the file to its end."""
         return tuple(error for _, error in sorted(self._problems, key=lambda problem: problem[0]))
 
+    def problems_below(self, *keys: str) -> tuple[TurnwiseError, ...]:
+        """Those of the mistakes that stand below these keys of the document's top."""
+        begins = sorted((self.line((key,)), key) for key in self.data if (key,) in self._lines)
+        found = []
+        for line, error in sorted(self._problems, key=lambda problem: problem[0]):
+            above = [key for begin, key in begins if begin <= line]
+            if above and above[-1] in keys:
+                found.append(error)
+        return tuple(found)
+
     def below(self, key: str) -> "Document":
         """The same document as if all of it stood below that key."""
         moved = Document(self.path, {key: self.data}, {(key, *where): line for where, line in self._lines.items()})

@@ -169,3 +169,26 @@ def test_who_is_asked_for_no_key_is_told(project: Path) -> None:
     assert hint in turnwise("keys", "create", "x", "--user", "ann", cwd=project).stderr
     written(project, (project / "turnwise.yaml").read_text() + "gateway: {auth: {keys: true}}\n")
     assert hint not in turnwise("keys", "create", "x", "--user", "ann", cwd=project).stderr
+
+
+def test_a_key_is_revoked_though_an_agent_is_broken(project: Path) -> None:
+    made = turnwise("keys", "create", "x", "--user", "ann", "--json", cwd=project)
+    key = json.loads(made.stdout)["id"]
+    written(project, (project / "turnwise.yaml").read_text() + "policy: nonsense\n", agents="import not_there\n")
+    assert turnwise("agents", cwd=project).returncode != 0
+    assert turnwise("keys", "revoke", key, cwd=project).stdout == f"Key {key} (x) is revoked.\n"
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        ("store: 5\n", "'store' should be"),
+        ("gateway: {auth: 5}\n", "'auth' should be"),
+        ("store: {import: nowhere:X}\n", "nowhere"),
+    ],
+)
+def test_what_is_wrong_with_where_keys_are_kept_is_told(project: Path, broken: str, problem: str) -> None:
+    written(project, (project / "turnwise.yaml").read_text() + broken)
+    said = turnwise("keys", "list", cwd=project)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert problem in said.stderr

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.config.places import placed, shown
+from turnwise.config.places import Document, placed, shown
 from turnwise.facts.errors import MissingExtra
 
 
@@ -19,3 +19,12 @@ def test_an_error_keeps_its_class_and_fix_when_it_gets_a_place() -> None:
     assert error.extra == "s3"
     assert str(error).startswith("turnwise.yaml:4: Object storage needs")
     assert "turnwise[s3]" in str(error)
+
+
+def test_mistakes_by_what_they_stand_below() -> None:
+    lines = {("app",): 1, ("agents",): 2, ("agents", 0): 3, ("store",): 5}
+    document = Document(Path("x.yaml"), {"app": 1, "agents": [1], "store": 2}, lines)
+    for where in (("agents", 0), ("store",), ("app",)):
+        document.report(where, "Wrong.")
+    assert [str(each)[:8] for each in document.problems_below("app", "store")] == ["x.yaml:1", "x.yaml:5"]
+    assert [str(each)[:8] for each in document.problems_below("agents")] == ["x.yaml:3"]
