@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Any
 
 from turnwise.access.gatekeeper import Gatekeeper
@@ -22,6 +23,7 @@ def read_gateway(document: Document, given: Mapping[str, Any]) -> GatewayConfig:
     config = validated(document, ("gateway",), GatewayConfig, given)
     if config is None:
         return GatewayConfig()
+    config = _placed(config, document.folder)
     for where, error in gateway_mistakes(config):
         document.report_error(("gateway", *where), error)
     return config
@@ -49,6 +51,10 @@ def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError
         if not _is_network(proxy):
             fix = "Write an address such as 10.0.0.7, or a network such as 10.0.0.0/8."
             yield ("trusted_proxies", index), ConfigError(f"{proxy!r} is no address of a proxy.", fix=fix)
+    adk = config.protocols.adk
+    if adk.on is not False and adk.web is not None and not (Path(adk.web) / "index.html").is_file():
+        fix = "Name the folder with its index.html, such as google/adk/cli/browser of an installed google-adk."
+        yield ("protocols", "adk", "web"), ConfigError(f"There is no web page in {adk.web!r}.", fix=fix)
 
 
 def doorkeepers(app: str, config: GatewayConfig, store: object) -> tuple[Gatekeeper, Quotas]:
@@ -64,6 +70,15 @@ def is_own_machine(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _placed(config: GatewayConfig, folder: Path) -> GatewayConfig:
+    """The same, with its relative paths below the file's folder."""
+    adk = config.protocols.adk
+    if adk.web is None:
+        return config
+    placed = adk.model_copy(update={"web": str(folder / adk.web)})
+    return config.model_copy(update={"protocols": config.protocols.model_copy(update={"adk": placed})})
 
 
 def _is_network(text: str) -> bool:

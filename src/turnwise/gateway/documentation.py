@@ -1,7 +1,6 @@
 """The page that shows the OpenAPI: Swagger UI, with all that it needs from here, so that it is there without the internet."""
 
 from importlib.resources import as_file, files
-from typing import Literal
 
 from fastapi import APIRouter
 from starlette.responses import FileResponse, HTMLResponse, Response
@@ -49,7 +48,16 @@ async def start() -> Response:
     return Response(_START, media_type="text/javascript")
 
 
-@router.get(DOCUMENTATION + "/{name}")
-async def part(name: Literal["swagger-ui.css", "swagger-ui-bundle.js"]) -> Response:
+@router.get(f"{DOCUMENTATION}/swagger-ui.css")
+async def style() -> Response:
+    return _file("swagger-ui.css")
+
+
+@router.get(f"{DOCUMENTATION}/swagger-ui-bundle.js")
+async def script() -> Response:
+    return _file("swagger-ui-bundle.js")
+
+
+def _file(name: str) -> Response:
     with as_file(files("fastapi_offline") / "static" / name) as path:
         return FileResponse(path, headers={"Cache-Control": "public, max-age=86400"})

@@ -36,5 +36,5 @@ async def test_it_can_be_left_out() -> None:
     async with served(runner) as client:
         style = await client.get("/docs/swagger-ui.css")
         assert (style.headers["content-type"], style.status_code) == ("text/css; charset=utf-8", 200)
-        assert (await client.get("/docs/core.py")).status_code == 422
+        assert (await client.get("/docs/core.py")).status_code == 404
     await runner.close()

@@ -114,3 +114,18 @@ def test_a_store_that_keeps_neither_keys_nor_counters() -> None:
     for config in (GatewayConfig(auth=KEYS), GatewayConfig(limits=CallerLimits(shared=True))):
         with pytest.raises(ConfigError, match="session store"):
             doorkeepers("shop", config, object())
+
+
+def test_the_folder_of_a_web_page_is_there(tmp_path: Path) -> None:
+    """It is looked for beside the file, and only where the page is wanted."""
+    section = "  protocols:\n    adk: {web: page}\n"
+    _, problems = read(tmp_path, section)
+    assert [problem.partition(":")[0] for problem in problems] == ["5"]
+    assert "index.html" in problems[0]
+    assert read(tmp_path, "  protocols:\n    adk: {on: false, web: page}\n")[1] == []
+    (tmp_path / "page").mkdir()
+    assert len(read(tmp_path, section)[1]) == 1
+    (tmp_path / "page" / "index.html").write_text("<html></html>")
+    config, problems = read(tmp_path, section)
+    assert problems == []
+    assert (config.protocols.adk.on, config.protocols.adk.web) == (True, str(tmp_path / "page"))

@@ -46,7 +46,8 @@ class Talk(NamedTuple):
 
     instructions: what the caller wants beside it. user: whom the request names; None = the caller. session: which session it
     is, if that is said. agent: who is to answer, past all selectors. repeated: the client sent it before, and got no answer.
-    key: the client's own name for the request, the same when it is sent again.
+    key: the client's own name for the request, the same when it is sent again. id: the message's own, in a session that is
+    named.
     """
 
     past: Sequence[Turn]
@@ -59,6 +60,7 @@ class Talk(NamedTuple):
     config: RunConfig | None = None
     repeated: bool = False
     key: str | None = None
+    id: str | None = None
 
 
 class _Place(NamedTuple):
@@ -114,13 +116,15 @@ class Conversations:
         """The place in the session that the request names: behind all that is there, whatever the request tells of before."""
         session = await self._runner.store.open(key)
         if talk.message.tool_results:
-            return _Place(key.id, message_ids((), talk.message)[0])
+            return _Place(key.id, talk.id or message_ids((), talk.message)[0])
         may_make = (talk.config or self._runner.config).create_session
         while talk.past and (may_make if session is None else not session.last_sequence):
             with suppress(SessionExists, SessionBusy, StaleWriter):  # another process was first
                 session = await self._bring(key, talk, ids)
                 break
             session = await self._runner.store.open(key)
+        if talk.id is not None:
+            return _Place(key.id, talk.id)
         if talk.key is not None:
             return _Place(key.id, _keyed(ids[-1], talk.key))
         turns = session.head.turns if session else 0

@@ -1,8 +1,10 @@
 """Invocations: looked at, stopped, and gone on with."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pydantic import JsonValue
@@ -16,16 +18,20 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.door.messages import Ask, Messages
 from turnwise.gateway.door.waits import Wait, waits_of
 from turnwise.gateway.door.whose import Whose
-from turnwise.runner import Invocation, Reading, Runner
+from turnwise.gateway.speech.waits import OpenWait, open_waits
+from turnwise.runner import Invocation, Reading, Result, Runner
 
 
 class Given(NamedTuple):
-    """What a wait is answered with: a text, a tool's result, or a person's word. id: the sender's own of that message."""
+    """What a wait is answered with: a text, a tool's result, or a person's word. id: the sender's own of that message. state:
+    what is written with it.
+    """
 
     call_id: str
     answer: str | ToolResultPart | bool
     reason: str = ""
     id: str | None = None
+    state: Mapping[str, JsonValue] = MappingProxyType({})
 
 
 class Invocations:
@@ -81,8 +87,24 @@ class Invocations:
         if not waits:
             return await self._answered_before(key, message_id, given.call_id)
         content = _content(waits[0], given)
-        context = MessageContext(answers=given.call_id if waits[0].kind == "reply" else None)
+        answers = given.call_id if waits[0].kind == "reply" else None
+        context = MessageContext(answers=answers, state=dict(given.state))
         return await self._messages.start(caller, Ask(session, content, user, message_id, context))
+
+    async def wait_for(self, caller: Caller, session: str, call_id: str, user: str | None = None) -> Wait | None:
+        """What the session waits for under that id, for who is about to answer it; None when it does not (any more).
+
+        SessionMissing.
+        """
+        key = self._whose.session(caller, "messages:write", session, user)
+        head = (await self._runner.sessions.get(key)).head
+        return next((wait for wait in waits_of(head) if wait.call_id == call_id), None)
+
+    async def waits(self, invocation: Invocation, result: Result) -> list[OpenWait]:
+        """All that this answer's invocation waits for, oldest first, also what messages before it led to."""
+        if not result.waiting:
+            return []
+        return open_waits(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
     def _stopped(self, task: "asyncio.Task[None]") -> None:
         self._stopping.discard(task)

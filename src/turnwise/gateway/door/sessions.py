@@ -1,20 +1,20 @@
 """Sessions: made, listed, read, taken back, copied and deleted."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
 from turnwise.facts.callers import Caller
-from turnwise.facts.errors import Forbidden, RequestTooLarge
+from turnwise.facts.errors import Forbidden, RequestTooLarge, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session
 from turnwise.gateway.door.whose import Whose
 from turnwise.ports.stores import Page, SessionInfo
-from turnwise.runner import Runner
+from turnwise.runner import PastExchange, Runner
 from turnwise.runner.accept import check_delta
 
 
@@ -46,12 +46,29 @@ class Sessions:
         self._runner, self._whose, self._issuer = runner, whose, issuer or SystemIssuer()
 
     async def create(
-        self, caller: Caller, session: str | None, state: Mapping[str, JsonValue], user: str | None = None
+        self,
+        caller: Caller,
+        session: str | None,
+        state: Mapping[str, JsonValue],
+        user: str | None = None,
+        *,
+        past: Sequence[PastExchange] = (),
+        author: str | None = None,
     ) -> Session:
-        """An empty session with that state; without an id it gets one. As of `check_state`; SessionExists."""
+        """A session with that state; without an id it gets one. past: what was said elsewhere, by `author`, as of
+        `Runner.sessions.bring`; there is no session if that cannot be had. As of `check_state`; SessionExists.
+        """
         key = self._whose.session(caller, "sessions:write", self._id(session), user)
         check_state(caller, state, self._runner.config.limits)
-        return await self._runner.sessions.create(key, state=dict(state))
+        if not past:
+            return await self._runner.sessions.create(key, state=dict(state))
+        self._whose.session(caller, "messages:write", key.id, user)
+        await self._runner.sessions.create(key, state=dict(state))
+        try:
+            return await self._runner.sessions.bring(key, past, author=author)
+        except TurnwiseError:
+            await self._runner.sessions.delete(key)
+            raise
 
     async def page(
         self, caller: Caller, *, user: str | None, everybody: bool, after: str | None, limit: int

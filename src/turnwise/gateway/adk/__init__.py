@@ -1,0 +1,25 @@
+"""The REST interface of Google's Agent Development Kit, below /adk: for its clients, and its development web page."""
+
+from pathlib import Path
+
+from fastapi import APIRouter
+
+from turnwise.facts.gateway import AdkConfig
+from turnwise.gateway.adk import apps, artifacts, development, runs, sessions
+from turnwise.gateway.adk.form import form
+from turnwise.gateway.adk.page import page
+
+PREFIX = "/adk"
+
+
+def router_for(config: AdkConfig) -> APIRouter:
+    """Its routes; with those of the web page if there is one."""
+    router = APIRouter(include_in_schema=False)
+    for part in (apps, sessions, artifacts, runs, development):
+        router.include_router(part.router)
+    if config.web is not None:
+        router.include_router(page(Path(config.web), PREFIX))
+    return router
+
+
+__all__ = ["PREFIX", "form", "router_for"]

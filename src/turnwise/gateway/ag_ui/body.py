@@ -1,0 +1,51 @@
+"""The body of a request: RunAgentInput, as the protocol has it, with bounds.
+
+What a newer client sends and nobody here knows (a role, a kind of part, a field) is left out, as the protocol wants it.
+"""
+
+from typing import Annotated, Any
+
+from ag_ui.core import Message, ResumeEntry, RunAgentInput
+from pydantic import Field, model_validator
+
+from turnwise.gateway.speech.exchanges import MOST_MESSAGES
+
+MOST_ENTRIES = 1_000
+"""Of the context, and of answers to interrupts."""
+ROLES = frozenset({"developer", "system", "assistant", "user", "tool", "activity", "reasoning"})
+PARTS = frozenset({"text", "image", "audio", "video", "document"})
+SOURCES = frozenset({"data", "url", "file"})
+
+
+class RunBody(RunAgentInput):
+    """thread_id, run_id: empty = they are made here."""
+
+    thread_id: str = ""
+    run_id: str = ""
+    messages: Annotated[list[Message], Field(max_length=MOST_MESSAGES)]
+    resume: Annotated[list[ResumeEntry], Field(max_length=MOST_ENTRIES)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        messages = given.get("messages") if isinstance(given, dict) else None
+        if not isinstance(messages, list):
+            return given
+        return {**given, "messages": [_with_known_parts(each) for each in messages if _is_known(each, "role", ROLES)]}
+
+
+def _with_known_parts(message: Any) -> Any:
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, list):
+        return message
+    return {**message, "content": [part for part in content if _is_known(part, "type", PARTS) and _has_known_source(part)]}
+
+
+def _has_known_source(part: Any) -> bool:
+    return not isinstance(part, dict) or _is_known(part.get("source"), "type", SOURCES)
+
+
+def _is_known(value: Any, name: str, known: frozenset[str]) -> bool:
+    """Whether it is one of these; what is of no kind at all is left to be refused."""
+    kind = value.get(name) if isinstance(value, dict) else None
+    return not isinstance(kind, str) or kind in known

@@ -1,0 +1,107 @@
+"""The messages of a request: how the conversation went, and what of it is new. Pure."""
+
+from collections.abc import Container, Sequence
+from typing import NamedTuple
+
+from ag_ui.core import AssistantMessage, Context, DeveloperMessage, Message, SystemMessage, ToolMessage, UserMessage
+
+from turnwise.facts.content import Content, Part, TextPart, ToolResultPart
+from turnwise.facts.errors import RequestInvalid
+from turnwise.facts.sessions import RECENT_CHARACTERS, Exchange
+from turnwise.gateway.ag_ui.parts import Where, parts_of, result_of
+from turnwise.gateway.speech.calls import call_of
+from turnwise.gateway.speech.exchanges import Exchanges, Turn
+
+RESULT = "result:"
+"""How the ids begin of messages by which we tell what a call gave: they are not for us when they come back."""
+
+
+class Said(NamedTuple):
+    """What a request says behind the assistant's last message, message by message; skipped: the places of what cannot be read
+    here.
+    """
+
+    new: tuple[tuple[Part, ...], ...]
+    skipped: tuple[Where, ...]
+
+
+def result_id(call_id: str) -> str:
+    """The id of the message that tells what that call gave."""
+    return RESULT + call_id
+
+
+def said_in(messages: Sequence[Message]) -> Said:
+    """What is new. RequestInvalid for files that are no base64."""
+    last = next((place for place in range(len(messages), 0, -1) if isinstance(messages[place - 1], AssistantMessage)), 0)
+    new: list[tuple[Part, ...]] = []
+    skipped: list[Where] = []
+    for place, message in enumerate(messages[last:], last):
+        if isinstance(message, UserMessage):
+            new.append(tuple(parts_of(message.content, ("messages", place, "content"), skipped)))
+        elif isinstance(message, ToolMessage) and message.id != result_id(message.tool_call_id):
+            new.append((result_of(message),))
+    return Said(tuple(parts for parts in new if any(map(_says, parts))), tuple(skipped))
+
+
+def past_of(messages: Sequence[Message]) -> tuple[Turn, ...]:
+    """The exchanges up to the assistant's last message. Files that cannot be read are left out."""
+    told = Exchanges()
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            calls = [call_of(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()]
+            told.answer(message.content or "", calls=calls)
+        elif isinstance(message, ToolMessage):
+            told.send([result_of(message)])
+        elif isinstance(message, UserMessage):
+            told.send(_readable(message))
+    told.close()
+    return tuple(told.past)
+
+
+def instructions_in(messages: Sequence[Message], context: Sequence[Context]) -> list[str]:
+    """What the application wants of whoever answers, and what it lets him know."""
+    wanted = [message.content for message in messages if isinstance(message, SystemMessage | DeveloperMessage)]
+    return [*wanted, *(f"{each.description}: {each.value}" if each.description else each.value for each in context)]
+
+
+def unanswered(new: Sequence[tuple[Part, ...]], recent: Sequence[Exchange], *, rest: bool) -> Sequence[tuple[Part, ...]]:
+    """What is new of these without what the session has heard already, as its latest messages: a front end tells again what
+    got no answer. rest: there is something else in the request, so that all of it may have been heard; else the last of them
+    counts.
+    """
+    heard = [exchange.message for exchange in recent]
+    for count in range(min(len(new) if rest else len(new) - 1, len(heard)), 0, -1):
+        if [_text(parts)[:RECENT_CHARACTERS] for parts in new[:count]] == heard[len(heard) - count :]:
+            return new[count:]
+    return new
+
+
+def still_wanted(new: Sequence[tuple[Part, ...]], calls: Container[str]) -> tuple[Sequence[tuple[Part, ...]], Sequence[str]]:
+    """What is new without what calls gave that nobody waits for (any more); and those calls."""
+    late = [part.call_id for parts in new for part in parts if isinstance(part, ToolResultPart) and part.call_id not in calls]
+    return [parts for parts in new if not (isinstance(parts[0], ToolResultPart) and parts[0].call_id in late)], late
+
+
+def as_content(new: Sequence[tuple[Part, ...]]) -> Content:
+    """Several messages as one."""
+    return Content(role="user", parts=tuple(part for parts in new for part in parts))
+
+
+def _readable(message: UserMessage) -> list[Part]:
+    if isinstance(message.content, str):
+        return [TextPart(text=message.content)]
+    parts: list[Part] = []
+    for part in message.content:
+        try:
+            parts += parts_of([part], (), [])
+        except RequestInvalid:
+            continue
+    return parts
+
+
+def _text(parts: Sequence[Part]) -> str:
+    return "\n".join(part.text for part in parts if isinstance(part, TextPart))
+
+
+def _says(part: Part) -> bool:
+    return bool(part.text.strip()) if isinstance(part, TextPart) else True

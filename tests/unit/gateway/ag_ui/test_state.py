@@ -1,0 +1,33 @@
+"""The state that is shared with a front end."""
+
+from typing import Any
+
+import pytest
+
+from turnwise.facts.errors import RequestInvalid
+from turnwise.gateway.ag_ui.state import Mirror, written_in
+
+
+def test_what_the_front_end_wrote() -> None:
+    assert written_in({"a": 1, "b": 2, "c": None, "d": None}, {"a": 1, "b": 3, "c": 4, "e": 5}) == {"b": 2, "c": None}
+    assert written_in(None, {"a": 1}) == {}
+
+
+@pytest.mark.parametrize("state", [[], "x", 1, True])
+def test_a_state_has_keys(state: Any) -> None:
+    with pytest.raises(RequestInvalid):
+        written_in(state, {})
+
+
+def test_only_what_changes_is_told() -> None:
+    mirror = Mirror({"a": 1, "b": [1]})
+    assert list(mirror.change({"a": 1, "gone": None})) == []
+    (wire,) = mirror.change({"a": None, "b": [2], "c~/": 0}, "s")
+    assert wire["subagentRunId"] == "s"
+    assert wire["delta"] == [
+        {"op": "remove", "path": "/a"},
+        {"op": "add", "path": "/b", "value": [2]},
+        {"op": "add", "path": "/c~0~1", "value": 0},
+    ]
+    assert list(mirror.become({"b": [2], "c~/": 0})) == []
+    assert [wire["snapshot"] for wire in mirror.become({})] == [{}]
