@@ -6,8 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     from turnwise.cli.watching import Watching
     from turnwise.facts.gateway import AuthConfig, GatewayConfig
     from turnwise.gateway.serving import Serving
+    from turnwise.ports.hooks import Hooks
+
+    Load = Callable[[Sequence[Hooks]], App]
 
 COLLECTING = (10_000, 20, 50)
 """After how many new objects, and how many rounds, the collector looks at the young, the middle-aged and the old."""
@@ -55,8 +57,19 @@ def serve(
     messages, and answers that are being given may still take gateway.grace_seconds; what is not finished then, another
     process takes up.
     """
+
+    def load(hooks: "Sequence[Hooks]") -> "App":
+        from turnwise.assemble import load_app
+
+        return load_app(config, hooks=hooks)
+
+    raise typer.Exit(serve_app(load, host, port, log))
+
+
+def serve_app(load: "Load", host: str | None, port: int | None, form: Literal["text", "json"] | None) -> int:
+    """Serves the app that `load` gives, with these hooks, until this process is told to stop; the exit code."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        raise typer.Exit(runner.run(_serve(config, host, port, log)))
+        return runner.run(_serve(load, host, port, form))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -67,8 +80,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(path: Path | None, host: str | None, port: int | None, form: Literal["text", "json"] | None) -> int:
-    from turnwise.assemble import load_app
+async def _serve(load: "Load", host: str | None, port: int | None, form: Literal["text", "json"] | None) -> int:
     from turnwise.cli.stopping import Answering
     from turnwise.cli.watching import watching
     from turnwise.telemetry.logs import logging_to
@@ -76,7 +88,7 @@ async def _serve(path: Path | None, host: str | None, port: int | None, form: Li
     answering = Answering()
     with logging_to(sys.stderr, form=form, debug=bool(os.environ.get("TURNWISE_DEBUG"))):
         watched = watching()
-        app = load_app(path, hooks=[answering, *watched.hooks])
+        app = load([answering, *watched.hooks])
         watched.attach(app.runner)
         given: dict[str, Any] = {"host": host, "port": port}
         config = app.gateway.model_copy(update={name: value for name, value in given.items() if value is not None})

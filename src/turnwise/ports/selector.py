@@ -18,7 +18,7 @@ class SelectionRequest(NamedTuple):
     chosen, in the tree's order (a team's members only, when a team asks); excluded: the others, and why. positions: the
     selectors' places in their orders, by selector's name, from the session's head; missing means 0. verdicts: what the
     selectors before said in this decision, all of them abstentions. tasks: in a flow, how many ready tasks each of the eligible
-    has.
+    has. message_id: the caller's id of the message; None when none was sent, as for a preview.
     """
 
     message: Content
@@ -32,6 +32,7 @@ class SelectionRequest(NamedTuple):
     positions: Mapping[str, int] = {}
     verdicts: tuple[Verdict, ...] = ()
     tasks: Mapping[str, int] = {}
+    message_id: str | None = None
 
     @property
     def text(self) -> str:

@@ -156,21 +156,24 @@ class Cascade:
         among: tuple[str, ...] | None = None,
         resting: frozenset[str] = frozenset(),
         before_asking: BeforeAsking = _nothing,
+        message_id: str | None = None,
     ) -> Selection:
         """Who answers, and why, with every verdict on the way.
 
         occasion and answer: what is decided on; with `answer`, that event. among: only these may be chosen, as in a team.
         resting: agents that keep failing and are left alone for now. before_asking: awaited before a selector asks somebody
-        outside of this process, which may take a while; what it raises ends the decision. The outcome is `clarify` when a
-        selector wants the user to choose; the agent is then the default, who asks. A message that asks several agents for
-        something goes to the policy's `several`, if it has one, by the method `several`. Equal facts give equal selections,
-        times and what others answer aside. Raises NobodyEligible when no agent may be chosen at all, nothing else of its own.
+        outside of this process, which may take a while; what it raises ends the decision. message_id: the caller's, for
+        selectors of users' own. The outcome is `clarify` when a selector wants the user to choose; the agent is then the
+        default, who asks. A message that asks several agents for something goes to the policy's `several`, if it has one, by
+        the method `several`. Equal facts give equal selections, times and what others answer aside. Raises NobodyEligible when
+        no agent may be chosen at all, nothing else of its own.
         """
         began = perf_counter()
         course = next(each for each in self._courses if each.spec is None or each.spec.applies(context))
         roster = self._roster(context, resting, among)
+        names, excluded = roster.names, roster.excluded
         request = SelectionRequest(
-            message, self.tree, head, roster.names, roster.excluded, context, occasion, answer, head.positions
+            message, self.tree, head, names, excluded, context, occasion, answer, head.positions, message_id=message_id
         )
         owned = occasion == "message" and (message.tool_results or context.answers is not None)
         stages = (self._owner, *course.stages) if owned else course.stages
@@ -193,8 +196,8 @@ class Cascade:
             outcome="clarify" if last.outcome == "clarify" else "chosen",
             occasion=occasion,
             verdicts=tuple(verdicts),
-            excluded=roster.excluded[:_EXCLUDED_RECORDED],
-            excluded_count=len(roster.excluded),
+            excluded=excluded[:_EXCLUDED_RECORDED],
+            excluded_count=len(excluded),
             policy=self.spec.name,
             fingerprint=self._fingerprint_with(hold.fingerprint if hold else ""),
             tree_version=self._tree_version,
