@@ -85,6 +85,9 @@ def test_the_row_is_the_fold_of_what_is_visible(url: str, appends: list[list[Eve
         for events in appends:
             session = await store.append(session, events)
             assert await check_fold(store, key, initial) == session
+            listed = (await store.decisions.invocations(key.app, user=key.user, states=["running", "waiting"])).items
+            open_ = {(id_, open_.began, open_.state) for id_, open_ in session.head.invocations.items()}
+            assert {(info.invocation_id, info.sequence, info.state) for info in listed} == open_
         visible = await store.events(key)
         assert [event.sequence for event in await store.events(key, hidden=True)] == list(range(1, session.last_sequence + 1))
         copies = [await store.fork(key, "copy")]
@@ -93,5 +96,6 @@ def test_the_row_is_the_fold_of_what_is_visible(url: str, appends: list[list[Eve
         for copy in copies:
             assert await check_fold(store, copy.key, initial) == copy
             assert copy.head.invocations == {}
+            assert (await store.decisions.invocations(key.app, user=key.user, key=copy.key)).items == ()
 
     run(check, url)

@@ -27,7 +27,7 @@ from turnwise.stores.sql.rows import event_text, time_text
 from turnwise.stores.sql.schema import alembic_config
 from turnwise.stores.sql.tables import SCHEMA, VERSION_TABLE, metadata
 from turnwise.testing.postgres import new_postgres_database
-from turnwise.testing.session_store_cases.making import NOW, asked, check_fold, opened, refused, rewinds, said
+from turnwise.testing.session_store_cases.making import NOW, asked, check_fold, ended, opened, refused, rewinds, said
 
 KEY = SessionKey("app", "user", "session")
 NewUrl = Callable[[], str]
@@ -223,6 +223,50 @@ def test_what_the_first_version_kept_comes_through_whole(new_url: NewUrl) -> Non
     using(url, check)
     migrate(reference)
     assert on(url, shape) == on(reference, shape)
+
+
+DECISION_0003 = text(
+    "INSERT INTO turnwise_decisions (session, sequence, app, invocation_id, agent, method, confidence, fingerprint, "
+    "created_at, text, selection) VALUES (:row, :at, 'app', :invocation, 'help', 'resume', 1, '', :now, '', :selection)"
+)
+BEGUN_0003 = text(
+    "INSERT INTO turnwise_messages (id, session, message_id, state, invocation_id, accepted_at, problem, body) "
+    "VALUES (:row, 1, :id, 'started', :invocation, :now, '', '{}')"
+)
+
+
+def third_version(url: str) -> None:
+    """What the first version made, and a decision of an agent, and a copy as of a fork, at the third version's tables."""
+    first_version(url)
+    selection = asked().actions.selection
+    assert selection is not None
+
+    def fill(connection: Connection) -> None:
+        values = {"now": time_text(NOW), "selection": selection.model_dump_json()}
+        for row, sequence in ((1, 2), (1, 3), (3, 2)):
+            connection.execute(DECISION_0003, values | {"row": row, "at": sequence, "invocation": "i-1"})
+        for row in (17, 18):
+            connection.execute(BEGUN_0003, {"row": row, "id": f"m-{row}", "invocation": "i-1", "now": time_text(NOW)})
+
+    on(url, lambda connection: command.upgrade(alembic_config(connection), "0003"))
+    on(url, fill)
+
+
+def test_how_older_invocations_stand_is_unknown_until_it_changes(new_url: NewUrl) -> None:
+    """One that its first decision tells of, and none for a fork's copy."""
+    url = new_url()
+    third_version(url)
+
+    async def check(store: SqlSessionStore) -> None:
+        for states in (None, ["completed"]):
+            (info,) = (await store.decisions.invocations("app", user="user", states=states)).items
+            assert (info.key, info.sequence, info.event_id) == (KEY, 2, LOG[1].id)
+            assert (info.invocation_id, info.state, info.changed_at) == ("i-1", None, NOW)
+        await store.append(await opened(store, KEY), [ended(invocation="i-1")])
+        (info,) = (await store.decisions.invocations("app", user="user")).items
+        assert info.state == "completed"
+
+    using(url, check)
 
 
 _START = """

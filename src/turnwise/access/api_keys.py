@@ -18,6 +18,8 @@ from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
 
 LABEL_CHARACTERS = 100
 MOST_AGENT_ROLES = 100
+_CALLER = "key:"
+"""What the id of a caller begins with who came with a key."""
 _KEY = re.compile(r"tw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
@@ -77,13 +79,18 @@ def counts(key: ApiKey, now: datetime) -> bool:
 def caller_of(key: ApiKey) -> Caller:
     """Who asks with that key."""
     return Caller(
-        id=f"key:{key.id}",
+        id=f"{_CALLER}{key.id}",
         role=key.role,
         user=key.user,
         acts_for_users=key.acts_for_users,
         agent_roles=key.agent_roles,
         scopes=key.scopes,
     )
+
+
+def key_of(caller: Caller) -> str | None:
+    """The id of the key with which the caller came; None for one who came otherwise."""
+    return caller.id.removeprefix(_CALLER) if caller.id.startswith(_CALLER) else None
 
 
 def _hash(secret: str) -> str:

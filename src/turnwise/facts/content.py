@@ -32,8 +32,8 @@ class BlobPart(Fact):
 
 
 class ArtifactPart(Fact):
-    """A reference to a stored artifact; `version` None means the latest. `title` is the name a person gave it. An agent may name
-    an http(s) URL instead, for a file that stands somewhere else; nothing here fetches it.
+    """A reference to a stored artifact; `version` None means the latest. `title` is the name a person gave it. An agent may
+    name an http(s) URL instead, for a file that stands somewhere else; nothing here fetches it.
     """
 
     kind: Literal["artifact"] = "artifact"

@@ -17,8 +17,10 @@ from turnwise.gateway.door.conversations import Conversations
 from turnwise.gateway.door.decisions import Decisions
 from turnwise.gateway.door.invocations import Invocations
 from turnwise.gateway.door.messages import Messages
+from turnwise.gateway.door.pushes import Pushes
 from turnwise.gateway.door.sessions import Sessions
 from turnwise.gateway.door.standing import Standing
+from turnwise.gateway.door.tasks import Tasks
 from turnwise.gateway.door.threads import Threads
 from turnwise.gateway.door.whose import Whose
 from turnwise.gateway.shown import View
@@ -46,6 +48,8 @@ class Front(NamedTuple):
     addressees: Addressees
     conversations: Conversations
     threads: Threads
+    tasks: Tasks
+    pushes: Pushes
     standing: Standing
     closing: asyncio.Event
     ready: asyncio.Event
@@ -80,6 +84,8 @@ def front(
         addressees=Addressees(runner, whose),
         conversations=Conversations(runner, whose, messages),
         threads=Threads(runner, whose, messages),
+        tasks=Tasks(runner, whose),
+        pushes=Pushes(runner, whose),
         standing=Standing(runner, closing, ready),
         closing=closing,
         ready=ready,

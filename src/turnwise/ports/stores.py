@@ -74,6 +74,22 @@ class Decision(NamedTuple):
     label: str | None = None
 
 
+class InvocationInfo(NamedTuple):
+    """How an invocation stands: a row of a list.
+
+    sequence, event_id: of the user's message that began it, where its decision is. state: `running`, `waiting`, or why it ended
+    (`EndReason`); None = an older version wrote it, and the log alone says. changed_at: since when it stands so; without a
+    state, when it began.
+    """
+
+    key: SessionKey
+    sequence: int
+    event_id: str
+    invocation_id: str
+    state: str | None
+    changed_at: datetime
+
+
 class Inbox(Protocol):
     """The messages of a session: accepted means stored here, in the order of acceptance."""
 
@@ -127,6 +143,37 @@ class Decisions(Protocol):
 
         None takes the label away. InvocationMissing when there is no decision there.
         """
+        ...
+
+    async def invocations(
+        self,
+        app: str,
+        *,
+        user: str,
+        key: SessionKey | None = None,
+        states: Sequence[str] | None = None,
+        since: datetime | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[InvocationInfo]:
+        """A user's invocations, or those of one session of his, the one that changed last first; `after` is a page's cursor.
+
+        Each stands there as of the append that let it. What a rewind took back is not listed, nor what a fork copied. states:
+        only these, and those of which it is not known; `limit:` = any limit. since: only what changed then or later.
+        CursorInvalid.
+        """
+        ...
+
+    async def count_invocations(
+        self,
+        app: str,
+        *,
+        user: str,
+        key: SessionKey | None = None,
+        states: Sequence[str] | None = None,
+        since: datetime | None = None,
+    ) -> int:
+        """How many there are on all pages of `invocations`."""
         ...
 
 

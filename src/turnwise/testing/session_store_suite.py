@@ -9,7 +9,7 @@ fails with AssertionError. `SHARED_CASES` take a function that opens handles on 
 processes have them, and close what they open; a store that lives in one process only is not for them.
 """
 
-from turnwise.testing.session_store_cases import inboxes, lives, logs, recoveries, repeats, rewinds, sharing, writers
+from turnwise.testing.session_store_cases import inboxes, lives, logs, recoveries, repeats, rewinds, sharing, standings, writers
 from turnwise.testing.session_store_cases.making import Case, SharedCase
 
 CASES: tuple[Case, ...] = (
@@ -20,6 +20,7 @@ CASES: tuple[Case, ...] = (
     *rewinds.CASES,
     *recoveries.CASES,
     *repeats.CASES,
+    *standings.CASES,
 )
 
 SHARED_CASES: tuple[SharedCase, ...] = sharing.CASES

@@ -1,10 +1,17 @@
 """Decisions: searched, explained and labelled."""
 
+from collections.abc import Sequence
+
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import InvocationMissing, RequestInvalid
+from turnwise.facts.events import USER, Event
+from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.door.whose import Whose
 from turnwise.ports.stores import Decision, Page
 from turnwise.runner import Runner
+
+LOOKED_AT = 100
+"""How many events are looked at at once for the newest decision."""
 
 
 class Decisions:
@@ -46,9 +53,40 @@ class Decisions:
             )
         return found
 
+    async def of_message(
+        self, caller: Caller, session: str, message_id: str | None = None, user: str | None = None
+    ) -> Decision:
+        """The decision of that message; None = of the newest message that has one. SessionMissing, InvocationMissing."""
+        key = self._whose.session(caller, "decisions:read", session, user)
+        if message_id is None:
+            place = await self._newest(key)
+        else:
+            result = (await self._runner.sessions.reading(key, message_id=message_id)).result
+            place = _decided_at(result.events if result else ())
+        found = await self._runner.store.decisions.find(key, place) if place else None
+        if found is None:
+            raise InvocationMissing("Nothing is decided there (yet).", fix="Ask again when it is answered.")
+        return found
+
+    async def _newest(self, key: SessionKey) -> int | None:
+        """The number of the newest decision on a message, looked for from the end."""
+        before = (await self._runner.sessions.get(key)).last_sequence + 1
+        while before > 1:
+            events = await self._runner.store.events(key, before=before, last=LOOKED_AT)
+            place = _decided_at(tuple(reversed(events)))
+            if place is not None or not events:
+                return place
+            before = events[0].sequence or 1
+        return None
+
     async def label(self, caller: Caller, session: str, sequence: int, agent: str | None, user: str | None = None) -> None:
         """Says who should have been chosen; None takes that back. RequestInvalid for an unknown agent, InvocationMissing."""
         key = self._whose.session(caller, "decisions:label", session, user)
         if agent is not None and agent not in self._runner.tree:
             raise RequestInvalid(f"There is no agent {agent[:64]!r}.", fix="Name one of the tree.", where=("body", "agent"))
         await self._runner.store.decisions.label(key, sequence, agent)
+
+
+def _decided_at(events: Sequence[Event]) -> int | None:
+    """The number of the first of these events that is a message with a decision."""
+    return next((event.sequence for event in events if event.author == USER and event.actions.selection), None)

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from turnwise.facts.callers import Caller
+from turnwise.facts.callers import Caller, Permission
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.errors import InvocationMissing, SessionError, SessionExists
 from turnwise.facts.events import USER, Event
@@ -18,6 +18,7 @@ from turnwise.gateway.door.messages import Ask, Messages
 from turnwise.gateway.door.whose import Whose
 from turnwise.ports.stores import Receipt
 from turnwise.runner import Invocation, Reading, Runner
+from turnwise.runner.guards.rulings import blocked_message
 from turnwise.transcript.waits import kind_of
 
 PAGE = 50
@@ -45,9 +46,40 @@ class Threads:
         self._issuer = issuer or SystemIssuer()
         self._turns: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
 
-    async def known(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Known:
-        """What is known of that message now. Nothing is waited for."""
-        return await self._known(self._whose.session(caller, "sessions:read", session, user), message_id)
+    async def known(
+        self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
+    ) -> Known:
+        """What is known of that message now. Nothing is waited for. to: for doing what it is asked."""
+        return await self._known(self._whose.session(caller, to, session, user), message_id)
+
+    async def whole(
+        self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
+    ) -> Known:
+        """As `known`, with all of the invocation that the message began.
+
+        InvocationMissing, too, for a message that went on with an invocation. Of one that guardrails blocked, nothing is on
+        record but that.
+        """
+        key = self._whose.session(caller, to, session, user)
+        receipt = await self._runner.store.inbox.receipt(key, message_id)
+        if receipt is None:
+            raise _missing()
+        if receipt.invocation_id is None or blocked_message(receipt.message.guarded):
+            return Known(receipt, None)
+        reading = await self._runner.sessions.reading(key, invocation_id=receipt.invocation_id)
+        if reading.message_id != message_id or reading.result is None:
+            raise _missing()
+        await self._check_there(key, reading.result.events[0])
+        return Known(receipt, reading)
+
+    async def gone_on(self, caller: Caller, session: str, invocation_id: str, after: int, user: str | None = None) -> None:
+        """Returns when that invocation has ended, or has an event above that number. SessionMissing."""
+        key, signals = self._whose.session(caller, "sessions:read", session, user), self._runner.store.signals
+        with signals.watch(key) as watch:
+            while open_ := (await self._runner.sessions.get(key)).head.invocations.get(invocation_id):
+                if open_.last > after:
+                    return
+                await watch.next(signals.poll_seconds)
 
     async def start(self, caller: Caller, ask: Ask, after: str) -> Invocation:
         """`Messages.start`, behind the answer to that message of the session, once it is there.

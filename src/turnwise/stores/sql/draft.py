@@ -1,11 +1,12 @@
 """What an append will write, worked out before its transaction begins: no database here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import ScopedState, Session, fold, merge, split_state, storable
-from turnwise.stores.sql.rows import decision_row, event_row, event_text
+from turnwise.stores.sql.rows import decision_row, event_row, event_text, time_text
+from turnwise.stores.sql.standing import standings
 
 NO_DELTA = ScopedState({}, {}, {})
 
@@ -15,7 +16,7 @@ class Draft(NamedTuple):
 
     after: the session once it is written. delta: the state its events change, None values remove keys; of the session's own
     only what stays visible. hide_from: the lowest sequence number of the stored log that a rewind in it hides, None when it
-    hides nothing there.
+    hides nothing there. standings: how invocations stand from now on that began before, by the decision with which they did.
     """
 
     before: Session
@@ -24,6 +25,7 @@ class Draft(NamedTuple):
     decisions: list[dict[str, Any]]
     delta: ScopedState
     hide_from: int | None
+    standings: list[dict[str, Any]]
 
 
 def hides_from(session: Session, events: Sequence[Event]) -> int | None:
@@ -46,7 +48,7 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
         stored, body = _as_stored(event, sequence)
         rows.append(event_row(stored, sequence, body, hidden=sequence in hidden))
         if stored.actions.selection:
-            decisions.append(decision_row(session.app, stored, sequence))
+            decisions.append(decision_row(session, stored, sequence))
         if stored.actions.state_delta:
             changed |= stored.actions.state_delta
             if hidden and sequence not in hidden:
@@ -62,7 +64,20 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
         after = _keep_shared(after, session, delta)
     if hidden:
         delta = delta._replace(session=split_state(kept).session)
-    return Draft(session, after, rows, decisions, delta, hides_from(session, events))
+    numbered = ((event.sequence or place, event) for place, event in enumerate(visible, first))
+    stand = _stand(standings(session, after, numbered, (rewound or session).head), after, decisions)
+    return Draft(session, after, rows, decisions, delta, hides_from(session, events), stand)
+
+
+def _stand(states: Mapping[int, str], after: Session, decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Enters what is new in the rows of decisions; gives the rest."""
+    if not states:
+        return []
+    changed_at, left = time_text(after.updated_at), dict(states)
+    for row in decisions:
+        if (state := left.pop(row["sequence"], None)) is not None:
+            row |= {"state": state, "changed_at": changed_at}
+    return [{"at_sequence": place, "state": state, "changed_at": changed_at} for place, state in left.items()]
 
 
 def _as_stored(event: Event, sequence: int) -> tuple[Event, str]:

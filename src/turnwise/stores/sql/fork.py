@@ -32,10 +32,10 @@ def _copy_events(*, behind: bool) -> Insert:
 
 
 def _copy_decisions() -> Insert:
-    # The same event carries them in both logs; only its number differs.
+    # The same event carries them in both logs; only its number differs. How an invocation stands is told where it ran.
     old, new = events.alias("old"), events.alias("new")
     same = old.join(new, new.c.event_id == old.c.event_id)
-    copied = [column for column in _d if column.name not in {"id", "session", "sequence"}]
+    copied = [column for column in _d if column.name not in {"id", "session", "sequence", "state", "changed_at"}]
     kept = (
         select(new.c.session, new.c.sequence, *copied)
         .select_from(decisions.join(same, (old.c.session == _d.session) & (old.c.sequence == _d.sequence)))

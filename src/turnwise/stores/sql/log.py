@@ -16,18 +16,28 @@ from turnwise.stores.sql.rows import event_of, state_of, state_text, time_text
 from turnwise.stores.sql.state import write_shared
 from turnwise.stores.sql.tables import at, decisions, events, is_session, named, sessions
 
-_s, _e = sessions.c, events.c
+_s, _e, _d = sessions.c, events.c, decisions.c
 
 session_row_id = select(_s.id).where(is_session()).scalar_subquery()
 """The row's id of the session that `at` names, inside another statement."""
 
 _INSERT_EVENTS = Hot(insert(events).values(named(events)).inline())
 _INSERT_DECISIONS = Hot(insert(decisions).values(named(decisions, "id")).inline())
+_STAND = Hot(
+    update(decisions)
+    .where(_d.session == bindparam("at_row"), _d.sequence == bindparam("at_sequence"))
+    .values(state=bindparam("state"), changed_at=bindparam("changed_at"))
+)
 _HIDE = (
     update(events)
     .where(_e.session == bindparam("at_row"), _e.sequence >= bindparam("at_from"), _e.sequence < bindparam("at_end"))
     .where(_e.hidden.is_(False))
     .values(hidden=True)
+)
+_FORGET_STANDING = (
+    update(decisions)
+    .where(_d.session == bindparam("at_row"), _d.sequence >= bindparam("at_from"))
+    .values(state=None, changed_at=None)
 )
 _SET_STATE = Hot(update(sessions).where(_s.id == bindparam("at_row")).values(state=bindparam("state")).returning(_s.id))
 _KNOWN = select(_e.event_id).where(_e.session == session_row_id, _e.event_id.in_(bindparam("ids", expanding=True)))
@@ -107,6 +117,8 @@ def write(connection: Connection, row: Moved, draft: Draft, *, holder: str | Non
         _INSERT_EVENTS.each(connection, [event | {"session": row.id} for event in draft.events])
     if draft.decisions:
         _INSERT_DECISIONS.each(connection, [decision | {"session": row.id} for decision in draft.decisions])
+    if draft.standings:
+        _STAND.each(connection, [standing | {"at_row": row.id} for standing in draft.standings])
     if draft.delta.app or draft.delta.user:
         write_shared(connection, draft.before.app, draft.before.user, draft.delta)
     update: dict[str, Any] = {"holder": holder, "queued": row.queued, "stop": row.stop}
@@ -114,7 +126,9 @@ def write(connection: Connection, row: Moved, draft: Draft, *, holder: str | Non
 
 
 def _hide(connection: Connection, row_id: int, draft: Draft) -> None:
-    connection.execute(_HIDE, {"at_row": row_id, "at_from": draft.hide_from, "at_end": draft.before.last_sequence + 1})
+    hidden = {"at_row": row_id, "at_from": draft.hide_from}
+    connection.execute(_HIDE, hidden | {"at_end": draft.before.last_sequence + 1})
+    connection.execute(_FORGET_STANDING, hidden)
 
 
 def _write_state(connection: Connection, row: Moved, draft: Draft) -> dict[str, Any]:

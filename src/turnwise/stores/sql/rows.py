@@ -112,12 +112,13 @@ def event_row(event: Event, sequence: int, body: str, *, hidden: bool) -> dict[s
     }
 
 
-def decision_row(app: str, event: Event, sequence: int) -> dict[str, Any]:
+def decision_row(session: Session, event: Event, sequence: int) -> dict[str, Any]:
     selection = event.actions.selection
     assert selection is not None
     return {
         "sequence": sequence,
-        "app": app,
+        "app": session.app,
+        "user_id": session.user,
         "invocation_id": event.invocation_id,
         "agent": selection.agent,
         "method": selection.method,
@@ -127,4 +128,6 @@ def decision_row(app: str, event: Event, sequence: int) -> dict[str, Any]:
         # PostgreSQL's texts cannot hold NUL; this one is for people to read.
         "text": event.text[:TEXT_CHARACTERS].replace("\0", ""),
         "selection": selection.model_dump_json(),
+        "state": None,
+        "changed_at": None,
     }

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from pydantic import JsonValue
@@ -14,15 +15,28 @@ from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.gate import Counters, Keys
+from turnwise.ports.pushes import Pushes
 from turnwise.ports.signals import Signals
-from turnwise.ports.stores import Decision, Decisions, Inbox, InboxLengths, Lease, Leases, Page, Receipt, SessionInfo
-from turnwise.stores.sql import catalog, decisions, fork, inbox, leases, log, recovery, replay
+from turnwise.ports.stores import (
+    Decision,
+    Decisions,
+    Inbox,
+    InboxLengths,
+    InvocationInfo,
+    Lease,
+    Leases,
+    Page,
+    Receipt,
+    SessionInfo,
+)
+from turnwise.stores.sql import catalog, decisions, fork, inbox, invocations, leases, log, recovery, replay
 from turnwise.stores.sql.calls import PATIENCE, Executor
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.draft import Draft, draft, hides_from
 from turnwise.stores.sql.keys import SqlKeys
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.problems import Duplicate
+from turnwise.stores.sql.pushes import SqlPushes
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.signals.local import LocalSignals
 from turnwise.stores.sql.signals.postgres import PostgresSignals
@@ -59,6 +73,7 @@ class SqlSessionStore:
         self._leases = _Leases(self._executor)
         self._keys = SqlKeys(self._executor)
         self._counters = SqlCounters(self._executor)
+        self._pushes = SqlPushes(self._executor, self._issuer)
 
     @property
     def inbox(self) -> Inbox:
@@ -79,6 +94,10 @@ class SqlSessionStore:
     @property
     def counters(self) -> Counters:
         return self._counters
+
+    @property
+    def pushes(self) -> Pushes:
+        return self._pushes
 
     @property
     def signals(self) -> Signals:
@@ -288,6 +307,32 @@ class _Decisions:
 
     async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
         await self._executor.write(lambda connection: decisions.label(connection, key, sequence, label))
+
+    async def invocations(
+        self,
+        app: str,
+        *,
+        user: str,
+        key: SessionKey | None = None,
+        states: Sequence[str] | None = None,
+        since: datetime | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[InvocationInfo]:
+        wanted = invocations.Wanted(app, user, key, states, since)
+        return await self._executor.read(lambda connection: invocations.page(connection, wanted, after, limit))
+
+    async def count_invocations(
+        self,
+        app: str,
+        *,
+        user: str,
+        key: SessionKey | None = None,
+        states: Sequence[str] | None = None,
+        since: datetime | None = None,
+    ) -> int:
+        wanted = invocations.Wanted(app, user, key, states, since)
+        return await self._executor.read(lambda connection: invocations.count(connection, wanted))
 
 
 def _stored_before(session: Session) -> StaleWriter:

@@ -33,7 +33,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
-SCHEMA = "0003"
+SCHEMA = "0004"
 VERSION_TABLE = "turnwise_version"
 
 metadata = MetaData(
@@ -52,6 +52,9 @@ _Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 _MAY_BE_DUE = "lease_holder IS NOT NULL OR queued > 0"
 _STOPS = "stop IS NOT NULL"
+_STANDS = "changed_at IS NOT NULL"
+_IS_OPEN = "state = 'open'"
+_IS_HELD = "holder IS NOT NULL"
 
 
 def _session(*, primary_key: bool = False) -> Column[int]:
@@ -139,9 +142,23 @@ decisions = Table(
     Column("created_at", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("selection", Text, nullable=False),
+    # The last two only of a decision that began an invocation: how that stands, and since when.
+    Column("user_id", _Name),
+    Column("state", _Name),
+    Column("changed_at", _Name),
     Index(None, "session", "sequence", unique=True),
     Index(None, "app", "id"),
     Index(None, "app", "agent", "id"),
+    Index(
+        "turnwise_decisions_stands_ix",
+        "app",
+        "user_id",
+        "changed_at",
+        "id",
+        "state",
+        sqlite_where=text(_STANDS),
+        postgresql_where=text(_STANDS),
+    ),
 )
 
 # Labels stand beside the decisions, so that a decision can be projected again from the log without losing them.
@@ -189,6 +206,28 @@ places = Table(
     Column("holder", _Name, primary_key=True),
     Column("ends", Double, nullable=False),
     Index(None, "ends"),
+)
+
+# Whoever wants to be notified of an invocation, by the message that began it. `seen` is the last event there was when it was
+# looked at, `told` the last one that was told of; `ends` is the database's clock, in seconds.
+pushes = Table(
+    "turnwise_pushes",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    _session(),
+    Column("app", _Name, nullable=False),
+    Column("message_id", _Name, nullable=False),
+    Column("push_id", _Name, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("told", BigInteger, nullable=False),
+    Column("seen", BigInteger, nullable=False),
+    Column("holder", _Name),
+    Column("ends", Double),
+    Column("created_at", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Index(None, "session", "message_id", "push_id", unique=True),
+    Index("turnwise_pushes_open_ix", "app", sqlite_where=text(_IS_OPEN), postgresql_where=text(_IS_OPEN)),
+    Index("turnwise_pushes_held_ix", "holder", sqlite_where=text(_IS_HELD), postgresql_where=text(_IS_HELD)),
 )
 
 APP_OWNER = ""

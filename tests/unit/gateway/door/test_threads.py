@@ -133,6 +133,36 @@ async def test_the_only_answer_is_deleted_with_its_session(make_runner: MakeRunn
     assert [info.key.id for info in (await runner.store.list(runner.app)).items] == ["t"]
 
 
+async def test_all_of_an_invocation_is_known_by_the_message_that_began_it(make_runner: MakeRunner) -> None:
+    runner = make_runner(clerk)
+    asked = await ask(runner, "ask", message_id="m1")
+    for text, id_ in (("blue", "m2"), ("more", "m3")):
+        await ask(runner, text, message_id=id_)
+    known = await threads(runner).whole(ADA, "s", "m1")
+    assert known.reading is not None
+    assert known.reading.result is not None
+    assert (known.reading.result.text, known.reading.result.invocation_id) == ("Which?\nIt is blue", asked.invocation_id)
+    for other in ("m2", "never"):
+        with pytest.raises(InvocationMissing):
+            await threads(runner).whole(ADA, "s", other)
+    await runner.sessions.rewind(runner.key("ada", "s"), asked.invocation_id)
+    with pytest.raises(InvocationMissing):
+        await threads(runner).whole(ADA, "s", "m1")
+
+
+async def test_who_waits_for_more_of_an_invocation_is_told_of_it(make_runner: MakeRunner) -> None:
+    runner = make_runner(clerk)
+    asked = await ask(runner, "ask", message_id="m1")
+    last = asked.events[-1].sequence or 0
+    await soon(threads(runner).gone_on(ADA, "s", asked.invocation_id, last - 1))
+    waiting = asyncio.create_task(threads(runner).gone_on(ADA, "s", asked.invocation_id, last))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await ask(runner, "blue", message_id="m2")
+    await soon(waiting)
+    await soon(threads(runner).gone_on(ADA, "s", asked.invocation_id, last + 99))
+
+
 async def test_nothing_is_anothers(make_runner: MakeRunner) -> None:
     runner = make_runner(clerk)
     await ask(runner, "one", message_id="m1")

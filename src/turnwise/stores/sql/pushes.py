@@ -1,0 +1,189 @@
+"""Those who want to be notified as rows, each had by one process at a time, by the database's clock."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Double,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    not_,
+    select,
+    update,
+)
+from sqlalchemy.sql.dml import UpdateBase
+
+from turnwise.facts.errors import StoreError
+from turnwise.facts.ids import Issuer
+from turnwise.facts.pushes import PushConfig
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.pushes import Push, PushPlace
+from turnwise.ports.stores import Lease
+from turnwise.stores.sql import inbox
+from turnwise.stores.sql.calls import Executor
+from turnwise.stores.sql.cursors import check_limit
+from turnwise.stores.sql.log import missing, session_row_id
+from turnwise.stores.sql.rows import AnyRow, time_text
+from turnwise.stores.sql.tables import at, clock, insert_for, named, pushes, sessions
+
+_p, _s = pushes.c, sessions.c
+
+OPEN, CLOSED = "open", "closed"
+UNSEEN = -1
+
+_seconds: BindParameter[float] = bindparam("seconds", type_=Double())
+# Written out, because a partial index is used only for the very condition it was made with.
+_IS_OPEN = literal_column("turnwise_pushes.state") == literal_column("'open'")
+# One that lasts longer than any that was taken: the clock was set back.
+_LASTS = and_(_p.holder.is_not(None), _p.ends > clock(), _p.ends <= clock() + 2 * _seconds)
+_OF_MESSAGE = _p.message_id == bindparam("at_message")
+_OF_SESSION = _p.session == session_row_id
+_IS_ONE = and_(_OF_SESSION, _OF_MESSAGE, _p.push_id == bindparam("at_push"))
+_IS_HELD = _p.holder == bindparam("at_holder")
+
+_OTHERS = select(func.count()).where(_p.session == bindparam("at_row"), _OF_MESSAGE, _p.push_id != bindparam("at_push"))
+_LAST = select(_s.last_sequence).where(_s.id == bindparam("at_row"))
+_BODY = select(_p.body).where(_IS_ONE)
+_LIST = select(_p.body).where(_OF_SESSION, _OF_MESSAGE).order_by(_p.push_id)
+_REMOVE = delete(pushes).where(_IS_ONE)
+_DUE = (
+    select(_p.id)
+    .join(sessions, _s.id == _p.session)
+    .where(_p.app == bindparam("at_push_app"), _IS_OPEN, not_(_LASTS), _s.last_sequence > _p.seen)
+    # Not always the same ones first: what stays due, for whatever reason, must not keep others from their turn.
+    .order_by(func.random())
+    .limit(bindparam("at_most"))
+)
+_CLAIM = (
+    update(pushes)
+    .where(_p.id.in_(bindparam("ids", expanding=True)))
+    .values(holder=bindparam("at_holder"), ends=clock() + _seconds)
+)
+_PLACE = (_s.app, _s.user_id, _s.session_id, _p.message_id, _p.push_id)
+_CLAIMED = (
+    select(*_PLACE, _p.body, _p.told).join(sessions, _s.id == _p.session).where(_p.id.in_(bindparam("ids", expanding=True)))
+)
+_RENEW = update(pushes).where(_IS_HELD).values(ends=clock() + _seconds)
+_HELD = select(*_PLACE).join(sessions, _s.id == _p.session).where(_IS_HELD)
+_TELL = update(pushes).where(_IS_ONE, _IS_HELD).values(told=bindparam("number"))
+_GIVEN_BACK: dict[str, Any] = {"holder": None, "ends": None}
+_LEAVE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_GIVEN_BACK, seen=bindparam("number"))
+_CLOSE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_GIVEN_BACK, state=CLOSED)
+_GIVE_UP = update(pushes).where(_IS_HELD).values(**_GIVEN_BACK, seen=UNSEEN)
+
+
+class SqlPushes:
+    """The store's pushes."""
+
+    def __init__(self, executor: Executor, issuer: Issuer) -> None:
+        self._executor, self._issuer = executor, issuer
+
+    async def put(self, key: SessionKey, message_id: str, config: PushConfig, *, after: int | None, most: int) -> bool:
+        now = self._issuer.now()
+        return await self._executor.write(
+            lambda connection: _put(connection, key, message_id, config, now, after=after, most=most)
+        )
+
+    async def list(self, key: SessionKey, message_id: str) -> Sequence[PushConfig]:
+        return await self._executor.read(lambda connection: _list(connection, key, message_id))
+
+    async def remove(self, key: SessionKey, message_id: str, id: str) -> None:
+        place = _at(PushPlace(key, message_id, id))
+        await self._executor.write(lambda connection: connection.execute(_REMOVE, place))
+
+    async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[Push]:
+        check_limit(limit)
+        wanted = {"at_push_app": app, "at_most": limit, "seconds": lease.seconds}
+        if not await self._executor.read(lambda connection: connection.execute(_DUE, wanted).all()):
+            return ()
+        return await self._executor.write(lambda connection: _claim(connection, wanted, lease))
+
+    async def renew(self, lease: Lease) -> Collection[PushPlace]:
+        return await self._executor.write(lambda connection: _renew(connection, lease))
+
+    async def tell(self, place: PushPlace, holder: str, told: int) -> bool:
+        return await self._had(_TELL, place, holder, number=told)
+
+    async def leave(self, place: PushPlace, holder: str, *, seen: int | None) -> None:
+        if seen is None:
+            await self._had(_CLOSE, place, holder)
+        else:
+            await self._had(_LEAVE, place, holder, number=seen)
+
+    async def give_up(self, holder: str) -> None:
+        await self._executor.write(lambda connection: connection.execute(_GIVE_UP, {"at_holder": holder}))
+
+    async def _had(self, statement: UpdateBase, place: PushPlace, holder: str, **values: int) -> bool:
+        """Executes it for one that the holder has; whether he has it."""
+        known = {**_at(place), "at_holder": holder, **values}
+        return await self._executor.write(lambda connection: connection.execute(statement, known).rowcount > 0)
+
+
+@cache
+def _insert(dialect: str) -> UpdateBase:
+    inserted = insert_for(dialect, pushes).values(named(pushes, "id"))
+    new = {column.name: inserted.excluded[column.name] for column in _p if column.name not in {"id", "created_at"}}
+    return inserted.on_conflict_do_update(index_elements=["session", "message_id", "push_id"], set_=new)
+
+
+def _put(
+    connection: Connection, key: SessionKey, message_id: str, config: PushConfig, now: datetime, *, after: int | None, most: int
+) -> bool:
+    at_message = _at(PushPlace(key, message_id, config.id))
+    session = inbox.lock(connection, key)
+    if session is None:
+        raise missing(key)
+    place = {"at_row": session.id}
+    if connection.execute(_OTHERS, at_message | place).scalar_one() >= most:
+        return False
+    body, now_text = config.model_dump_json(), time_text(now)
+    if connection.execute(_BODY, at_message).scalar() == body:
+        return True
+    told = connection.execute(_LAST, place).scalar_one() if after is None else after
+    row = {"session": session.id, "app": key.app, "message_id": message_id, "push_id": config.id, "state": OPEN}
+    row |= {"told": told, "seen": UNSEEN, "created_at": now_text, "body": body, **_GIVEN_BACK}
+    connection.execute(_insert(connection.dialect.name), row)
+    return True
+
+
+def _list(connection: Connection, key: SessionKey, message_id: str) -> list[PushConfig]:
+    found = connection.execute(_LIST, _at(PushPlace(key, message_id, ""))).scalars()
+    return [PushConfig.model_validate_json(body) for body in found]
+
+
+@cache
+def _due_and_free() -> Select[Any]:
+    """Locked: what another takes at this moment is not waited for. On SQLite there is one writer anyway."""
+    return _DUE.with_for_update(of=pushes, skip_locked=True)
+
+
+def _claim(connection: Connection, wanted: dict[str, Any], lease: Lease) -> list[Push]:
+    ids = list(connection.execute(_due_and_free(), wanted).scalars())
+    if not ids:
+        return []
+    connection.execute(_CLAIM, {"ids": ids, "at_holder": lease.holder, "seconds": lease.seconds})
+    rows = connection.execute(_CLAIMED, {"ids": ids}).all()
+    return [Push(_place(row), PushConfig.model_validate_json(row.body), row.told) for row in rows]
+
+
+def _renew(connection: Connection, lease: Lease) -> frozenset[PushPlace]:
+    connection.execute(_RENEW, {"at_holder": lease.holder, "seconds": lease.seconds})
+    return frozenset(map(_place, connection.execute(_HELD, {"at_holder": lease.holder})))
+
+
+def _place(row: AnyRow) -> PushPlace:
+    return PushPlace(SessionKey(row.app, row.user_id, row.session_id), row.message_id, row.push_id)
+
+
+def _at(place: PushPlace) -> dict[str, Any]:
+    if "\0" in place.message_id or "\0" in place.id:
+        raise StoreError("The id of a message or of a notification holds the character NUL.", fix="Leave it out.")
+    return at(place.key) | {"at_message": place.message_id, "at_push": place.id}
