@@ -21,14 +21,14 @@ class InputError(TurnwiseError):
 
 
 class Lines:
-    """Lines with their numbers, from 1. `source` None is standard input."""
+    """Lines with their numbers, from 1. `source` None is standard input, a number a descriptor that is open."""
 
-    def __init__(self, source: Path | None) -> None:
+    def __init__(self, source: Path | int | None) -> None:
         self._source = source
 
     def count(self) -> int:
         """How many lines the file has, blank ones too."""
-        assert self._source is not None
+        assert isinstance(self._source, Path)
         with self._source.open("rb") as file:
             pieces = iter(lambda: file.read(CHUNK_BYTES), b"")
             found, last = 0, b"\n"
@@ -65,13 +65,13 @@ class Lines:
 
         def pump() -> None:
             try:
-                descriptor = sys.stdin.fileno() if self._source is None else os.open(self._source, os.O_RDONLY)
+                descriptor = self._descriptor()
                 try:
                     while chunk := os.read(descriptor, CHUNK_BYTES):
                         room.acquire()
                         hand(chunk)
                 finally:
-                    if self._source is not None:
+                    if isinstance(self._source, Path):
                         os.close(descriptor)
                 hand(b"")
             except OSError as error:
@@ -86,3 +86,8 @@ class Lines:
             if not piece:
                 return
             yield piece
+
+    def _descriptor(self) -> int:
+        if isinstance(self._source, Path):
+            return os.open(self._source, os.O_RDONLY)
+        return sys.stdin.fileno() if self._source is None else self._source

@@ -49,6 +49,14 @@ async def test_lines_of_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await read(Lines(None)) == [(1, b"one"), (2, b"two")]
 
 
+async def test_lines_of_a_descriptor_that_stays_open() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"one\ntwo")
+    os.close(writing)
+    assert await read(Lines(reading)) == [(1, b"one"), (2, b"two")]
+    os.close(reading)
+
+
 async def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LINE_BYTES", 100_000)
     (tmp_path / "f").write_bytes(b"short\n" + b"x" * 300_000)

@@ -57,7 +57,7 @@ class AccessLog:
     def _template(self, scope: Scope) -> str:
         """The path with names instead of what was sent; what no route is for is not told, as it may be anything."""
         path = scope["path"]
-        if path in self._fixed:
+        if path in self._fixed or path in self._prefixes:
             return str(path)
         below = next((prefix for prefix in self._prefixes if path.startswith(prefix + "/")), "")
         known: str = getattr(scope.get("route"), "path", "") or "/…"

@@ -43,7 +43,9 @@ async def test_the_paths_template_is_told_and_who_asked(caplog: pytest.LogCaptur
     assert "secret" not in str(line.__dict__)
 
 
-@pytest.mark.parametrize(("path", "told"), [("/api/v1/secret", "/api/v1/…"), ("/secret", "/…"), ("/docs", "/docs")])
+@pytest.mark.parametrize(
+    ("path", "told"), [("/api/v1/secret", "/api/v1/…"), ("/secret", "/…"), ("/docs", "/docs"), ("/api/v1", "/api/v1")]
+)
 async def test_what_no_route_is_for_is_not_told(path: str, told: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER)
     await asked(logged(answering(404)), request(path))

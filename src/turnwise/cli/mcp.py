@@ -1,0 +1,201 @@
+"""`turnwise mcp`: the app as a server of the Model Context Protocol, on standard input and output."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from turnwise.cli.exits import OK
+from turnwise.cli.options import DEFAULT_USER, ConfigOption, UserOption
+
+if TYPE_CHECKING:
+    from turnwise.assemble import App
+    from turnwise.cli.stopping import Answering
+    from turnwise.cli.watching import Watching
+    from turnwise.gateway.front import Front
+    from turnwise.gateway.mcp.over_lines import OverLines
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this file."""
+    app.command(short_help="Serve the app to a program over standard input and output (MCP).")(mcp)
+
+
+def mcp(config: ConfigOption = None, user: UserOption = DEFAULT_USER) -> None:
+    """Serve the app to the program that starts this one, as a server of the Model Context Protocol.
+
+    Messages come on standard input and answers go to standard output, where nothing else is printed; log lines go to
+    standard error. It ends when the input does, or is told to by Ctrl-C or SIGTERM: answers that are being given may still
+    take gateway.grace_seconds; what is not finished then, another process takes up.
+    """
+    with _own_wire() as wire:
+        raise typer.Exit(asyncio.run(_mcp(config, user, wire)))
+
+
+class _Wire(NamedTuple):
+    """Descriptors of what was standard input and output."""
+
+    into: int
+    out: int
+
+
+@contextmanager
+def _own_wire() -> Iterator[_Wire]:
+    """Standard input and output for the protocol alone. Whatever else is printed, here or by a process that is started here,
+    goes to standard error, and whoever else reads finds the end. It stays so: what is left in some buffer comes later.
+    """
+    wire = _Wire(os.dup(0), os.dup(1))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    with redirect_stdout(sys.stderr):
+        yield wire
+
+
+async def _mcp(path: Path | None, user: str, wire: _Wire) -> int:
+    from turnwise.assemble import load_app
+    from turnwise.cli.stopping import Answering
+    from turnwise.cli.watching import watching
+    from turnwise.telemetry.logs import logging_to
+
+    _check_extra()
+    answering = Answering()
+    with logging_to(sys.stderr, debug=bool(os.environ.get("TURNWISE_DEBUG"))):
+        watched = watching()
+        app = load_app(path, hooks=[answering, *watched.hooks])
+        watched.attach(app.runner)
+        try:
+            return await _served(app, user, wire, watched, answering)
+        finally:
+            await watched.close()
+
+
+def _check_extra() -> None:
+    from turnwise.facts.errors import MissingExtra
+
+    try:
+        import mcp  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("turnwise mcp", "mcp") from error
+
+
+async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answering: "Answering") -> int:
+    from turnwise.cli.interrupts import Interrupts, leave
+    from turnwise.cli.stopping import stopped
+
+    front = _front(app, watched)
+    told, asked = _Told(answering), asyncio.Event()
+    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), _writer() as writer:
+        spoken = _spoken(app, front, user, wire, writer)
+        grace = front.config.grace_seconds
+        serving = asyncio.create_task(spoken.serve(_lines(wire, told), grace))
+        working = asyncio.create_task(_work(app, told))
+        stop = asyncio.create_task(asked.wait())
+        await asyncio.wait({serving, working, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        front.closing.set()
+        closing = _close(app, front, spoken, serving)
+        if working.done():  # something is wrong with the store for good
+            await closing
+            working.result()
+        left = grace if asked.is_set() or spoken.is_quiet else 0  # at the end of the input they had their time
+        if not await stopped(told, working, closing, grace=left, lease_seconds=app.runner.process.lease_seconds):
+            await watched.close()
+            leave(OK)
+        if not serving.cancelled():
+            serving.result()
+        return OK
+
+
+def _front(app: "App", watched: "Watching") -> "Front":
+    """What of the gateway's configuration is for whoever is on this machine anyway."""
+    from turnwise.facts.gateway import GatewayConfig
+    from turnwise.gateway.serving import front_for
+
+    given = app.gateway
+    config = GatewayConfig(limits=given.limits, grace_seconds=given.grace_seconds, protocols=given.protocols)
+    return front_for(app.runner, config, watched.metrics, traced=watched.traced)
+
+
+def _spoken(app: "App", front: "Front", user: str, wire: _Wire, writer: ThreadPoolExecutor) -> "OverLines":
+    from turnwise.access.gatekeeper import LOCAL
+    from turnwise.gateway.mcp.over_lines import OverLines
+    from turnwise.gateway.mcp.server import server_for
+    from turnwise.gateway.mcp.visit import Visit
+
+    visit = Visit(front, LOCAL.model_copy(update={"user": user}))
+    front.whose.user(visit.caller, "messages:write")  # whether there can be such a user
+
+    async def write(line: bytes) -> None:
+        await asyncio.get_running_loop().run_in_executor(writer, _write, wire.out, line)
+
+    return OverLines(server_for(app.runner.app, front.config.protocols.mcp, lambda _: visit), write)
+
+
+def _write(descriptor: int, line: bytes) -> None:
+    while line:
+        line = line[os.write(descriptor, line) :]
+
+
+@contextmanager
+def _writer() -> Iterator[ThreadPoolExecutor]:
+    """A thread that writes: who does not read holds up nothing but his own answers."""
+    writer = ThreadPoolExecutor(1, "turnwise-writer")
+    try:
+        yield writer
+    finally:
+        writer.shutdown(wait=False, cancel_futures=True)
+
+
+async def _lines(wire: _Wire, told: "_Told") -> AsyncIterator[bytes]:
+    """What comes; what cannot be read is the end."""
+    from turnwise.cli.lines import InputError, Lines
+
+    try:
+        async for _, line in Lines(wire.into).read():
+            yield line
+    except InputError as error:
+        told.say(str(error))
+
+
+async def _close(app: "App", front: "Front", spoken: "OverLines", serving: "asyncio.Task[None]") -> None:
+    """Lets what is being answered come to its end, and be said, then everything else."""
+    await app.runner.idle(last=True)
+    await front.messages.settled()
+    if not serving.done():
+        await spoken.quiet()
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    await app.runner.close()
+
+
+async def _work(app: "App", told: "_Told") -> None:
+    from turnwise.cli.preparing import ready
+    from turnwise.cli.working import look
+
+    await ready(app.runner)
+    await look(app.runner, told.say)
+
+
+class _Told:
+    """Says what the process does, on standard error."""
+
+    def __init__(self, answering: "Answering") -> None:
+        self._answering = answering
+
+    @property
+    def running(self) -> int:
+        return self._answering.running
+
+    def say(self, text: str) -> None:
+        from turnwise.cli import terminal
+
+        terminal.note(text)
