@@ -47,7 +47,10 @@ for (const step of plan.steps) {
   if (step.resume !== undefined) options.resume = resumeOf(agent, step.resume);
   try {
     const subscriber = {
-      onEvent: ({ event }) => void events.push(event),
+      onEvent: ({ event }) => {
+        events.push(event);
+        if (event.type === step.leaveOn) agent.abortRun();
+      },
       onRunFailed: ({ error }) => void (told.failed = error.message),
       onRunFinishedEvent: ({ pendingToolCallIds }) => void (told.pending = pendingToolCallIds),
     };

@@ -66,11 +66,11 @@ class Front(NamedTuple):
     gateway: Served
     runner: Runner
 
-    async def play(self, *steps: Any, thread: str = "t", headers: Any = None, warns: bool = False) -> list[Ran]:
+    async def play(self, *steps: Any, thread: str = "t", headers: Any = None, user: str = "", warns: bool = False) -> list[Ran]:
         """What comes of these runs of one client, one after the other; a text is a message of the user's."""
         plan = {
             "packages": str(PACKAGES),
-            "url": f"{self.gateway.address}/ag-ui",
+            "url": f"{self.gateway.address}/ag-ui{f'?user={user}' if user else ''}",
             "headers": dict(headers or {}),
             "threadId": thread,
             "steps": [{"say": step} if isinstance(step, str) else step for step in steps],

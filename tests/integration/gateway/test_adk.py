@@ -1,6 +1,7 @@
 """Conversations as ADK's clients have them, over real sockets."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -72,6 +73,22 @@ async def test_pieces_and_the_whole_share_an_id() -> None:
         assert whole["usageMetadata"]["totalTokenCount"] >= 0
         (again,) = await client.stream("write", streaming=False)
         assert text_of(again) == "What a long answer."
+
+
+async def test_what_looks_like_the_end_of_a_line_ends_none() -> None:
+    """ADK's clients read a stream line by line, and Python knows more ends of lines than a stream has."""
+    odd = "one\u2028two\u2029three\x85\r\n\ndata: {}\n\nfour"
+
+    @agent
+    async def poet(context: AgentContext) -> str:
+        return odd
+
+    async with adk(poet) as client:
+        await client.begin()
+        body = message("write")
+        async with client.gateway.stream("POST", "/adk/run_sse", json=body) as answer:
+            lines = [line async for line in answer.aiter_lines() if line]
+        assert [text_of(json.loads(line.removeprefix("data: "))) for line in lines] == [odd]
 
 
 async def test_hand_overs_state_and_files_are_told() -> None:

@@ -289,6 +289,23 @@ async def test_state_goes_both_ways() -> None:
         assert (await front.one("who?")).texts[-1] == "Cid: 13"
 
 
+async def test_what_all_users_share_is_not_written_back() -> None:
+    """A24. A client sends back all that it was told, and somebody else may have written since."""
+
+    @agent
+    async def counting(message: str, context: AgentContext) -> str:
+        context.state["app:last"] = message
+        return "Kept."
+
+    async with fronting(counting, GatewayConfig(auth=AuthConfig())) as front:
+        for role in ("operator", "admin"):
+            key = await key_for(front.runner, user="ann", role=role)
+            (mine,) = await front.play("one", thread=f"{role}-a", headers=key)
+            await front.play("two", thread=f"{role}-b", headers=key)
+            (back,) = await front.play({"state": mine.state}, thread=f"{role}-a", headers=key)
+            assert (mine.state, back.failed, back.state) == ({"app:last": "one"}, None, {"app:last": "two"})
+
+
 async def test_parallel_agents_speak_at_once() -> None:
     """A41."""
     turn = asyncio.Event()

@@ -10,7 +10,7 @@ from ag_ui_play import fronting, run
 from ag_ui_verify import Client
 from runner_play import Gate, soon
 
-from turnwise import AgentContext, Content, LlmAgent, agent
+from turnwise import AgentContext, Content, LlmAgent, agent, tool
 from turnwise.facts.content import BlobPart, DataPart
 from turnwise.facts.gateway import GatewayConfig, Protocols, Switch
 from turnwise.facts.messages import MessageContext
@@ -20,6 +20,13 @@ from turnwise.testing.models import ScriptedModel, calls
 @agent
 async def echo(message: str, context: AgentContext) -> str:
     return f"You said {message}"
+
+
+def nested(levels: int) -> Any:
+    deep: Any = 1
+    for _ in range(levels):
+        deep = {"a": deep}
+    return deep
 
 
 def ended(wires: list[dict[str, Any]]) -> dict[str, Any]:
@@ -95,6 +102,15 @@ async def test_what_comes_beside_the_message() -> None:
         (422, "request.invalid", {"threadId": "t"}),
         (422, "request.invalid", run({"id": "1", "role": "user"})),
         (422, "request.invalid", run("hi", state=[1])),
+        (422, "request.invalid", run("hi", state=nested(300))),
+        (413, "message.too_large", run("hi", state=nested(150))),
+        (422, "request.invalid", run("hi", forwardedProps=nested(300))),
+        (422, "request.invalid", run("hi", tools=[{"name": "f", "description": "", "parameters": nested(300)}])),
+        (
+            422,
+            "request.invalid",
+            run({"id": "1", "role": "user", "content": [{"type": "text", "text": "hi", "metadata": nested(300)}]}),
+        ),
         (422, "request.invalid", run("hi", runId="\ud800")),
         (422, "message", run("hi", threadId="\0")),
         (422, "message", run("hi", state={"temp:x": 1})),
@@ -174,6 +190,41 @@ async def test_it_goes_on_when_the_client_leaves() -> None:
         gate.go.set()
         _, wires = await front.post(run("hi"))
         assert [message["content"] for message in Client().take(wires).messages] == ["answer to hi"]
+
+
+async def test_all_answers_are_taken_when_the_client_leaves_after_the_first() -> None:
+    paid: list[int] = []
+    all_paid = asyncio.Event()
+
+    @tool(confirm=True)
+    async def pay(amount: int) -> str:
+        paid.append(amount)
+        if sorted(paid) == [5, 7]:
+            all_paid.set()
+        return "paid"
+
+    both = [calls("pay", {"amount": 5}), calls("pay", {"amount": 7})]
+    async with fronting(LlmAgent("payer", model=ScriptedModel(both, "Done."), tools=[pay])) as front:
+        _, wires = await front.post(run("pay"))
+        ids = [each["id"] for each in ended(wires)["outcome"]["interrupts"]]
+        resume = [{"interruptId": id_, "status": "resolved", "payload": True} for id_ in ids]
+        async with front.gateway.stream("POST", "/ag-ui", json=run(runId="r2", resume=resume)) as stream:
+            assert stream.status_code == 200
+        await soon(all_paid.wait())
+        await front.runner.idle()
+        assert (await front.log())[-1] == ("payer", "Done.")
+
+
+async def test_what_is_read_on_says_which_message_it_is() -> None:
+    gate = Gate()
+    async with fronting(gate.agent) as front:
+        running = asyncio.create_task(front.post(run("hi", runId="first")))
+        await soon(gate.began.wait())
+        async with front.gateway.stream("POST", "/ag-ui", json=run(runId="second")) as back:
+            gate.go.set()
+            told = [json.loads(line[6:]) async for line in back.aiter_lines() if line.startswith("data: ")]
+        _, wires = await soon(running)
+        assert [ended(each)["result"]["message_id"] for each in (wires, told)] == ["first", "first"]
 
 
 async def test_a_process_that_is_being_stopped_says_so() -> None:

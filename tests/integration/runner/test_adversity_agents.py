@@ -183,6 +183,22 @@ async def test_an_agents_own_ids_take_nobody_elses_place(make_runner: MakeRunner
     assert [e.text for e in events if e.text] == ["x", "hello", "forged"] * 3
 
 
+async def test_a_piece_that_cannot_be_written_is_the_agents_failure(make_runner: MakeRunner) -> None:
+    """A19: half a character is no text, also if the other half would come next. Nobody reads it."""
+
+    @agent
+    async def halves(context: AgentContext) -> None:
+        async with context.stream() as out:
+            await out.write("\ud83d")
+            await out.write("\ude00")
+
+    runner = make_runner(halves)
+    shown = [e async for e in runner.run("x", user="ada", session="s")]
+    assert [e for e in shown if e.partial] == []
+    (failed,) = [e.error for e in shown if e.error]
+    assert failed.code == "agent.failed"
+
+
 async def test_a_partial_event_forges_nothing(make_runner: MakeRunner) -> None:
     """A19: it carries a piece of text and nothing else."""
 

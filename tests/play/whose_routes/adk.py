@@ -37,7 +37,7 @@ _LOOK = (Asked("artifacts:read", names="path"),)
 
 ROUTES: Routes = {
     ("GET", "/adk/health"): (Asked(None, names=""),),
-    ("GET", "/adk/version"): (Asked(None, names=""),),
+    ("GET", "/adk/version"): _AGENTS,
     ("GET", "/adk/list-apps"): (*_AGENTS, Asked("agents:read", query={"detailed": True}, names="")),
     ("GET", "/adk/apps/{app_name}/app-info"): _AGENTS,
     ("GET", "/adk/config/telemetry"): _AGENTS,

@@ -27,6 +27,8 @@ from turnwise.gateway.sse import streamed
 from turnwise.runner import Invocation
 
 router = APIRouter()
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+"""What JSON lets stand in a text, and Python's clients take for the end of a line."""
 
 
 @router.post("/run")
@@ -106,4 +108,4 @@ def _failed(error: TurnwiseError) -> bytes:
 
 
 def _written(item: bytes) -> bytes:
-    return format_sse_event(data_str=item.decode())
+    return format_sse_event(data_str=item.decode().translate(_LINE_ENDS))

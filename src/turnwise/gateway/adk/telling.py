@@ -1,5 +1,6 @@
 """Events of a session as the ADK has them, for one reader. Pure."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
@@ -7,6 +8,7 @@ from pydantic import JsonValue
 from turnwise.facts.content import Content as Ours
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER
+from turnwise.facts.events import Actions as OurActions
 from turnwise.facts.events import Event as OurEvent
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
@@ -26,20 +28,19 @@ class Telling:
 
     def __init__(self, key: SessionKey, view: View) -> None:
         self._key, self._view = key, view
-        self._selection: Selection | None = None
+        self._decided: deque[Selection] = deque()
         self._failed: set[str] = set()
         self._calls: dict[str, ToolCallPart] = {}
 
     def tell(self, event: OurEvent) -> Event | None:
         """The event; None when there is nothing in it for the reader. What is said in private calls is their caller's."""
-        if event.actions.selection is not None:
-            self._selection = event.actions.selection
         event = self._with_call(event)
         if event.is_private and event.actions.awaits is None:
-            return None
+            event = _kept(event)
         shown = self._view.event(event)
+        decides = self._decides(shown)
         content, actions, error = self._content(shown), self._actions(shown), self._error(shown)
-        if content is None and actions == Actions() and not error:
+        if content is None and actions == Actions() and not error and not decides:
             return None
         usage = shown.actions.usage
         return Event(
@@ -112,18 +113,34 @@ class Telling:
             return None
         return end.reason, failure(end.reason, None, self._view)
 
+    def _decides(self, event: OurEvent) -> bool:
+        """Whether it is an agent's event with a decision. That of a message is told with what comes of it, if anything does."""
+        decided = event.actions.selection
+        if decided is None:
+            return False
+        if event.author == USER:
+            self._decided.clear()
+        self._decided.append(decided)
+        return event.author != USER
+
     def _behind(self, event: OurEvent) -> dict[str, JsonValue] | None:
-        """Who was selected, and why: with the first whole event after that."""
-        if self._selection is None or event.author == USER or event.partial:
+        """Who was selected, and why: with the first whole event after that, one decision with each."""
+        if not self._decided or event.author == USER or event.partial:
             return None
-        shown, self._selection = self._view.selection(self._selection), None
-        return {BEHIND: {"agent": shown.agent, "method": shown.method, "reason": shown.reason}}
+        decided = self._decided.popleft()
+        return {BEHIND: {"agent": decided.agent, "method": decided.method, "reason": decided.reason}}
 
 
 def told(events: Iterable[OurEvent], key: SessionKey, view: View) -> list[Event]:
     """All of these, which are one session's in their order."""
     telling = Telling(key, view)
     return [shown for shown in map(telling.tell, events) if shown is not None]
+
+
+def _kept(event: OurEvent) -> OurEvent:
+    """The event with nothing but what it put into the state and among the artifacts, which are everybody's."""
+    actions = OurActions(state_delta=event.actions.state_delta, artifact_versions=event.actions.artifact_versions)
+    return event.model_copy(update={"content": None, "error": None, "actions": actions})
 
 
 def _usage(usage: Usage | None) -> UsageMetadata | None:

@@ -6,7 +6,7 @@ neither         what is being answered in the session is read on; if nothing is,
 a known run id  the same message, told again
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
@@ -27,20 +27,18 @@ from turnwise.gateway.ag_ui.interrupts import Decided, asked_of, decided
 from turnwise.gateway.ag_ui.props import Props, offers_in, props_of
 from turnwise.gateway.ag_ui.state import written_in
 from turnwise.gateway.door.conversations import Talk
-from turnwise.gateway.door.invocations import Given
+from turnwise.gateway.door.invocations import Given, Step
 from turnwise.gateway.door.waits import waits_of
 from turnwise.gateway.front import Front
 from turnwise.gateway.shown import View
 from turnwise.gateway.speech.exchanges import wanted
 from turnwise.runner import Invocation
 
-Step = Callable[[], Awaitable[Invocation]]
-
 
 class Asked(NamedTuple):
     """What a run asks for. run: its id. session: as it was before; None = there is none yet. first: the message that was
-    handed in; None = there is none. rest: what comes behind its answer. unknown: interrupts and calls that nobody waits for;
-    skipped: places of files that nobody here can read. questions: whether questions of agents are interrupts.
+    handed in; None = there is none. rest: those behind it, as they are handed in. unknown: interrupts and calls that nobody
+    waits for; skipped: places of files that nobody here can read. questions: whether questions of agents are interrupts.
     again: whether it is an answer to a message of another run that is read on.
     """
 
@@ -48,7 +46,7 @@ class Asked(NamedTuple):
     run: str
     session: Session | None
     first: Invocation | None
-    rest: Sequence[Step] = ()
+    rest: Sequence[Awaitable[Invocation]] = ()
     unknown: Sequence[str] = ()
     skipped: Sequence[tuple[str | int, ...]] = ()
     questions: bool = True
@@ -109,7 +107,8 @@ class _Asking:
         steps = self._steps([each for each in answers if each.answer is not None], as_content(new) if new else None)
         asked = self._asked._replace(unknown=(*unknown, *late), skipped=said.skipped)
         if steps:
-            return asked._replace(first=await steps[0](), rest=steps[1:])
+            first = await steps[0]()
+            return asked._replace(first=first, rest=self._front.invocations.in_turn(first, steps[1:]))
         return await self._without_message(asked, read_on=not answers)
 
     def _steps(self, answers: Sequence[Decided], message: Content | None) -> list[Step]:

@@ -8,10 +8,13 @@ from typing import Annotated, Any
 from ag_ui.core import Message, ResumeEntry, RunAgentInput
 from pydantic import Field, model_validator
 
+from turnwise.facts.depth import DEEPEST, is_deep
 from turnwise.gateway.speech.exchanges import MOST_MESSAGES
 
 MOST_ENTRIES = 1_000
 """Of the context, and of answers to interrupts."""
+MOST_DEEP = 2 * DEEPEST
+"""How many objects and lists may stand in each other in a request: much of it may be anything, and is written again."""
 ROLES = frozenset({"developer", "system", "assistant", "user", "tool", "activity", "reasoning"})
 PARTS = frozenset({"text", "image", "audio", "video", "document"})
 SOURCES = frozenset({"data", "url", "file"})
@@ -28,6 +31,8 @@ class RunBody(RunAgentInput):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, given: Any) -> Any:
+        if is_deep(given, MOST_DEEP):
+            raise ValueError(f"nested more than {MOST_DEEP} levels deep")
         messages = given.get("messages") if isinstance(given, dict) else None
         if not isinstance(messages, list):
             return given

@@ -79,7 +79,8 @@ def unanswered(new: Sequence[tuple[Part, ...]], recent: Sequence[Exchange], *, r
 def still_wanted(new: Sequence[tuple[Part, ...]], calls: Container[str]) -> tuple[Sequence[tuple[Part, ...]], Sequence[str]]:
     """What is new without what calls gave that nobody waits for (any more); and those calls."""
     late = [part.call_id for parts in new for part in parts if isinstance(part, ToolResultPart) and part.call_id not in calls]
-    return [parts for parts in new if not (isinstance(parts[0], ToolResultPart) and parts[0].call_id in late)], late
+    unwanted = set(late)
+    return [parts for parts in new if not (isinstance(parts[0], ToolResultPart) and parts[0].call_id in unwanted)], late
 
 
 def as_content(new: Sequence[tuple[Part, ...]]) -> Content:

@@ -58,7 +58,10 @@ class Narration:
                 yield from self.speakers.begin(said.actions.selection.agent)
             return
         tag = self.speakers.tag(said)
-        if wires := [*self._says(shown, tag), *self._acts(shown, tag)]:
+        says = list(self._says(shown, tag))
+        if said.is_private and not says:  # who is only called by another is not heard
+            yield from self._acts(shown, None)
+        elif wires := [*says, *self._acts(shown, tag)]:
             yield from self.speakers.announce(said)
             yield from wires
         yield from self._moves(shown)

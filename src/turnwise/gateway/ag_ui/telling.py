@@ -1,5 +1,6 @@
 """A run while it goes on: what its messages bring about, one after the other, up to how it ends."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session
-from turnwise.gateway.ag_ui.asking import Asked, Step, session_now
+from turnwise.gateway.ag_ui.asking import Asked, session_now
 from turnwise.gateway.ag_ui.body import RunBody
 from turnwise.gateway.ag_ui.ending import is_failed, is_stopped, outcome_of, usage_of
 from turnwise.gateway.ag_ui.form import error_of
@@ -86,9 +87,8 @@ class Telling:
     async def _invocations(self) -> AsyncIterator[Invocation]:
         if self._asked.first is not None:
             yield self._asked.first
-        steps: Sequence[Step] = self._asked.rest
-        for step in steps:
-            yield await step()
+        for coming in self._asked.rest:
+            yield await asyncio.shield(coming)
 
     async def _said(self, invocation: Invocation) -> AsyncIterator[Wire]:
         first = True
@@ -141,7 +141,7 @@ class Telling:
     async def _behind(self, last: Invocation, result: Result) -> dict[str, Any]:
         """Where it is on record."""
         calls = await self._front.conversations.open_calls(last, result)
-        where = Behind(session_id=self._asked.key.id, message_id=self._asked.run)
+        where = Behind(session_id=self._asked.key.id, message_id=last.message_id)
         pending = any(each.kind == "late" for each in calls)
         return where.known(result.invocation_id, result.selection, self._view, pending=pending).model_dump(mode="json")
 

@@ -1,11 +1,11 @@
 """Invocations: looked at, stopped, and gone on with."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
@@ -20,6 +20,9 @@ from turnwise.gateway.door.waits import Wait, waits_of
 from turnwise.gateway.door.whose import Whose
 from turnwise.gateway.speech.waits import OpenWait, open_waits
 from turnwise.runner import Invocation, Reading, Result, Runner
+
+Step = Callable[[], Awaitable[Invocation]]
+"""Hands in a message."""
 
 
 class Given(NamedTuple):
@@ -42,7 +45,7 @@ class Invocations:
 
     def __init__(self, runner: Runner, whose: Whose, messages: Messages) -> None:
         self._runner, self._whose, self._messages = runner, whose, messages
-        self._stopping: set[asyncio.Task[None]] = set()
+        self._going_on: set[asyncio.Task[Any]] = set()
 
     async def now(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Reading:
         """What is on record of it. SessionMissing, InvocationMissing."""
@@ -66,8 +69,7 @@ class Invocations:
         if reading.state == "ended":
             return reading
         stopping = asyncio.create_task(self._runner.sessions.cancel(key, invocation_id))
-        self._stopping.add(stopping)
-        stopping.add_done_callback(self._stopped)
+        self._keep(stopping)
         if wait:
             # Whoever leaves does not take back that it is to be stopped.
             await asyncio.shield(stopping)
@@ -91,6 +93,17 @@ class Invocations:
         context = MessageContext(answers=answers, state=dict(given.state))
         return await self._messages.start(caller, Ask(session, content, user, message_id, context))
 
+    def in_turn(self, first: Invocation, steps: Sequence[Step]) -> list[asyncio.Task[Invocation]]:
+        """Hands in each of these messages when the one before it is answered, or waits; whoever leaves does not stop that.
+
+        What one of them raises, those behind it raise, too.
+        """
+        tasks: list[asyncio.Task[Invocation]] = []
+        for step in steps:
+            tasks.append(asyncio.create_task(_behind(tasks[-1] if tasks else first, step)))
+            self._keep(tasks[-1])
+        return tasks
+
     async def wait_for(self, caller: Caller, session: str, call_id: str, user: str | None = None) -> Wait | None:
         """What the session waits for under that id, for who is about to answer it; None when it does not (any more).
 
@@ -106,8 +119,13 @@ class Invocations:
             return []
         return open_waits(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
-    def _stopped(self, task: "asyncio.Task[None]") -> None:
-        self._stopping.discard(task)
+    def _keep(self, task: "asyncio.Task[Any]") -> None:
+        """Until it is done, also when nobody waits for it."""
+        self._going_on.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._going_on.discard(task)
         with suppress(asyncio.CancelledError, TurnwiseError):
             task.result()
 
@@ -118,6 +136,11 @@ class Invocations:
             raise UnknownToolCall(
                 f"The invocation does not wait for {call_id[:ID_CHARACTERS]!r}.", fix="See what it waits for: its `waits`."
             ) from None
+
+
+async def _behind(before: "Invocation | asyncio.Task[Invocation]", step: Step) -> Invocation:
+    await (before if isinstance(before, Invocation) else await before).result()
+    return await step()
 
 
 def _content(wait: Wait, given: Given) -> Content:

@@ -8,7 +8,7 @@ from turnwise.facts.events import Actions, Await, ErrorInfo, Event
 from turnwise.runner.record.closing import bare_event, told
 from turnwise.runner.record.journal import answers, model_calls
 from turnwise.runner.record.spots import Spot, spot_of
-from turnwise.runner.turn.floor import Floor
+from turnwise.runner.turn.floor import Floor, check_storable
 from turnwise.runner.turn.streaming import PieceFilter
 from turnwise.runner.turn.writes import Writes
 
@@ -67,9 +67,10 @@ class Voice:
             await self._store(self.event(awaits=wait), hold=True)
 
     async def show(self, event: Event) -> None:
-        """Passes a partial event on, unless what it is a piece of was said before."""
+        """Passes a partial event on, unless what it is a piece of was said before. AgentFailed as of `check_storable`."""
         visible = None if self._replay.has(spot_of(self._branch)) else self._pieces.feed(event)
         if visible is not None:
+            check_storable(visible.content or Content(), self._agent)
             id_ = self._floor.ids.own(event.id, partial=True)
             blank = bare_event(self._floor.cast.issuer, self._agent, self._floor.invocation_id, self._branch)
             shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset, "scope": self._labels}

@@ -148,3 +148,34 @@ def test_pieces_of_calls_are_not_told() -> None:
     assert shown is not None
     assert shown.content is not None
     assert [part.text for part in shown.content.parts or ()] == ["I look "]
+
+
+def chosen(agent: str, reason: str = "r") -> Selection:
+    return Selection(agent=agent, method="m", confidence=1.0, reason=reason)
+
+
+def test_decisions_on_the_way_are_told_too() -> None:
+    """Those of a flow, say, whose tasks say nothing: one after the other, in their order."""
+    asked = event("hi", author="user", selection=chosen("a"))
+    shown = told([asked, event(selection=chosen("b")), event(selection=chosen("c")), event("hi"), event("more")], KEY, USER)
+    decided = [each.custom_metadata and each.custom_metadata["turnwise"] for each in shown]
+    assert [each["agent"] if isinstance(each, dict) else None for each in decided] == [None, "a", "b", "c", None]
+    # One of which nothing came is not taken for the next message's.
+    shown = told([asked, event("ho", author="user", selection=chosen("b")), event("hi")], KEY, USER)
+    assert shown[-1].custom_metadata == {"turnwise": {"agent": "b", "method": "m", "reason": "r"}}
+
+
+def test_of_private_calls_there_is_what_was_kept_alone() -> None:
+    inside = event(
+        "secret",
+        branch="1/>b#1",
+        author="b",
+        state_delta={"x": 1},
+        artifact_versions={"f": 1},
+        selection=chosen("c"),
+        escalate=True,
+    )
+    for view in (INSIDE, USER):
+        kept, said = told([inside, event("done")], KEY, view)
+        assert (kept.content, kept.actions.state_delta, kept.actions.artifact_delta) == (None, {"x": 1}, {"f": 0})
+        assert (kept.actions.escalate, kept.custom_metadata, said.custom_metadata) == (None, None, None)

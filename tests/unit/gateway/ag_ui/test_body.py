@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from turnwise.gateway.ag_ui.body import RunBody
+from turnwise.gateway.ag_ui.body import MOST_DEEP, RunBody
 from turnwise.gateway.speech.exchanges import MOST_MESSAGES
 
 SAID = {"id": "1", "role": "user", "content": "hi"}
@@ -41,3 +41,15 @@ def test_there_are_not_too_many() -> None:
         read(*[SAID] * (MOST_MESSAGES + 1))
     with pytest.raises(ValidationError):
         read(resume=[{"interruptId": "i", "status": "cancelled"}] * 1_001)
+
+
+def test_it_is_not_nested_without_end() -> None:
+    deep: Any = 1
+    for _ in range(MOST_DEEP):
+        deep = [deep]
+    assert read(state=deep[0][0]).state
+    for more in ({"state": deep}, {"forwardedProps": {"x": deep}}, {"later": deep}):
+        with pytest.raises(ValidationError, match="nested"):
+            read(**more)
+    with pytest.raises(ValidationError, match="nested"):
+        read({**SAID, "content": [{"type": "text", "text": "see", "metadata": deep}]})

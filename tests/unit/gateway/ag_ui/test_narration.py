@@ -139,6 +139,16 @@ def test_users_do_not_hear_what_is_private() -> None:
     assert types(told(hidden), "SUBAGENT_STARTED", "SUBAGENT_FINISHED").count("REASONING_END") == 2
 
 
+def test_who_is_called_in_private_is_not_announced_for_what_he_writes() -> None:
+    """Not to users nor to anybody, before whoever called him; the state is told."""
+    wrote = event("1", state_delta={"x": 1}, branch="1/>b#1", author="b", sequence=2)
+    for caller in (USERS, OPERATOR):
+        wires = told([wrote, event("2", "Yes.", sequence=3)], caller)
+        assert [wire["name"] for wire in wires if wire["type"] == "SUBAGENT_STARTED"] == ["a"]
+        (delta,) = [wire for wire in wires if wire["type"] == "STATE_DELTA"]
+        assert "subagentRunId" not in delta
+
+
 def test_thinking_in_pieces_is_told_once() -> None:
     thought = [piece("1", ThinkingPart(text="h")), piece("1", ThinkingPart(text="m")), piece("1", "so", offset=0)]
     wires = told([*thought, event("1", ThinkingPart(text="hm"), "so", sequence=2)], announced=False)

@@ -31,3 +31,13 @@ def test_only_what_changes_is_told() -> None:
     ]
     assert list(mirror.become({"b": [2], "c~/": 0})) == []
     assert [wire["snapshot"] for wire in mirror.become({})] == [{}]
+
+
+def test_true_is_not_one() -> None:
+    """Python finds them equal, JSON does not."""
+    shown: Any = {"a": 1, "b": {"c": [0]}, "d": 1.0}
+    assert written_in({"a": True, "b": {"c": [False]}, "d": 1}, shown) == {"a": True, "b": {"c": [False]}}
+    mirror = Mirror(shown)
+    (wire,) = mirror.change({"a": True, "b": {"c": [False]}})
+    assert [each["path"] for each in wire["delta"]] == ["/a", "/b"]
+    assert list(mirror.become({"a": 1, "b": {"c": [False]}, "d": 1})) != []

@@ -1,0 +1,70 @@
+"""Ids packed into one text that stands in a URL, so that what it names is found by it alone.
+
+Such a text only names: whose a session is comes from who asks, so one that somebody made up, or has from another, finds
+nothing. Ids that were made here are 14 bytes behind a word; of those only the bytes are written, so that most texts are short.
+"""
+
+import base64
+import binascii
+import re
+from hashlib import sha256
+
+from turnwise.facts.ids import SystemIssuer
+
+MOST_CHARACTERS = 4_000
+MADE_HERE = re.compile(r"([a-z]+)-([0-9a-f]{28})(?:-([0-9]{1,2}))?")
+"""An id as `SystemIssuer` makes it, perhaps with a number behind it."""
+_WORDS = ("session", "message", "call", "event")
+_PLAIN = len(_WORDS)
+
+
+def packed(*ids: str) -> str:
+    """These ids as one text of letters, digits, `-` and `_`."""
+    return base64.urlsafe_b64encode(b"".join(map(_pack, ids))).decode().rstrip("=")
+
+
+def unpacked(text: str, count: int) -> list[str] | None:
+    """So many ids, or one more, the user's; None for what is no such text."""
+    if not text.isascii() or len(text) > MOST_CHARACTERS:
+        return None
+    try:
+        left = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        ids: list[str] = []
+        while left:
+            id_, left = _unpack(left)
+            ids.append(id_)
+    except (binascii.Error, ValueError, IndexError):
+        return None
+    # One thing has one name: what reads the same but was not written here is none.
+    return ids if len(ids) - count in (0, 1) and all(ids) and packed(*ids) == text else None
+
+
+def new_session(key: str | None = None) -> str:
+    """The id of a session that a request begins; the same for the same key."""
+    return SystemIssuer().new_id("session") if key is None else f"session-{digest(key)}"
+
+
+def digest(key: str) -> str:
+    """28 characters that stand for the key."""
+    return sha256(key.encode(errors="replace")).hexdigest()[:28]
+
+
+def _pack(id_: str) -> bytes:
+    made = MADE_HERE.fullmatch(id_)
+    if made is None or made[1] not in _WORDS or (made[3] or "0") != str(int(made[3] or 0)):
+        plain = id_.encode("utf-8", "surrogatepass")
+        return bytes((_PLAIN,)) + len(plain).to_bytes(2) + plain
+    number = b"" if made[3] is None else bytes((int(made[3]),))
+    kind = _WORDS.index(made[1]) + (0 if made[3] is None else _PLAIN + 1)
+    return bytes((kind,)) + bytes.fromhex(made[2]) + number
+
+
+def _unpack(left: bytes) -> tuple[str, bytes]:
+    kind, rest = left[0], left[1:]
+    if kind == _PLAIN:
+        end = 2 + int.from_bytes(rest[:2])
+        return rest[2:end].decode(), rest[end:]
+    id_ = f"{_WORDS[kind % (_PLAIN + 1)]}-{rest[:14].hex()}"
+    if kind < _PLAIN:
+        return id_, rest[14:]
+    return f"{id_}-{rest[14]}", rest[15:]
