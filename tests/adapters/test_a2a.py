@@ -224,3 +224,21 @@ def test_a_url_needs_a_name_and_has_to_be_one() -> None:
         A2aAgent("https://example.com")
     with pytest.raises(AgentDefinitionError, match="http://"):
         A2aAgent("ftp://example.com", name="guide")
+
+
+async def test_each_message_has_an_id_of_its_own(process: Process) -> None:
+    """A remote may take one that comes twice under an id for a repeated one."""
+
+    async def work(desk: Desk) -> None:
+        await desk.open()
+        if len(remote.seen) < 3:
+            await desk.updater.requires_input(desk.says(new_text_part("Which?")))
+        else:
+            await desk.updater.complete()
+
+    remote = Remote(work)
+    async with served(remote):
+        runner = process(A2aAgent(remote.url, name="guide"))
+        for text in ("one", "two", "three"):
+            await read(runner, text)
+    assert len({message.message_id for message in remote.seen}) == 3

@@ -14,6 +14,7 @@ from whose_asked import FILE, OF_USER, Asked, Route, Things
 
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig, JwtConfig
+from turnwise.gateway.a2a.names import TaskName
 from turnwise.gateway.openai.responses.names import Name
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 from turnwise.telemetry.metrics import Metrics
@@ -107,13 +108,35 @@ async def ask(
         name=FILE,
         agent_name="desk",
         model="desk",
+        app_name="app",
+        artifact_name=FILE,
+        version_id="0",
+        event_id=things.message,
+        task_id=TaskName(things.session, things.message).id,
+        push_id="p",
     )
     query = dict(asked.query) | ({"user": things.user} if named and asked.names == "query" else {})
     body = asked.body(things)
     if asked.names == "body" and not named:
         body = {**body, "context": {}}
     sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {} if body is None else {"json": body}
-    return await client.request(method, path, params=query, headers={**REQUEST, **asked.headers, **key}, **sent)
+    request = client.build_request(method, path, params=query, headers={**REQUEST, **asked.headers, **key}, **sent)
+    answer = await client.send(request, stream=asked.endless)
+    return await _first_of(answer) if asked.endless else answer
+
+
+async def _first_of(answer: httpx.Response) -> httpx.Response:
+    """The answer up to the first event, if it is a stream."""
+    if not answer.headers["content-type"].startswith("text/event-stream"):
+        await answer.aread()
+        return answer
+    text = ""
+    async for chunk in answer.aiter_text():
+        text += chunk
+        if "\n\n" in text:
+            break
+    await answer.aclose()
+    return httpx.Response(answer.status_code, headers=answer.headers, text=text)
 
 
 class Seen(NamedTuple):
@@ -127,7 +150,7 @@ class Seen(NamedTuple):
 _MASKS = (
     (re.compile(r"\b(session|message|invocation|event|wait|call|again)-[0-9a-f]{28}(-\d+)?"), r"<\1>"),
     (re.compile(r"\bchat(cmpl)?-[0-9a-f]{16,32}(-\d+)*"), "<chat>"),
-    (re.compile(r"\b(resp|msg|fc|call|cmp|compaction)_[A-Za-z0-9_-]+"), r"<\1>"),
+    (re.compile(r"\b(resp|msg|fc|call|cmp|compaction|task)_[A-Za-z0-9_-]+"), r"<\1>"),
     (re.compile(r"\b(cmp|compaction)-[0-9a-f]{28}"), r"<\1>"),
     (re.compile(r'"encrypted_content":"[^"]*"'), '"encrypted_content"'),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),

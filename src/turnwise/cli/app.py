@@ -7,7 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
-from turnwise.cli import batch, chatting, deciding, evaluating, flows, keys, linting, project, serving, sessions, working
+from turnwise.cli import (
+    a2a_kit,
+    batch,
+    chatting,
+    deciding,
+    evaluating,
+    flows,
+    keys,
+    linting,
+    mcp,
+    project,
+    serving,
+    sessions,
+    working,
+)
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
 from turnwise.facts.errors import TurnwiseError
 
@@ -21,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (project, linting, deciding, evaluating, chatting, batch, serving, working):
+for group in (project, linting, deciding, evaluating, chatting, batch, serving, mcp, a2a_kit, working):
     group.register(app)
 app.add_typer(flows.app, name="flow")
 app.add_typer(sessions.app, name="sessions")

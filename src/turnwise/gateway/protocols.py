@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 from turnwise.facts.errors import MissingExtra
 from turnwise.facts.gateway import Protocols, Switch
-from turnwise.gateway import graph_chat, openai
+from turnwise.gateway import adk, graph_chat, openai
 from turnwise.gateway.api import routes as api
 from turnwise.gateway.protocol import Protocol
 
@@ -17,6 +17,22 @@ def protocols(config: Protocols) -> Iterator[Protocol]:
     yield Protocol("/api/v1", api.router, api.form)
     if is_on(config.openai):
         yield Protocol("/v1", openai.router, openai.form)
+    if is_on(config.adk):
+        yield Protocol(adk.PREFIX, adk.router_for(config.adk), adk.form)
+    if is_on(config.ag_ui):
+        from turnwise.gateway import ag_ui  # its models take a while to import
+
+        yield Protocol("/ag-ui", ag_ui.router, ag_ui.form)
+    if is_on(config.a2a, "a2a", "a2a"):
+        from turnwise.gateway import a2a
+
+        yield Protocol("/a2a/rest", a2a.rest, a2a.rest_form)
+        yield Protocol("/a2a", a2a.rpc, a2a.rpc_form, a2a.pushing, a2a.card)
+    if is_on(config.mcp, "mcp", "mcp"):
+        from turnwise.gateway import mcp
+
+        endpoint = mcp.Endpoint(config.mcp)
+        yield Protocol("/mcp", endpoint.router, mcp.form, endpoint.running)
 
 
 def is_on(switch: Switch, extra: str = "", module: str = "") -> bool:

@@ -118,7 +118,17 @@ async def by_socket(client: Served, key: Key, wait: Waiting, call: str, gave: An
     return 0, ""
 
 
+async def by_adk(client: Served, key: Key, wait: Waiting, call: str, gave: Any) -> tuple[int, str]:
+    told = {"confirmed": gave} if isinstance(gave, bool) else {"result": gave}
+    name = "adk_request_confirmation" if isinstance(gave, bool) else "pay"
+    part = {"functionResponse": {"id": call, "name": name, "response": told}}
+    body = {"userId": wait.user, "sessionId": "s", "newMessage": {"parts": [part]}}
+    answer = await client.post("/adk/run", json=body, headers=dict(key))
+    return answer.status_code, answer.text
+
+
 WAYS: dict[str, Way] = {
+    "adk": by_adk,
     "message": by_message,
     "answer": by_answer,
     "chat": by_chat,

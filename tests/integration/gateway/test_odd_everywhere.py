@@ -41,6 +41,8 @@ ODD_HEADERS: tuple[tuple[str, bytes], ...] = (
     ),
     ("Content-Encoding", b"gzip"),
     ("Last-Event-ID", b"9" * 30),
+    ("A2A-Version", b"\xff"),
+    ("A2A-Version", b"9" * 5000),
     ("Range", b"bytes=9-1"),
     ("X-Session-ID", b"x" * 5000),
     ("X-Stainless-Retry-Count", b"many"),
@@ -71,7 +73,106 @@ RESPONSE: dict[str, Any] = {
     "metadata": {"a": "b"},
     "temperature": 1,
 }
+ADK_RUN: dict[str, Any] = {
+    "appName": "app",
+    "userId": "ann",
+    "sessionId": "s",
+    "newMessage": {
+        "role": "user",
+        "parts": [
+            {"text": "hi"},
+            {"inlineData": {"data": "aGk=", "mimeType": "text/plain", "displayName": "a"}},
+            {"functionResponse": {"id": "c", "name": "f", "response": {"a": 1}}},
+        ],
+    },
+    "streaming": True,
+    "stateDelta": {"a": 1},
+    "invocationId": None,
+    "customMetadata": {"a": 1},
+}
+MCP: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {
+        "name": "ask",
+        "arguments": {"message": "hi", "session": "s", "message_id": "m", "agent": "desk"},
+        "_meta": {"progressToken": 1},
+    },
+}
+AG_UI: dict[str, Any] = {
+    "threadId": "g",
+    "runId": "r",
+    "parentRunId": "p",
+    "protocolVersion": "1.0",
+    "state": {"a": {"b": 1}},
+    "messages": [
+        {"id": "1", "role": "system", "content": "s"},
+        {"id": "2", "role": "user", "content": "hi", "name": "Ann"},
+        {
+            "id": "3",
+            "role": "assistant",
+            "content": "so",
+            "toolCalls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"id": "4", "role": "tool", "toolCallId": "c", "content": "x", "error": "e"},
+        {
+            "id": "5",
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "hi"},
+                {
+                    "type": "image",
+                    "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"},
+                    "metadata": {"filename": "f"},
+                },
+                {"type": "document", "source": {"type": "url", "value": "https://example.com/f"}},
+            ],
+        },
+    ],
+    "tools": [{"name": "f", "description": "d", "parameters": {"type": "object"}}],
+    "context": [{"description": "d", "value": "v"}],
+    "forwardedProps": {"channel": "web", "questions": "message", "more": [1]},
+    "resume": [{"interruptId": "w", "status": "resolved", "payload": {"approved": True}}],
+}
+A2A: dict[str, Any] = {
+    "message": {
+        "messageId": "m",
+        "contextId": "a2a",
+        "taskId": "",
+        "role": "ROLE_USER",
+        "parts": [
+            {"text": "hi", "metadata": {"a": 1}},
+            {"raw": "aGk=", "mediaType": "text/plain", "filename": "a.txt"},
+            {"url": "data:text/plain,hi"},
+            {"data": {"a": [1, None, True]}},
+        ],
+        "metadata": {"channel": "web", "call_id": "c", "a": {"b": 1.5}},
+        "extensions": ["https://example.com/e"],
+        "referenceTaskIds": ["task_AAAA"],
+    },
+    "configuration": {"acceptedOutputModes": ["text/plain"], "historyLength": 1, "returnImmediately": True},
+    "metadata": {"a": "b"},
+    "tenant": "t",
+}
 BODIES: dict[str, dict[str, Any]] = {
+    "/a2a": {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": A2A},
+    "/a2a/": {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"pageSize": 1, "status": "TASK_STATE_WORKING"}},
+    "/a2a/rest/message:send": A2A,
+    "/a2a/rest/message:stream": A2A,
+    "/ag-ui": AG_UI,
+    "/mcp": MCP,
+    "/adk/run": ADK_RUN,
+    "/adk/run_sse": ADK_RUN,
+    "/adk/apps/{app_name}/users/{user_id}/sessions": {
+        "sessionId": "o",
+        "state": {"a": 1},
+        "events": [{"author": "desk", "content": {"role": "model", "parts": [{"text": "hi"}]}, "actions": {"stateDelta": {}}}],
+    },
+    "/adk/apps/{app_name}/users/{user_id}/sessions/{session_id}/artifacts": {
+        "filename": "a.txt",
+        "artifact": {"inlineData": {"data": "aGk=", "mimeType": "text/plain"}},
+    },
     "/v1/chat/completions": CHAT,
     "/v1/responses": RESPONSE,
     "/v1/responses/compact": {name: RESPONSE[name] for name in ("model", "input")},
@@ -97,6 +198,12 @@ NAMES = {
     "name": FILE,
     "agent_name": "desk",
     "model": "desk",
+    "app_name": "app",
+    "artifact_name": FILE,
+    "version_id": "0",
+    "event_id": "e",
+    "task_id": "task_AAAA",
+    "push_id": "p",
 }
 Sent = tuple[str, str, dict[str, Any]]
 """Method, path, and the rest of a request."""
@@ -198,5 +305,5 @@ async def test_nothing_is_looked_at_before_the_credential() -> None:
         for method, path, options in [*with_odd_names(await parameters_of(client))][::5]:
             answer = await client.request(method, path, **options)
             # What is no text, and what is no path of ours, is so for everybody.
-            assert answer.status_code in (400, 401, 404)
+            assert answer.status_code in (400, 401, 404, 405)
             assert answer.status_code != 404 or method == "HEAD" or "There is nothing at this path." in answer.text

@@ -2,8 +2,8 @@
 
 from whose_asked import Routes
 
-from whose_routes import api, graph_chat, openai
+from whose_routes import a2a, adk, ag_ui, api, graph_chat, mcp, openai
 
-ROUTES: Routes = {**api.ROUTES, **graph_chat.ROUTES, **openai.ROUTES}
+ROUTES: Routes = {**a2a.ROUTES, **adk.ROUTES, **ag_ui.ROUTES, **api.ROUTES, **graph_chat.ROUTES, **mcp.ROUTES, **openai.ROUTES}
 
 __all__ = ["ROUTES"]

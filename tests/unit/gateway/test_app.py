@@ -5,7 +5,7 @@ from fastapi.routing import iter_route_contexts
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, Protocols
-from turnwise.gateway import graph_chat, openai
+from turnwise.gateway import graph_chat, mcp, openai
 from turnwise.gateway.api import routes as api
 from turnwise.gateway.app import forms, gateway
 from turnwise.gateway.protocols import protocols
@@ -31,6 +31,8 @@ def surroundings(config: GatewayConfig, *, traced: bool = False) -> list[str]:
         ("/api/v1/graph-chat/chat", graph_chat),
         ("/api/v1/graph-chats", api),
         ("/v1", openai),
+        ("/mcp", mcp),
+        ("/mcp/", mcp),
         ("/v10/x", api),
         ("/", api),
         ("", api),

@@ -101,16 +101,17 @@ class A2aAgent:
         known = {} if is_private else dict(context.state.get(own, {}))
         if resumed is None:
             said = await news(context, self._history, known.get("heard", 0))
-            message, known["heard"], task = said.messages[0], said.until, ""
+            message, known["heard"], task, number = said.messages[0], said.until, "", 0
         else:
             message, task, known["context"] = resumed.reply, resumed.kept["task"], resumed.kept["context"]
+            number = resumed.kept.get("number", 0) + 1
         call = ClientCallContext(timeout=self._seconds, service_parameters=dict(await given(self._headers, context) or {}))
         client = await self._client(call, streaming=context.config.streaming)
         exchange = _Exchange(self.card.name, client, call, voice)
-        await exchange.hold(_message(message, known.get("context", ""), task, _id(context, task)))
+        await exchange.hold(_message(message, known.get("context", ""), task, _id(context, number)))
         if not is_private:
             context.state[own] = {**known, "context": exchange.context_id}
-        return exchange.said(context.config.limits)
+        return exchange.said(context.config.limits, number)
 
     async def _client(self, call: "ClientCallContext", *, streaming: bool) -> "Client":
         from a2a.client import ClientConfig, ClientFactory
@@ -196,8 +197,8 @@ class _Exchange:
             await self._cancel()
             raise
 
-    def said(self, limits: Limits) -> Said:
-        """What it came to. AgentFailed when the task failed."""
+    def said(self, limits: Limits, number: int) -> Said:
+        """What it came to. AgentFailed when the task failed. number: how many messages the remote had before."""
         from a2a.types import TaskState
 
         if self._message.parts:
@@ -205,7 +206,8 @@ class _Exchange:
         state, last = self._task.status.state, self._task.status.message.parts
         if state in (TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED):
             question = Content(parts=_taken(last, limits)).text or f"{self._agent} needs something more from you."
-            return Said(question=question, kept={"task": self._task.id, "context": self._task.context_id})
+            kept: dict[str, Any] = {"task": self._task.id, "context": self._task.context_id, "number": number}
+            return Said(question=question, kept=kept)
         if state != TaskState.TASK_STATE_COMPLETED:
             ended = TaskState.Name(state).removeprefix("TASK_STATE_").lower()
             why = words(Exception(Content(parts=_taken(last, limits)).text))
@@ -265,9 +267,9 @@ class _Exchange:
                     await self._client.cancel_task(CancelTaskRequest(id=self._task.id), context=self._call)
 
 
-def _id(context: AgentContext, task: str) -> str:
-    """The same in every attempt: a remote that looks at it does not do the work twice."""
-    return f"{context.invocation_id}:{context.event().branch}:{task}"
+def _id(context: AgentContext, number: int) -> str:
+    """The same in every attempt, another for each message: a remote that looks at it does all the work, and none twice."""
+    return f"{context.invocation_id}:{context.event().branch}:{number}"
 
 
 def _message(content: Content, context_id: str, task_id: str, id_: str) -> "theirs.Message":

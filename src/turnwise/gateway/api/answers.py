@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-from turnwise.agents.confirming import CONFIRM
-from turnwise.facts.content import ToolCallPart
-from turnwise.facts.events import Await, Event
+from turnwise.facts.events import Event
 from turnwise.gateway.shown import View
+from turnwise.gateway.speech.waits import OpenWait, open_waits
 from turnwise.runner import Invocation, Reading, Result
-from turnwise.transcript.waits import kind_of
-from turnwise.wire.messages import Answer, Kind, OpenCall
+from turnwise.wire.messages import Answer, OpenCall
 
 
 def answer_of(invocation: Invocation, result: Result, view: View) -> Answer:
@@ -42,17 +40,7 @@ def pending(invocation: Invocation) -> Answer:
 
 def waits_in(events: Sequence[Event], view: View) -> list[OpenCall]:
     """What these events of one invocation wait for, oldest first; without arguments what is not the reader's to answer."""
-    open_: dict[str, OpenCall] = {}
-    calls: dict[str, ToolCallPart] = {}
-    for event in events:
-        calls |= {call.call_id: call for call in event.content.tool_calls} if event.content else {}
-        if event.actions.answers:
-            open_.pop(event.actions.answers, None)
-        for result in event.content.tool_results if event.content else ():
-            open_.pop(result.call_id, None)
-        if awaited := event.actions.awaits:
-            open_[awaited.id] = _open_call(event, awaited, calls.get(awaited.id), view)
-    return list(open_.values())
+    return [_open_call(wait, view) for wait in open_waits(events)]
 
 
 def _with_result(answer: Answer, result: Result, view: View) -> Answer:
@@ -65,16 +53,14 @@ def _with_result(answer: Answer, result: Result, view: View) -> Answer:
     return answer.model_copy(update=update)
 
 
-def _open_call(event: Event, awaited: Await, call: ToolCallPart | None, view: View) -> OpenCall:
-    kind: Kind = awaited.kind
-    if call is not None and kind == "tool_result" and call.tool == CONFIRM:
-        kind = "confirmation"
+def _open_call(wait: OpenWait, view: View) -> OpenCall:
+    event, call = wait.event, wait.call
     return OpenCall(
         invocation_id=event.invocation_id,
-        call_id=awaited.id,
-        kind=kind,
+        call_id=wait.awaited.id,
+        kind=wait.kind,
         agent=event.author,
         tool=call.tool if call else "",
-        arguments=call.arguments if call and view.answers(kind_of(call, event)) else {},
+        arguments=call.arguments if call and wait.is_for(view) else {},
         text=event.text,
     )

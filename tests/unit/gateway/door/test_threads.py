@@ -169,6 +169,7 @@ async def test_nothing_is_anothers(make_runner: MakeRunner) -> None:
     door = threads(runner)
     for use in (
         door.known(BOB, "s", "m1"),
+        door.whole(BOB, "s", "m1"),
         door.cancel(BOB, "s", "m1"),
         door.take_back(BOB, "s", "m1", whole=True),
         door.start(BOB, Ask("s", "hi"), "m1"),
@@ -177,6 +178,8 @@ async def test_nothing_is_anothers(make_runner: MakeRunner) -> None:
             await use
     for other in (
         door.known(BOB, "s", "m1", "ada"),
+        door.whole(BOB, "s", "m1", "ada"),
+        door.gone_on(BOB, "s", "i", 0, "ada"),
         door.cancel(BOB, "s", "m1", "ada"),
         door.take_back(BOB, "s", "m1", "ada", whole=True),
         door.start(BOB, Ask("s", "hi", "ada"), "m1"),
@@ -191,6 +194,8 @@ async def test_each_takes_its_permission(make_runner: MakeRunner) -> None:
     door, metrics = threads(runner), ADA.model_copy(update={"scopes": ("agents:read",)})
     for use, permission in (
         (door.known(metrics, "s", "m1"), "sessions:read"),
+        (door.whole(metrics, "s", "m1", to="messages:write"), "messages:write"),
+        (door.gone_on(metrics, "s", "i", 0), "sessions:read"),
         (door.cancel(metrics, "s", "m1"), "invocations:cancel"),
         (door.take_back(metrics, "s", "m1", whole=True), "sessions:write"),
         (door.start(metrics, Ask("s", "hi"), "m1"), "messages:write"),

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from jsonschema import validate
 
+from turnwise.agents.confirming import CONFIRM
 from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
-from turnwise.facts.content import ArtifactPart, Content, TextPart, text_content
+from turnwise.facts.content import ArtifactPart, Content, TextPart, ToolCallPart, text_content
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
@@ -85,6 +86,42 @@ def test_models_are_told_where_it_goes_on() -> None:
     ]
 
 
+def waiting_for(call: ToolCallPart, text: str = "") -> Answered:
+    """An answer that waits for the result of that call."""
+    awaited = Await(id=call.call_id, kind="tool_result")
+    asked = event("1", Content(parts=(*text_content(text).parts, call) if text else (call,)), actions=Actions(awaits=awaited))
+    return answer(asked, end=None, waits=[OpenWait(asked, awaited, call)])
+
+
+def test_a_question_whether_a_tool_may_be_called_names_the_tool_and_how_to_answer() -> None:
+    inside = {"tool": "pay", "arguments": {"amount": 30}, "call": "c"}
+    found = waiting_for(ToolCallPart(call_id="c-ok", tool=CONFIRM, arguments=inside, private=True), "May I?")
+    assert [each.model_dump() for each in found.waits] == [
+        {
+            "call_id": "c-ok",
+            "kind": "confirmation",
+            "agent": "a",
+            "text": "May I?",
+            "tool": "pay",
+            "arguments": {"amount": 30},
+        }
+    ]
+    words = result_of(found).content[-1].model_dump()["text"]
+    assert "answer_to: c-ok, and approved: true or false" in words
+
+
+def test_models_are_not_told_to_make_up_what_a_tool_gives_later() -> None:
+    found = waiting_for(ToolCallPart(call_id="c", tool="order", arguments={"number": 1}))
+    assert [(each.tool, each.arguments) for each in found.waits] == [("order", {})]
+    (said,) = result_of(found).content
+    assert said.model_dump()["text"] == "[session: s; a waits for its tool 'order', which is still at work: nothing to answer]"
+
+
+def test_an_answer_without_words_has_no_empty_text() -> None:
+    """Models' interfaces refuse empty texts."""
+    assert [each.model_dump()["text"] for each in result_of(answer(event("1"))).content] == ["[session: s]"]
+
+
 def test_files_that_agents_kept_or_showed() -> None:
     shown = Content(parts=(TextPart(text="Here."), ArtifactPart(name="b", version=1, mime_type="image/png")))
     events = (
@@ -97,12 +134,7 @@ def test_files_that_agents_kept_or_showed() -> None:
     assert {name: each.version for name, each in kept.items()} == {"a": 2, "b": 1}
     assert kept["b"].mime_type == "image/png"
     assert kept["a"].uri == "turnwise://sessions/s/artifacts/a?version=2"
-    assert [each["type"] for each in result_of(answer(*events)).model_dump()["content"]] == [
-        "text",
-        "resource_link",
-        "resource_link",
-        "text",
-    ]
+    assert [each.type for each in result_of(answer(*events)).content] == ["text", "resource_link", "resource_link", "text"]
 
 
 def test_not_more_files_than_a_reader_can_use() -> None:

@@ -1,12 +1,13 @@
 """The tools there are."""
 
 import pytest
+from mcp_types import Tool
 
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.gateway import GatewayConfig
-from turnwise.gateway.mcp.catalogue import PAGE, agent_behind, page
+from turnwise.gateway.mcp.catalogue import PAGE, agent_behind, page, usual
 from turnwise.gateway.mcp.visit import Visit
 from turnwise.gateway.serving import front_for
 
@@ -52,3 +53,11 @@ async def test_pages() -> None:
 async def test_who_may_not_know_of_agents_has_no_tools_of_theirs() -> None:
     narrow = Visit(visit().front, ANN.model_copy(update={"scopes": ("messages:write",)}))
     assert len(page(narrow, agents=True, after=None)[0]) == 3
+
+
+@pytest.mark.parametrize("tool", usual(), ids=lambda tool: tool.name)
+def test_everything_is_described(tool: Tool) -> None:
+    assert tool.output_schema is not None
+    for schema in (tool.input_schema, tool.output_schema, *tool.output_schema.get("$defs", {}).values()):
+        for name, field in schema.get("properties", {}).items():
+            assert (name, "description" in field) == (name, True)

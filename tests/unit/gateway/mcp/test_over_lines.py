@@ -90,15 +90,32 @@ async def test_what_takes_too_long_then_is_told_so() -> None:
     assert [(each["id"], "error" in each) for each in wire.said] == [(0, False), (1, True)]
 
 
-async def test_what_is_not_wanted_any_more_is_not_waited_for() -> None:
+@pytest.mark.parametrize("name", [1, "1"])
+async def test_what_is_not_wanted_any_more_is_not_waited_for(name: int | str) -> None:
+    """A number as text names the same request: so the library has it."""
     wire = Wire()
     wire.call(1)
     serving = asyncio.create_task(wire.over.serve(wire.lines(), 3600))
     await soon(wire.began.wait())
-    wire.tell({"method": "notifications/cancelled", "params": {"requestId": 1}})
+    wire.tell({"method": "notifications/cancelled", "params": {"requestId": name}})
     wire.end()
     await soon(serving)
     assert [each["id"] for each in wire.said] == [0]
+
+
+async def test_a_name_that_no_request_has_takes_nothing_back() -> None:
+    wire = Wire()
+    wire.call(1)
+    serving = asyncio.create_task(wire.over.serve(wire.lines(), 3600))
+    await soon(wire.began.wait())
+    for name in (True, 1.0, None, [1], {"1": 1}, "2"):
+        wire.tell({"method": "notifications/cancelled", "params": {"requestId": name}})
+    wire.tell({"method": "notifications/cancelled"})
+    wire.end()
+    await asyncio.sleep(0.05)
+    wire.gate.set()
+    await soon(serving)
+    assert [(each["id"], "result" in each) for each in wire.said] == [(0, True), (1, True)]
 
 
 async def test_when_nobody_reads_any_more_it_is_over() -> None:

@@ -58,6 +58,15 @@ def test_pieces_are_told_now_and_then_and_then_the_whole() -> None:
     assert [len(line) - len("a: ") for line in lines] == [10, 10 + EVERY, 10 + 2 * EVERY, 250]
 
 
+def test_answers_that_are_written_side_by_side_do_not_begin_again() -> None:
+    pieces = [event(id_, id_, partial=True) for _ in range(EVERY) for id_ in "ab"]
+    assert told(*pieces) == ["a: a", "a: b"]
+    wholes = told(*pieces, *pieces[:2])
+    assert wholes[2:] == [f"a: {'a' * (EVERY + 1)}", f"a: {'b' * (EVERY + 1)}"]
+    again = told(*pieces, event("a", "whole"), event("a", "x", partial=True))
+    assert again[2:] == ["a: whole", "a: x"]
+
+
 def test_of_what_is_long_the_end_is_told() -> None:
     (line,) = told(event("1", "b" + "x" * CHARACTERS))
     assert line == "a: …" + "x" * CHARACTERS

@@ -24,8 +24,9 @@ from turnwise.gateway.openai.responses.body import Create
 from turnwise.gateway.openai.responses.found import as_missing, whom
 from turnwise.gateway.openai.responses.input import Said, said
 from turnwise.gateway.openai.responses.kept import blank_of, context_of
-from turnwise.gateway.openai.responses.names import Name, asked_at, new_message, new_session, read_name
+from turnwise.gateway.openai.responses.names import Name, asked_at, new_message, read_name
 from turnwise.gateway.openai.responses.shape import ResponseObject
+from turnwise.gateway.speech.naming import new_session
 from turnwise.runner import Invocation
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from turnwise.facts.events import Event
 from turnwise.facts.ids import SystemIssuer
-from turnwise.gateway.openai.responses.names import Call, Name, asked_at, new_message, new_session, read_call, read_name
+from turnwise.gateway.openai.responses.names import Call, Name, asked_at, new_message, read_call, read_name
+from turnwise.gateway.speech.naming import new_session
 
 IDS = st.one_of(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=200),

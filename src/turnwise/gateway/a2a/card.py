@@ -1,0 +1,102 @@
+"""The agent card: what the front door is, how it is asked, and which agents are behind it. Pure."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    APIKeySecurityScheme,
+    HTTPAuthSecurityScheme,
+    SecurityRequirement,
+    SecurityScheme,
+    StringList,
+)
+
+from turnwise.facts import cards as ours
+from turnwise.facts.callers import Caller
+from turnwise.facts.gateway import AuthConfig
+from turnwise.facts.tree import AgentTree
+from turnwise.gateway.a2a.incoming import INPUT_MODES
+from turnwise.gateway.a2a.versions import SPOKEN
+from turnwise.gateway.front import Front
+from turnwise.gateway.shown import View
+from turnwise.selection.eligibility import eligible
+
+MOST_SKILLS = 200
+"""How many agents a card shows, in the tree's order; of those that are asked all the same, it says nothing."""
+MOST_EXAMPLES, EXAMPLE_CHARACTERS, DESCRIPTION_CHARACTERS = 5, 200, 500
+"""Of each of them."""
+BINDINGS = (("JSONRPC", "/a2a"), ("HTTP+JSON", "/a2a/rest"))
+OUTPUT_MODES = ("text/plain", "application/json")
+ANYBODY = Caller(id="-", agent_roles=())
+"""Who reads the public card: nobody in particular, with no role."""
+
+
+def public_card(front: Front, base: str) -> AgentCard:
+    """The card with the agents that anybody reaches. base: the URL of this gateway, without a slash at the end."""
+    return _card(front, base, View(ANYBODY, front.runner.tree))
+
+
+def extended_card(front: Front, caller: Caller, base: str) -> AgentCard:
+    """The card with the agents that the caller reaches. Forbidden."""
+    front.whose.require(caller, "agents:read")
+    return _card(front, base, View(caller, front.runner.tree))
+
+
+def _card(front: Front, base: str, view: View) -> AgentCard:
+    config, tree, notifies = front.config.protocols.a2a, front.runner.tree, front.pushes.kept is not None
+    root = tree.card(tree.root)
+    description = config.description or (root.description if view.reaches(root.name) else "")
+    schemes = dict(_schemes(front.config.auth))
+    return AgentCard(
+        name=config.name or front.runner.app,
+        description=_short(description or f"The front door of {front.runner.app}."),
+        version=config.version,
+        supported_interfaces=[
+            AgentInterface(url=base + path, protocol_binding=binding, protocol_version=SPOKEN) for binding, path in BINDINGS
+        ],
+        capabilities=AgentCapabilities(streaming=True, push_notifications=notifies, extended_agent_card=True),
+        security_schemes=schemes,
+        security_requirements=[SecurityRequirement(schemes={name: StringList()}) for name in schemes],
+        default_input_modes=INPUT_MODES,
+        default_output_modes=OUTPUT_MODES,
+        skills=[_skill(card) for card in islice(_routable(tree, view), MOST_SKILLS)],
+    )
+
+
+def _routable(tree: AgentTree, view: View) -> Iterator[ours.AgentCard]:
+    """The agents that may be chosen for a message, and that the reader may know of."""
+    names = eligible(tree, roles={role for card in tree for role in card.roles}).names
+    return (tree.card(name) for name in names if view.reaches(name))
+
+
+def _skill(card: ours.AgentCard) -> AgentSkill:
+    return AgentSkill(
+        id=card.name,
+        name=card.name,
+        description=_short(card.description or card.name),
+        tags=card.tags or (card.kind,),
+        examples=list(islice(_examples(card), MOST_EXAMPLES)),
+    )
+
+
+def _examples(card: ours.AgentCard) -> Iterator[str]:
+    told: Sequence[str] = (*card.examples, *(example for skill in card.skills for example in skill.examples))
+    return (example for example in told if len(example) <= EXAMPLE_CHARACTERS)
+
+
+def _schemes(auth: AuthConfig | None) -> Iterator[tuple[str, SecurityScheme]]:
+    """How one says who one is: either of these."""
+    if auth is None:
+        return
+    if auth.keys:
+        yield "apiKey", SecurityScheme(api_key_security_scheme=APIKeySecurityScheme(location="header", name="X-API-Key"))
+    token = HTTPAuthSecurityScheme(scheme="Bearer", bearer_format="" if auth.jwt is None else "JWT")
+    yield "bearer", SecurityScheme(http_auth_security_scheme=token)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= DESCRIPTION_CHARACTERS else text[: DESCRIPTION_CHARACTERS - 1].rstrip() + "…"

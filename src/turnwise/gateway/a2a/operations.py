@@ -1,0 +1,142 @@
+"""The operations of the protocol, whichever way they are asked for.
+
+The methods have the signatures of the SDK's `RequestHandler`, so that what the SDK puts on top of one can stand on this.
+"""
+
+from collections.abc import AsyncGenerator
+
+from a2a.server.context import ServerCallContext
+from a2a.types import (
+    AgentCard,
+    CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse,
+    ListTasksRequest,
+    ListTasksResponse,
+    Message,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    Task,
+    TaskPushNotificationConfig,
+    TaskState,
+)
+from a2a.utils.errors import TaskNotCancelableError, UnsupportedOperationError
+
+from turnwise.gateway.a2a.asking import asking_in
+from turnwise.gateway.a2a.card import extended_card
+from turnwise.gateway.a2a.found import find, whom
+from turnwise.gateway.a2a.listing import tasks_of
+from turnwise.gateway.a2a.pushes import PushConfigs
+from turnwise.gateway.a2a.record import OVER, Record
+from turnwise.gateway.a2a.sending import Sent, send
+from turnwise.gateway.a2a.telling import Telling, Told, history_of
+from turnwise.gateway.front import Front
+
+
+class Operations:
+    """What can be asked of the front door. All of it raises A2AError and, for what is no matter of the protocol,
+    TurnwiseError.
+    """
+
+    def __init__(self, front: Front) -> None:
+        self._front, self._pushes = front, PushConfigs(front)
+
+    async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
+        """The task, when it is over or waits for the sender, or at once if that is wanted; or the answer, from an agent that
+        answers without one.
+        """
+        sent, telling = await self._sent(params, context, streaming=params.configuration.return_immediately)
+        if not isinstance(sent, Sent):
+            return await telling.task(sent)
+        if params.configuration.return_immediately:
+            return await telling.task(telling.now(sent))
+        return await telling.answer(sent)
+
+    async def on_message_send_stream(self, params: SendMessageRequest, context: ServerCallContext) -> AsyncGenerator[Told]:
+        """The task, then its updates, until it is over or waits; or the answer, from an agent that answers without a task."""
+        sent, telling = await self._sent(params, context, streaming=True)
+        if not isinstance(sent, Sent):
+            yield await telling.task(sent)
+            return
+        async for told in telling.stream(sent):
+            yield told
+
+    async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
+        """The task as it is now."""
+        asking, history = asking_in(context), history_of(params)
+        record = await find(self._front, asking, params.id)
+        return await Telling(self._front, asking, record.name, history).task(record)
+
+    async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
+        """The tasks of a user, those that changed last first."""
+        return await tasks_of(self._front, asking_in(context), params)
+
+    async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
+        """Stops the task, wherever it runs, takes it out of the line, or ends what it waits for."""
+        asking = asking_in(context)
+        record = await find(self._front, asking, params.id, to="invocations:cancel")
+        name, caller, user = record.name, asking.caller, whom(asking, record.name)
+        if record.state(asking.view) not in OVER and record.events:
+            await self._front.invocations.cancel(caller, name.session, record.events[0].invocation_id, user)
+        elif record.standing == "queued":
+            await self._front.threads.cancel(caller, name.session, name.message, user)
+        else:
+            raise TaskNotCancelableError("The task is over.")
+        record = await find(self._front, asking, params.id, to="invocations:cancel")
+        if record.state(asking.view) != TaskState.TASK_STATE_CANCELED:
+            raise TaskNotCancelableError("The task came to its end before it could be stopped.")
+        return await Telling(self._front, asking, name).task(record)
+
+    async def on_subscribe_to_task(self, params: SubscribeToTaskRequest, context: ServerCallContext) -> AsyncGenerator[Told]:
+        """The task as it is now, then its updates, until it is over or waits."""
+        asking = asking_in(context)
+        record = await find(self._front, asking, params.id)
+        if record.state(asking.view) in OVER:
+            raise UnsupportedOperationError("The task is over: nothing more comes. Get it as it is.")
+        async for told in Telling(self._front, asking, record.name).follow(record):
+            yield told
+
+    async def on_create_task_push_notification_config(
+        self, params: TaskPushNotificationConfig, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        """Has somebody told of the task's updates."""
+        return await self._pushes.create(asking_in(context), params)
+
+    async def on_get_task_push_notification_config(
+        self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        """Who is told, by the id of that."""
+        return await self._pushes.get(asking_in(context), params)
+
+    async def on_list_task_push_notification_configs(
+        self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
+    ) -> ListTaskPushNotificationConfigsResponse:
+        """All who are told of the task's updates."""
+        return await self._pushes.list(asking_in(context), params)
+
+    async def on_delete_task_push_notification_config(
+        self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> None:
+        """No longer has somebody told. Idempotent."""
+        await self._pushes.delete(asking_in(context), params)
+
+    async def on_get_extended_agent_card(self, params: GetExtendedAgentCardRequest, context: ServerCallContext) -> AgentCard:
+        """The card with all agents that the caller reaches."""
+        asking = asking_in(context)
+        return extended_card(self._front, asking.caller, asking.base)
+
+    async def _sent(
+        self, params: SendMessageRequest, context: ServerCallContext, *, streaming: bool
+    ) -> tuple[Sent | Record, Telling]:
+        asking, wanted = asking_in(context), params.configuration
+        history = history_of(wanted)
+        push = await self._pushes.wanted(asking, params)
+        sent = await send(self._front, asking, params, streaming=streaming)
+        if push is not None and isinstance(sent, Sent):
+            await self._pushes.keep(asking, sent.name, push, sent.before)
+        modes = wanted.accepted_output_modes
+        return sent, Telling(self._front, asking, sent.name, history, modes, to="messages:write")

@@ -1,0 +1,98 @@
+"""A message becomes the beginning of a task, or the answer to what a task waits for."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from a2a.types import SendMessageRequest
+from a2a.utils.errors import UnsupportedOperationError
+
+from turnwise.facts.content import Content
+from turnwise.facts.errors import InvocationMissing, MessageBlocked
+from turnwise.facts.events import Event
+from turnwise.gateway.a2a.answering import answer_to
+from turnwise.gateway.a2a.asking import Asking
+from turnwise.gateway.a2a.found import find, whom
+from turnwise.gateway.a2a.incoming import AGENT, Given, refused
+from turnwise.gateway.a2a.names import TaskName
+from turnwise.gateway.a2a.record import OVER, Record
+from turnwise.gateway.door.messages import Ask
+from turnwise.gateway.front import Front
+from turnwise.gateway.speech.naming import new_session
+from turnwise.runner import Invocation
+
+
+class Sent(NamedTuple):
+    """A message on its way. before: what was on record of its task before it."""
+
+    name: TaskName
+    content: Content
+    before: Sequence[Event]
+    invocation: Invocation
+
+
+async def send(front: Front, asking: Asking, request: SendMessageRequest, *, streaming: bool) -> Sent | Record:
+    """The message as it was handed in; or the task, if guardrails rejected the message that would have begun it.
+
+    TaskNotFoundError, UnsupportedOperationError, RequestInvalid, and whatever `Messages.start` raises.
+    """
+    given = Given(request)
+    if asking.user is None and asking.caller.acts_for_users:
+        asking = asking._replace(user=given.user)
+    update = {"streaming": streaming, "create_session": True}
+    config = front.runner.config.model_copy(update=update)
+    message = request.message
+    ask = Ask("", given.content, asking.user, message.message_id, given.context, config)
+    if message.task_id:
+        return await _answered(front, asking, request, given, ask)
+    if given.agent is not None and not front.addressees.has(asking.caller, given.agent):
+        raise refused(f"metadata.{AGENT}", "There is no such agent for you.", fix="See the skills of the agent card.")
+    session = message.context_id or new_session()
+    return await _begun(front, asking, ask._replace(session=session, agent=given.agent))
+
+
+async def _begun(front: Front, asking: Asking, ask: Ask) -> Sent | Record:
+    try:
+        invocation = await front.messages.start(asking.caller, ask)
+    except MessageBlocked:
+        user = front.whose.user(asking.caller, "messages:write", ask.user)
+        name = _name(asking, ask.session, ask.id or "", user)
+        return await find(front, asking, name.id, to="messages:write")
+    key = invocation.session
+    assert isinstance(ask.content, Content)
+    return Sent(_name(asking, key.id, invocation.message_id, key.user), ask.content, (), invocation)
+
+
+async def _answered(front: Front, asking: Asking, request: SendMessageRequest, given: Given, ask: Ask) -> Sent:
+    message = request.message
+    record = await find(front, asking, message.task_id, to="messages:write")
+    if message.context_id and message.context_id != record.name.session:
+        raise refused("message.contextId", "The task belongs to another context.", fix="Leave out contextId.")
+    ask = ask._replace(session=record.name.session, user=whom(asking, record.name))
+    if (invocation := await _again(front, asking, record, ask)) is not None:
+        return Sent(record.name, given.content, record.before(invocation.message_id), invocation)
+    if record.state(asking.view) in OVER:
+        raise UnsupportedOperationError("The task is over. Begin another: send the message with its contextId alone.")
+    waits = record.waits(asking.view)
+    if not waits:
+        raise UnsupportedOperationError("The task does not wait for a message. Send it with the contextId alone, or later.")
+    content, context = answer_to(waits, given)
+    invocation = await front.messages.start(asking.caller, ask._replace(content=content, context=context))
+    return Sent(record.name, content, record.events, invocation)
+
+
+async def _again(front: Front, asking: Asking, record: Record, ask: Ask) -> Invocation | None:
+    """The handle of a message that was sent to the task before."""
+    assert ask.id is not None
+    try:
+        known = await front.threads.known(asking.caller, ask.session, ask.id, ask.user, to="messages:write")
+    except InvocationMissing:
+        return None
+    result = known.reading.result if known.reading else None
+    is_first = ask.id == record.name.message
+    if not is_first and (result is None or not record.events or result.invocation_id != record.events[0].invocation_id):
+        raise refused("message.messageId", "Another message of this context has that id.", fix="Send it under a new id.")
+    return await front.messages.start(asking.caller, ask._replace(content=known.receipt.message.content))
+
+
+def _name(asking: Asking, session: str, message: str, user: str) -> TaskName:
+    return TaskName(session, message, None if user == asking.caller.user else user)

@@ -1,0 +1,179 @@
+"""A task, told to one reader: as it is, or as it goes on."""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Protocol
+
+from a2a.types import Message, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
+
+from turnwise.facts.callers import Permission
+from turnwise.facts.events import USER, Event
+from turnwise.gateway.a2a.asking import Asking
+from turnwise.gateway.a2a.found import files_of, find, whom
+from turnwise.gateway.a2a.incoming import refused
+from turnwise.gateway.a2a.names import TaskName
+from turnwise.gateway.a2a.narration import Narration
+from turnwise.gateway.a2a.parts import Shown
+from turnwise.gateway.a2a.record import OVER, Record, record_while
+from turnwise.gateway.a2a.sending import Sent
+from turnwise.gateway.a2a.tasks import answer_of, task_of, update_of
+from turnwise.gateway.front import Front
+from turnwise.runner import Invocation
+
+PLAIN = "a2a:message"
+"""The tag of agents that answer without a task."""
+Told = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
+
+
+class _Limited(Protocol):
+    history_length: int
+
+    def HasField(self, name: str) -> bool: ...
+
+
+def history_of(asked: _Limited) -> int | None:
+    """How many messages of the history are wanted; None = it is not said. RequestInvalid."""
+    if not asked.HasField("history_length"):
+        return None
+    if asked.history_length < 0:
+        raise refused("historyLength", "It is below 0.")
+    return asked.history_length
+
+
+class Telling:
+    """history: how many messages are wanted; None = it is not said. modes: the media types that the reader takes. to: what he
+    asked to do with the task.
+    """
+
+    def __init__(
+        self,
+        front: Front,
+        asking: Asking,
+        name: TaskName,
+        history: int | None = None,
+        modes: Iterable[str] = (),
+        to: Permission = "sessions:read",
+    ) -> None:
+        self._front, self._asking, self._name = front, asking, name
+        self._history, self._modes, self._to = history, list(modes), to
+        self._user = whom(asking, name)
+        self._at = Record(name, "queued")
+        """How far the reader was told."""
+
+    async def task(self, record: Record, *, artifacts: bool = True) -> Task:
+        """The task as it is on that record."""
+        shown = await self._shown(record.events)
+        return task_of(record, self._asking.view, shown, history=self._history, artifacts=artifacts)
+
+    def now(self, sent: Sent) -> Record:
+        """The task that the message began, or goes on with, as far as it is."""
+        told = [*sent.before, *sent.invocation.feed.stored]
+        begun, closed = bool(sent.before) or sent.invocation.id is not None, sent.invocation.feed.is_closed
+        return record_while(self._name, told, sent.content, begun=begun, closed=closed)
+
+    async def answer(self, sent: Sent) -> Task | Message:
+        """What came of the message, once it is answered, or something is waited for."""
+        await sent.invocation.feed.closed()
+        record = await self._settled(self.now(sent))
+        if self._has_tag(record) and record.state(self._asking.view) == TaskState.TASK_STATE_COMPLETED:
+            answer = answer_of(record, await self._shown(record.events))
+            if answer.parts:
+                return answer
+        return await self.task(record)
+
+    async def stream(self, sent: Sent) -> AsyncGenerator[Told]:
+        """The task of that message and its updates, until it is over or asks; or the answer alone, from an agent that answers
+        without a task.
+        """
+        if any(PLAIN in card.tags for card in self._front.runner.tree):
+            await _selected(sent.invocation)
+            if self._has_tag(self.now(sent)):
+                yield await self.answer(sent)
+                return
+        begun = self._at = self.now(sent)
+        yield await self.task(begun)
+        if begun.state(self._asking.view) not in OVER:
+            async for told in self._updates(sent.before, sent.invocation):
+                yield told
+            self._at = await self._settled(self._at)
+            if _differs(begun, self._at):
+                yield await self._update()
+
+    async def follow(self, record: Record) -> AsyncGenerator[Told]:
+        """The task on that record, and its updates until it is over, however often it asks."""
+        self._at = record
+        yield await self.task(record)
+        while self._at.state(self._asking.view) not in OVER:
+            before, message = self._at.before(self._at.last_message), self._at.last_message
+            if self._at.standing == "waiting":
+                known, before = await self._gone_on(), self._at.events
+                message = known.first_message_after(self._at)
+                if not message:  # it was not answered, but cancelled, or nobody answered in time
+                    self._at = known
+                    yield await self._update()
+                    continue
+            # By its message, as then the pieces of who speaks come, too.
+            invocation = await self._front.messages.find(self._asking.caller, self._name.session, message, self._user)
+            begun = self._at
+            async for told in self._updates(before, invocation):
+                yield told
+            if _differs(begun, self._at):
+                yield await self._update()
+
+    async def _gone_on(self) -> Record:
+        """The task, once more is on record of it than was told."""
+        events, caller, session = self._at.events, self._asking.caller, self._name.session
+        await self._front.threads.gone_on(caller, session, events[0].invocation_id, _last(events), self._user)
+        return await find(self._front, self._asking, self._name.id, to=self._to)
+
+    async def _updates(self, before: Sequence[Event], invocation: Invocation) -> AsyncGenerator[Told]:
+        """What comes of a message, behind what was told, up to its end or a wait; before: what was on record before it."""
+        narration, begins = Narration(self._name), self._at.standing in ("queued", "waiting")
+        async for event in invocation.events(after=_last(self._at.events)):
+            if event.partial:
+                for update in narration.piece(event):
+                    yield update
+                continue
+            shown = await self._shown([event])
+            if begins and event.author == USER:
+                begins = False
+                yield update_of(Record(self._name, "running", (*before, event)), self._asking.view, shown)
+            for update in narration.whole(event, shown.of(event)):
+                yield update
+            if event.actions.rewind is not None:  # what an attempt said whose process died is taken back
+                yield await self.task(self._record(before, invocation, closed=False))
+        self._at = self._record(before, invocation, closed=True)
+
+    async def _update(self) -> Told:
+        return update_of(self._at, self._asking.view, await self._shown(self._at.events))
+
+    def _record(self, before: Sequence[Event], invocation: Invocation, *, closed: bool) -> Record:
+        return record_while(self._name, [*before, *invocation.feed.stored], begun=True, closed=closed)
+
+    async def _settled(self, record: Record) -> Record:
+        """The task when nothing more comes for now: a message that is told again may have been answered since."""
+        return await find(self._front, self._asking, self._name.id, to=self._to) if record.standing == "waiting" else record
+
+    async def _shown(self, events: Sequence[Event]) -> Shown:
+        files = await files_of(self._front, self._asking, self._name, events)
+        return Shown(self._asking.view, files, self._modes)
+
+    def _has_tag(self, record: Record) -> bool:
+        tree = self._front.runner.tree
+        selections = (event.actions.selection for event in record.events if event.author == USER)
+        selected = next((selection.agent for selection in selections if selection), None)
+        return selected is not None and selected in tree and PLAIN in tree.card(selected).tags
+
+
+def _differs(one: Record, other: Record) -> bool:
+    return (one.standing, list(one.events)) != (other.standing, list(other.events))
+
+
+def _last(events: Sequence[Event]) -> int:
+    return max((event.sequence or 0 for event in events), default=0)
+
+
+async def _selected(invocation: Invocation) -> None:
+    """Returns when it is known who answers, or nobody will."""
+    async for event in invocation.events():
+        if event.actions.selection is not None:
+            return
