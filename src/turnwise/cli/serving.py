@@ -183,11 +183,16 @@ class _Told:
 def _beginning(app: "App", config: "GatewayConfig", serving: "Serving") -> "Iterator[Text]":
     from turnwise.cli.clean import one_line
     from turnwise.cli.rendering import styled
+    from turnwise.config.gateway_entries import lacking
 
     documented = " · described at /docs" if config.documentation else ""
     where = styled(f"{one_line(app.runner.app)} at ", "").append(serving.address, style="bold")
     yield where.append(" · " + one_line(f"store {app.store}{documented}"), style="dim")
     yield styled(one_line(who_may_enter(config.auth)), "")
+    if silent := lacking(config.protocols, wanted=False):
+        yield styled(
+            f"not spoken, as it is not installed: {', '.join(silent)} (pip install 'turnwise[{','.join(silent)}]')", "dim"
+        )
     key = ' -H "Authorization: Bearer $KEY"' if config.auth is not None else ""
     request = f"curl {serving.address_here}/api/v1/sessions/s1/messages{key}"
     body = " -H 'Content-Type: application/json' -d '{\"content\": \"Hello\"}'"

@@ -1,7 +1,8 @@
 """The section `gateway` of a configuration file, and what cannot stand there together."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,18 @@ from turnwise.access.gatekeeper import Gatekeeper
 from turnwise.access.quotas import Quotas
 from turnwise.config.places import Document, Where
 from turnwise.config.validation import validated
-from turnwise.facts.errors import ConfigError
-from turnwise.facts.gateway import GatewayConfig
+from turnwise.facts.errors import ConfigError, MissingExtra
+from turnwise.facts.gateway import GatewayConfig, Protocols, Switch
 from turnwise.ports.gate import Gate
 
 ANY_ORIGIN = "*"
+
 _ORIGIN = re.compile(r"https?://(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+
+
+def is_installed(extra: str) -> bool:
+    """Whether what that extra of a protocol brings can be imported."""
+    return find_spec(extra) is not None
 
 
 def read_gateway(document: Document, given: Mapping[str, Any]) -> GatewayConfig:
@@ -51,10 +58,21 @@ def gateway_mistakes(config: GatewayConfig) -> Iterator[tuple[Where, ConfigError
         if not _is_network(proxy):
             fix = "Write an address such as 10.0.0.7, or a network such as 10.0.0.0/8."
             yield ("trusted_proxies", index), ConfigError(f"{proxy!r} is no address of a proxy.", fix=fix)
+    for protocol in lacking(config.protocols, wanted=True):
+        yield ("protocols", protocol), MissingExtra(f"gateway.protocols.{protocol}", protocol)
     adk = config.protocols.adk
     if adk.on is not False and adk.web is not None and not (Path(adk.web) / "index.html").is_file():
         fix = "Name the folder with its index.html, such as google/adk/cli/browser of an installed google-adk."
         yield ("protocols", "adk", "web"), ConfigError(f"There is no web page in {adk.web!r}.", fix=fix)
+
+
+def lacking(config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] = is_installed) -> Sequence[str]:
+    """Protocols for which the extra of that name is not installed. wanted: of those that have to be there; else of those of
+    which nothing is said.
+    """
+    switches: Mapping[str, Switch] = {"a2a": config.a2a, "mcp": config.mcp}
+    said = True if wanted else None
+    return [name for name, switch in switches.items() if switch.on is said and not is_there(name)]
 
 
 def doorkeepers(app: str, config: GatewayConfig, store: object) -> tuple[Gatekeeper, Quotas]:

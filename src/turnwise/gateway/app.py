@@ -33,7 +33,7 @@ READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Conte
 
 def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None) -> FastAPI:
     """The application. Whoever serves it lets it live (ASGI's lifespan), and closes the runner. lifespan: what goes on beside
-    it. MissingExtra.
+    it.
     """
     spoken, documented = list(protocols(front.config.protocols)), front.config.documentation
 

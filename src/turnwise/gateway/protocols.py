@@ -1,9 +1,8 @@
 """Which protocols are spoken. What takes an extra is imported only if it is."""
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 
-from turnwise.facts.errors import MissingExtra
+from turnwise.config.gateway_entries import is_installed
 from turnwise.facts.gateway import Protocols, Switch
 from turnwise.gateway import adk, graph_chat, openai
 from turnwise.gateway.api import routes as api
@@ -11,7 +10,7 @@ from turnwise.gateway.protocol import Protocol
 
 
 def protocols(config: Protocols) -> Iterator[Protocol]:
-    """Ours, and those that are on, the more special prefix first. MissingExtra."""
+    """Ours, and those that are on, the more special prefix first."""
     if is_on(config.graph_chat):
         yield Protocol("/api/v1/graph-chat", graph_chat.router, graph_chat.form)
     yield Protocol("/api/v1", api.router, api.form)
@@ -23,23 +22,18 @@ def protocols(config: Protocols) -> Iterator[Protocol]:
         from turnwise.gateway import ag_ui  # its models take a while to import
 
         yield Protocol("/ag-ui", ag_ui.router, ag_ui.form)
-    if is_on(config.a2a, "a2a", "a2a"):
+    if is_on(config.a2a, "a2a"):
         from turnwise.gateway import a2a
 
         yield Protocol("/a2a/rest", a2a.rest, a2a.rest_form)
         yield Protocol("/a2a", a2a.rpc, a2a.rpc_form, a2a.pushing, a2a.card)
-    if is_on(config.mcp, "mcp", "mcp"):
+    if is_on(config.mcp, "mcp"):
         from turnwise.gateway import mcp
 
         endpoint = mcp.Endpoint(config.mcp)
         yield Protocol("/mcp", endpoint.router, mcp.form, endpoint.running)
 
 
-def is_on(switch: Switch, extra: str = "", module: str = "") -> bool:
-    """Whether that protocol is spoken. extra, module: what it takes, if it takes more than is always there. MissingExtra."""
-    if not module or switch.on is False:
-        return switch.on is not False
-    is_there = find_spec(module) is not None
-    if switch.on and not is_there:
-        raise MissingExtra(f"gateway.protocols.{extra}", extra)
-    return is_there
+def is_on(switch: Switch, extra: str | None = None) -> bool:
+    """Whether that protocol is spoken. extra: what it takes, if it takes more than is always there."""
+    return switch.on is not False and (extra is None or is_installed(extra))

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from turnwise import SqlSessionStore
-from turnwise.config.gateway_entries import doorkeepers, gateway_mistakes, is_own_machine
+from turnwise.config.gateway_entries import doorkeepers, gateway_mistakes, is_own_machine, lacking
 from turnwise.config.settings import read_settings
 from turnwise.facts.errors import ConfigError
-from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig, JwtConfig
+from turnwise.facts.gateway import A2aConfig, AuthConfig, CallerLimits, GatewayConfig, JwtConfig, McpConfig, Protocols
 
 KEYS = AuthConfig()
 
@@ -129,3 +129,30 @@ def test_the_folder_of_a_web_page_is_there(tmp_path: Path) -> None:
     config, problems = read(tmp_path, section)
     assert problems == []
     assert (config.protocols.adk.on, config.protocols.adk.web) == (True, str(tmp_path / "page"))
+
+
+def test_protocols_whose_extra_is_missing() -> None:
+    def lacked(*there: str, wanted: bool, **said: Any) -> list[str]:
+        return [*lacking(Protocols(**said), wanted=wanted, is_there=lambda extra: extra in there)]
+
+    assert lacked("a2a", "mcp", wanted=False) == []
+    assert lacked("mcp", wanted=False) == ["a2a"]
+    assert lacked(wanted=False, a2a=A2aConfig(on=False)) == ["mcp"]
+    assert lacked(wanted=True) == []
+    assert lacked(wanted=True, mcp=McpConfig(agents=True)) == ["mcp"]
+    assert lacked("mcp", wanted=True, mcp=McpConfig(on=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "on"),
+    [("", None), ("a2a: true", True), ("a2a: false", False), ("a2a: {}", None), ("a2a: {version: '2'}", True)],
+)
+def test_a_protocol_is_switched_in_one_word(tmp_path: Path, given: str, on: bool | None) -> None:
+    config, problems = read(tmp_path, f"  protocols: {{{given}}}\n")
+    assert (config.protocols.a2a.on, problems) == (on, [])
+
+
+def test_a_mistake_in_a_protocol_has_its_line(tmp_path: Path) -> None:
+    _, problems = read(tmp_path, "  protocols:\n    a2a: {vrsion: '2'}\n    mcp: 5\n")
+    assert [problem.partition(":")[0] for problem in problems] == ["5", "6"]
+    assert "Did you mean 'version'?" in problems[0]
