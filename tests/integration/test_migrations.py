@@ -269,6 +269,29 @@ def test_how_older_invocations_stand_is_unknown_until_it_changes(new_url: NewUrl
     using(url, check)
 
 
+def test_what_an_older_process_still_begins_is_listed_once_this_one_goes_on_with_it(new_url: NewUrl) -> None:
+    """One that was at work when the tables changed writes without the new columns."""
+    url = new_url()
+
+    async def check(store: SqlSessionStore) -> None:
+        session = await store.append(await store.create(KEY), [asked()])
+        selection = asked().actions.selection
+        assert selection is not None
+        values = {"row": 1, "at": 1, "invocation": "i-1", "now": time_text(NOW), "selection": selection.model_dump_json()}
+
+        def older(connection: Connection) -> None:
+            connection.execute(text("DELETE FROM turnwise_decisions"))
+            connection.execute(DECISION_0003, values)
+
+        on(url, older)
+        assert (await store.decisions.invocations("app", user="user")).items == ()
+        await store.append(session, [ended()])
+        (info,) = (await store.decisions.invocations("app", user="user")).items
+        assert (info.key, info.sequence, info.state) == (KEY, 1, "completed")
+
+    using(url, check)
+
+
 _START = """
 import asyncio, sys
 from turnwise.facts.sessions import SessionKey

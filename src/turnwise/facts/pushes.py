@@ -1,6 +1,6 @@
 """Who is to be notified of what becomes of a message, as somebody set it up."""
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.fact import Fact
@@ -13,6 +13,8 @@ class PushConfig(Fact):
 
     The URL, the token and the credentials are secrets.
     """
+
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     id: str
     url: str = Field(repr=False)

@@ -139,6 +139,15 @@ async def who_does_not_renew_loses_it(store: PushStore) -> None:
     assert not await store.pushes.tell(PushPlace(key, MESSAGE, "p-1"), _of(key, ONE).holder, 3)
 
 
+async def it_lasts_as_long_as_its_holder_said(store: PushStore) -> None:
+    """However short the leases are of whoever else looks: two processes need not be configured alike."""
+    key = fresh_key()
+    await told(store, key, "i-1")
+    await put(store, key, "p-1")
+    assert await claimed(store, key, ONE) == [("p-1", 0)]
+    assert await claimed(store, key, SHORT._replace(holder="holder-2")) == []
+
+
 async def it_is_due_again_when_there_is_more(store: PushStore) -> None:
     key = fresh_key()
     session = await store.append(await store.create(key), [asked(), said("help")])
@@ -202,6 +211,7 @@ CASES: tuple[Case, ...] = (
     there_are_so_many_and_no_more,
     one_at_a_time_has_it,
     who_does_not_renew_loses_it,
+    it_lasts_as_long_as_its_holder_said,
     it_is_due_again_when_there_is_more,
     what_is_taken_away_is_told_no_more,
     apps_are_kept_apart,

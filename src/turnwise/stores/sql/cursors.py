@@ -30,7 +30,10 @@ def read_cursor(kind: str, text: str, *types: type) -> tuple[Any, ...]:
 
 
 def _fits(value: str | int) -> bool:
-    return isinstance(value, str) or -(2**63) <= value < 2**63
+    """Whether every database takes it."""
+    if isinstance(value, str):
+        return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
+    return -(2**63) <= value < 2**63
 
 
 def check_limit(limit: int) -> None:

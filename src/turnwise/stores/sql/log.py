@@ -26,7 +26,8 @@ _INSERT_DECISIONS = Hot(insert(decisions).values(named(decisions, "id")).inline(
 _STAND = Hot(
     update(decisions)
     .where(_d.session == bindparam("at_row"), _d.sequence == bindparam("at_sequence"))
-    .values(state=bindparam("state"), changed_at=bindparam("changed_at"))
+    # The user, too: a process of an older version, still at work on these tables, leaves him out.
+    .values(user_id=bindparam("user"), state=bindparam("state"), changed_at=bindparam("changed_at"))
 )
 _HIDE = (
     update(events)
@@ -118,7 +119,7 @@ def write(connection: Connection, row: Moved, draft: Draft, *, holder: str | Non
     if draft.decisions:
         _INSERT_DECISIONS.each(connection, [decision | {"session": row.id} for decision in draft.decisions])
     if draft.standings:
-        _STAND.each(connection, [standing | {"at_row": row.id} for standing in draft.standings])
+        _STAND.each(connection, [standing | {"at_row": row.id, "user": draft.before.user} for standing in draft.standings])
     if draft.delta.app or draft.delta.user:
         write_shared(connection, draft.before.app, draft.before.user, draft.delta)
     update: dict[str, Any] = {"holder": holder, "queued": row.queued, "stop": row.stop}

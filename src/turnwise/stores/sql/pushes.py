@@ -42,8 +42,9 @@ UNSEEN = -1
 _seconds: BindParameter[float] = bindparam("seconds", type_=Double())
 # Written out, because a partial index is used only for the very condition it was made with.
 _IS_OPEN = literal_column("turnwise_pushes.state") == literal_column("'open'")
-# One that lasts longer than any that was taken: the clock was set back.
-_LASTS = and_(_p.holder.is_not(None), _p.ends > clock(), _p.ends <= clock() + 2 * _seconds)
+# As of a session's lease: when the clock stands so far before its beginning, it was set back.
+_LASTS = and_(_p.holder.is_not(None), clock() < _p.ends, clock() >= 2 * _p.since - _p.ends)
+_TAKEN: dict[str, Any] = {"since": clock(), "ends": clock() + _seconds}
 _OF_MESSAGE = _p.message_id == bindparam("at_message")
 _OF_SESSION = _p.session == session_row_id
 _IS_ONE = and_(_OF_SESSION, _OF_MESSAGE, _p.push_id == bindparam("at_push"))
@@ -62,19 +63,15 @@ _DUE = (
     .order_by(func.random())
     .limit(bindparam("at_most"))
 )
-_CLAIM = (
-    update(pushes)
-    .where(_p.id.in_(bindparam("ids", expanding=True)))
-    .values(holder=bindparam("at_holder"), ends=clock() + _seconds)
-)
+_CLAIM = update(pushes).where(_p.id.in_(bindparam("ids", expanding=True))).values(holder=bindparam("at_holder"), **_TAKEN)
 _PLACE = (_s.app, _s.user_id, _s.session_id, _p.message_id, _p.push_id)
 _CLAIMED = (
     select(*_PLACE, _p.body, _p.told).join(sessions, _s.id == _p.session).where(_p.id.in_(bindparam("ids", expanding=True)))
 )
-_RENEW = update(pushes).where(_IS_HELD).values(ends=clock() + _seconds)
+_RENEW = update(pushes).where(_IS_HELD).values(**_TAKEN)
 _HELD = select(*_PLACE).join(sessions, _s.id == _p.session).where(_IS_HELD)
 _TELL = update(pushes).where(_IS_ONE, _IS_HELD).values(told=bindparam("number"))
-_GIVEN_BACK: dict[str, Any] = {"holder": None, "ends": None}
+_GIVEN_BACK: dict[str, Any] = {"holder": None, "since": None, "ends": None}
 _LEAVE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_GIVEN_BACK, seen=bindparam("number"))
 _CLOSE = update(pushes).where(_IS_ONE, _IS_HELD).values(**_GIVEN_BACK, state=CLOSED)
 _GIVE_UP = update(pushes).where(_IS_HELD).values(**_GIVEN_BACK, seen=UNSEEN)
@@ -101,7 +98,7 @@ class SqlPushes:
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[Push]:
         check_limit(limit)
-        wanted = {"at_push_app": app, "at_most": limit, "seconds": lease.seconds}
+        wanted = {"at_push_app": app, "at_most": limit}
         if not await self._executor.read(lambda connection: connection.execute(_DUE, wanted).all()):
             return ()
         return await self._executor.write(lambda connection: _claim(connection, wanted, lease))

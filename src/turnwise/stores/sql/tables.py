@@ -209,7 +209,7 @@ places = Table(
 )
 
 # Whoever wants to be notified of an invocation, by the message that began it. `seen` is the last event there was when it was
-# looked at, `told` the last one that was told of; `ends` is the database's clock, in seconds.
+# looked at, `told` the last one that was told of; `since` and `ends` are the database's clock, in seconds.
 pushes = Table(
     "turnwise_pushes",
     metadata,
@@ -222,6 +222,7 @@ pushes = Table(
     Column("told", BigInteger, nullable=False),
     Column("seen", BigInteger, nullable=False),
     Column("holder", _Name),
+    Column("since", Double),
     Column("ends", Double),
     Column("created_at", Text, nullable=False),
     Column("body", Text, nullable=False),

@@ -1,11 +1,13 @@
+import base64
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.facts.errors import StoreError
+from turnwise.facts.errors import CursorInvalid, StoreError
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
 
-TEXTS = st.text(st.characters(codec="utf-8"))
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 
 
 @given(TEXTS, TEXTS, st.integers(-(2**63), 2**63 - 1))
@@ -31,6 +33,14 @@ def test_another_cursor_is_an_error(wrong: str) -> None:
         read_cursor("k", wrong, str)
     with pytest.raises(StoreError):
         read_cursor("k", cursor("k", 2**63), int)
+
+
+@pytest.mark.parametrize("name", [r"a\u0000", r"\ud800"])
+def test_what_no_database_takes_is_an_error(name: str) -> None:
+    """Whoever makes one up himself is told so, whatever the database."""
+    made_up = base64.urlsafe_b64encode(f'["k","{name}"]'.encode()).decode().rstrip("=")
+    with pytest.raises(CursorInvalid):
+        read_cursor("k", made_up, str)
 
 
 def test_a_long_one_is_shown_in_part() -> None:

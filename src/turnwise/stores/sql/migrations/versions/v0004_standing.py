@@ -39,6 +39,7 @@ def upgrade() -> None:
         sa.Column("told", sa.BigInteger, nullable=False),
         sa.Column("seen", sa.BigInteger, nullable=False),
         sa.Column("holder", NAME),
+        sa.Column("since", sa.Double),
         sa.Column("ends", sa.Double),
         sa.Column("created_at", sa.Text, nullable=False),
         sa.Column("body", sa.Text, nullable=False),
