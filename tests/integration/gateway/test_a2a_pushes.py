@@ -20,9 +20,9 @@ from turnwise.access.gatekeeper import LOCAL
 from turnwise.facts.gateway import A2aConfig, AuthConfig, GatewayConfig, Protocols
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.a2a.delivering import Courier
-from turnwise.gateway.a2a.guarding import Guard
-from turnwise.gateway.a2a.pushing import Teller
+from turnwise.gateway.a2a.notifying.delivering import Courier
+from turnwise.gateway.a2a.notifying.guarding import Guard
+from turnwise.gateway.a2a.notifying.pushing import Teller
 from turnwise.ports.pushes import Push, PushPlace
 from turnwise.ports.stores import Lease
 

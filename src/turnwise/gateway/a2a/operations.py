@@ -30,7 +30,7 @@ from turnwise.gateway.a2a.asking import asking_in
 from turnwise.gateway.a2a.card import extended_card
 from turnwise.gateway.a2a.found import find, whom
 from turnwise.gateway.a2a.listing import tasks_of
-from turnwise.gateway.a2a.pushes import PushConfigs
+from turnwise.gateway.a2a.notifying.pushes import PushConfigs
 from turnwise.gateway.a2a.record import OVER, Record
 from turnwise.gateway.a2a.sending import Sent, send
 from turnwise.gateway.a2a.telling import Telling, Told, history_of

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from push_play import receiving
 
-from turnwise.gateway.a2a.delivering import Courier, Undelivered
-from turnwise.gateway.a2a.guarding import Guard
+from turnwise.gateway.a2a.notifying.delivering import Courier, Undelivered
+from turnwise.gateway.a2a.notifying.guarding import Guard
 
 HEADERS = {"Content-Type": "application/json"}
 NAME = "hooks.example"

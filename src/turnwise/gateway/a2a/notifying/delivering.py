@@ -8,7 +8,7 @@ from typing import Any
 import httpcore
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.a2a.guarding import Guard, Target, target_of
+from turnwise.gateway.a2a.notifying.guarding import Guard, Target, target_of
 
 SECONDS = 10.0
 """How long one may take in all."""

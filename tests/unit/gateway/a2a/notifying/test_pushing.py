@@ -19,9 +19,9 @@ from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.a2a.delivering import Courier
-from turnwise.gateway.a2a.guarding import Guard
-from turnwise.gateway.a2a.pushing import Pusher, Teller, pushing
+from turnwise.gateway.a2a.notifying.delivering import Courier
+from turnwise.gateway.a2a.notifying.guarding import Guard
+from turnwise.gateway.a2a.notifying.pushing import Pusher, Teller, pushing
 from turnwise.gateway.front import Front
 from turnwise.gateway.serving import front_for
 from turnwise.ports.pushes import Push, Pushes, PushPlace

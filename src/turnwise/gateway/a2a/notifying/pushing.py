@@ -20,10 +20,10 @@ from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import visible
 from turnwise.gateway.a2a.asking import Asking
-from turnwise.gateway.a2a.delivering import Courier, Undelivered
-from turnwise.gateway.a2a.guarding import Guard, target_of
 from turnwise.gateway.a2a.names import TaskName
-from turnwise.gateway.a2a.updates import Update, last_update, updates
+from turnwise.gateway.a2a.notifying.delivering import Courier, Undelivered
+from turnwise.gateway.a2a.notifying.guarding import Guard, target_of
+from turnwise.gateway.a2a.notifying.updates import Update, last_update, updates
 from turnwise.gateway.a2a.versions import HEADER, SPOKEN
 from turnwise.gateway.front import Front
 from turnwise.gateway.shown import View

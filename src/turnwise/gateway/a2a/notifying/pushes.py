@@ -18,9 +18,9 @@ from turnwise.facts.events import Event
 from turnwise.facts.pushes import PushConfig
 from turnwise.gateway.a2a.asking import Asking
 from turnwise.gateway.a2a.found import find, whom
-from turnwise.gateway.a2a.guarding import Guard
 from turnwise.gateway.a2a.incoming import refused
 from turnwise.gateway.a2a.names import TaskName
+from turnwise.gateway.a2a.notifying.guarding import Guard
 from turnwise.gateway.front import Front
 from turnwise.gateway.speech.naming import digest, packed, unpacked
 

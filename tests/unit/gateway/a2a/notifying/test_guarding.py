@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.a2a.guarding import LOOKUPS, Guard, Target, is_public, resolved, target_of
+from turnwise.gateway.a2a.notifying.guarding import LOOKUPS, Guard, Target, is_public, resolved, target_of
 
 
 @pytest.mark.parametrize(
