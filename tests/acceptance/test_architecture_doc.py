@@ -51,16 +51,21 @@ def test_every_file_that_is_named_exists() -> None:
     assert [name for name in sorted(names) if not (SOURCE / name).is_file() and not (ROOT / name).is_file()] == []
 
 
-def names_of_spans_and_loggers() -> set[str]:
-    """What spans are called and say, and where log lines come from, which looks like a module's name."""
+def other_names() -> set[str]:
+    """What looks like a module's name and is none: what spans are called and say, where log lines come from, events of ours
+    that AG-UI carries.
+    """
+    carried = "".join(path.read_text("utf-8") for path in (SOURCE / "gateway" / "ag_ui").glob("*.py"))
     telling = "".join(path.read_text("utf-8") for path in (SOURCE / "telemetry").glob("*.py"))
     loggers = "".join(re.findall(r"getLogger\(.*\)", "".join(path.read_text("utf-8") for path in SOURCE.rglob("*.py"))))
-    return set(re.findall(r'"turnwise((?:\.[a-z_]+)+)"', telling + loggers))
+    return set(re.findall(r'"turnwise((?:\.[a-z_]+)+)"', telling + loggers)) | {
+        f".{name}" for name in re.findall(r'custom\("([a-z]+)"', carried)
+    }
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
 def test_every_module_that_is_named_exists(page: Path) -> None:
-    named = set(re.findall(r"\bturnwise((?:\.[a-z_][a-z0-9_]*)+)", page.read_text("utf-8"))) - names_of_spans_and_loggers()
+    named = set(re.findall(r"\bturnwise((?:\.[a-z_][a-z0-9_]*)+)", page.read_text("utf-8"))) - other_names()
     paths = {name: SOURCE.joinpath(*name.strip(".").split(".")) for name in named if name != ".yaml"}
     there = {name for name, path in paths.items() if path.is_dir() or path.with_suffix(".py").is_file()}
     assert sorted(named - there - {".yaml", ".db"}) == []
