@@ -38,17 +38,18 @@ class Lines:
 
     async def read(self) -> AsyncIterator[tuple[int, bytes]]:
         """The lines in order. InputError for a line of more than 64 MB, or a source that cannot be read."""
-        number, rest = 0, b""
+        number, line = 1, bytearray()
         async for chunk in self._chunks():
-            *whole, rest = (rest + chunk).split(b"\n")
-            for line in whole:
-                number += 1
-                yield number, line
-            if len(rest) > LINE_BYTES:
+            more, *begun = chunk.split(b"\n")
+            line += more
+            if len(line) > LINE_BYTES:
                 fix = "Is this a file of JSON lines?"
-                raise InputError(f"Line {number + 1} is longer than {LINE_BYTES // 1024 // 1024} MB.", fix=fix)
-        if rest:
-            yield number + 1, rest
+                raise InputError(f"Line {number} is longer than {LINE_BYTES // 1024 // 1024} MB.", fix=fix)
+            for next_ in begun:
+                yield number, bytes(line)
+                number, line = number + 1, bytearray(next_)
+        if line:
+            yield number, bytes(line)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         # A thread of its own, for standard input may block for ever, and the process must be able to end meanwhile. It reads

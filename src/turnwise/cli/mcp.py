@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from turnwise.cli.exits import OK
+from turnwise.cli.lines import InputError, Lines
 from turnwise.cli.options import DEFAULT_USER, ConfigOption, UserOption
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ def _own_wire() -> Iterator[_Wire]:
     """Standard input and output for the protocol alone. Whatever else is printed, here or by a process that is started here,
     goes to standard error, and whoever else reads finds the end. It stays so: what is left in some buffer comes later.
     """
+    if sys.stdin is None:  # its descriptor may be of something else then
+        raise InputError("There is no standard input.", fix="Let the program that speaks the protocol start this one.")
     wire = _Wire(os.dup(0), os.dup(1))
+    for descriptor in wire:
+        os.set_blocking(descriptor, True)  # both have threads of their own
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
@@ -92,11 +97,11 @@ async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answe
     from turnwise.cli.stopping import stopped
 
     front = _front(app, watched)
-    told, asked = _Told(answering), asyncio.Event()
+    told, asked, given = _Told(answering), asyncio.Event(), _Input(wire.into)
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), _writer() as writer:
         spoken = _spoken(app, front, user, wire, writer)
         grace = front.config.grace_seconds
-        serving = asyncio.create_task(spoken.serve(_lines(wire, told), grace))
+        serving = asyncio.create_task(spoken.serve(given.lines(), grace))
         working = asyncio.create_task(_work(app, told))
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait({serving, working, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -106,12 +111,14 @@ async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answe
         if working.done():  # something is wrong with the store for good
             await closing
             working.result()
-        left = grace if asked.is_set() or spoken.is_quiet else 0  # at the end of the input they had their time
+        left = 0 if spoken.is_cut else grace  # at the end of the input they had their time
         if not await stopped(told, working, closing, grace=left, lease_seconds=app.runner.process.lease_seconds):
             await watched.close()
             leave(OK)
         if not serving.cancelled():
             serving.result()
+        if given.problem is not None:
+            raise given.problem
         return OK
 
 
@@ -155,15 +162,19 @@ def _writer() -> Iterator[ThreadPoolExecutor]:
         writer.shutdown(wait=False, cancel_futures=True)
 
 
-async def _lines(wire: _Wire, told: "_Told") -> AsyncIterator[bytes]:
-    """What comes; what cannot be read is the end."""
-    from turnwise.cli.lines import InputError, Lines
+class _Input:
+    """What comes. What cannot be read is its end, and `problem` then: what was asked before is answered first."""
 
-    try:
-        async for _, line in Lines(wire.into).read():
-            yield line
-    except InputError as error:
-        told.say(str(error))
+    def __init__(self, descriptor: int) -> None:
+        self._lines = Lines(descriptor)
+        self.problem: InputError | None = None
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        try:
+            async for _, line in self._lines.read():
+                yield line
+        except InputError as error:
+            self.problem = error
 
 
 async def _close(app: "App", front: "Front", spoken: "OverLines", serving: "asyncio.Task[None]") -> None:

@@ -16,6 +16,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_client_play import MODES, structured
 
+from turnwise.cli.lines import LINE_BYTES
+
 AGENTS = """
 import asyncio, subprocess, sys
 from pathlib import Path
@@ -44,7 +46,11 @@ async def slow(context: AgentContext):
         await asyncio.sleep(0.02)
     return "two"
 
-@agent(children=[asker, noisy, slow])
+@agent(patterns=["long"])
+def long(message):
+    return "x" * 100_000
+
+@agent(children=[asker, noisy, slow, long])
 def desk(message):
     return f"You said {message}"
 """
@@ -122,7 +128,7 @@ async def test_the_real_client(tmp_path: Path, mode: str) -> None:
     )
     async with Client(server, mode=mode, read_timeout_seconds=30) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        assert names == ["ask", "select", "explain", "ask_desk", "ask_asker", "ask_noisy", "ask_slow"]
+        assert names == ["ask", "select", "explain", "ask_desk", "ask_asker", "ask_noisy", "ask_slow", "ask_long"]
         asked = structured(await client.call_tool("ask", {"message": "which", "session": "s"}))
         call_id = asked["waits"][0]["call_id"]
         told = []
@@ -238,6 +244,91 @@ def test_what_is_wrong_is_told_on_standard_error(tmp_path: Path, more: str, code
     assert (done.returncode, complaint in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr
     answers(done.stdout)
+
+
+def test_an_input_that_cannot_be_read_is_an_error_after_what_was_asked_is_answered(tmp_path: Path) -> None:
+    much = "x" * (LINE_BYTES + 1)
+    done = turnwise("mcp", cwd=project(tmp_path), stdin=lines(*OPENING, ask(1, "hi"), much, ask(2, "hi")))
+    assert said(answers(done.stdout)[1]) == "You said hi"
+    assert 2 not in answers(done.stdout)
+    assert (done.returncode, "error[input]: Line 4 is longer than 64 MB." in done.stderr) == (1, True), done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-"])
+def test_without_standard_input(tmp_path: Path, closed: str) -> None:
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "mcp"]
+    done = subprocess.run(
+        command, cwd=project(tmp_path), env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout, "error[input]: There is no standard input." in done.stderr) == (1, "", True)
+
+
+def test_pipes_that_do_not_block(tmp_path: Path) -> None:
+    """As some hosts open them."""
+    (into, tell_it), (hear_it, out) = os.pipe(), os.pipe()
+    for each in (into, out):
+        os.set_blocking(each, False)
+    with subprocess.Popen(
+        [*COMMAND, "mcp"], cwd=project(tmp_path), env=ENVIRONMENT, stdin=into, stdout=out, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.close(into)
+        os.close(out)
+        with os.fdopen(tell_it, "w") as told, os.fdopen(hear_it) as heard:
+            assert process.stderr is not None
+            assert process.stderr.readline() == "while it is imported\n"
+            told.write(lines(OPENING[0]))
+            told.flush()
+            assert json.loads(heard.readline())["id"] == 0
+            asked = [ask(number, "long", session=f"s{number}") for number in range(1, 5)]
+            told.write(lines(OPENING[1], *asked))
+            told.close()
+            time.sleep(1)  # it writes more than a pipe takes, which nobody reads yet
+            answered = answers(heard.read())
+        assert {number: len(said(answer)) for number, answer in answered.items()} == dict.fromkeys(range(1, 5), 100_000)
+        assert process.wait(30) == 0
+
+
+def test_an_input_that_ends_gives_answers_their_time_once(tmp_path: Path, start: Callable[..., Any]) -> None:
+    folder = project(tmp_path, "gateway: {grace_seconds: 1}\n")
+    (folder / "hold").touch()
+    process = start(folder)
+    tell(process, *OPENING, ask(1, "slow", session="s", message_id="m"))
+    told, complaints = process.communicate(timeout=30)
+    assert (process.returncode, "error" in answers(told)[1]) == (0, True)
+    assert "stopping: 1 answer is being given, for 0 s at most" in complaints
+    assert "stopped with 1 unfinished; another process takes it up in 1 s" in complaints
+
+
+def test_a_killed_process_leaves_its_answer_to_the_next(tmp_path: Path, start: Callable[..., Any]) -> None:
+    """E7."""
+    folder = project(tmp_path)
+    (folder / "hold").touch()
+    process = start(folder)
+    tell(process, *OPENING, ask(1, "slow", session="s", message_id="m"))
+    assert hear(process)["id"] == 0
+    while not (folder / "began").exists():
+        time.sleep(0.01)
+        assert process.poll() is None
+    process.kill()
+    (folder / "hold").unlink()
+    again = turnwise("mcp", cwd=folder, stdin=lines(*OPENING, ask(1, "slow", session="s", message_id="m")))
+    assert said(answers(again.stdout)[1]) == "one\ntwo"
+
+
+def test_a_call_that_is_taken_back_goes_on(tmp_path: Path, start: Callable[..., Any]) -> None:
+    folder = project(tmp_path)
+    (folder / "hold").touch()
+    process = start(folder)
+    tell(process, *OPENING, ask(1, "slow", session="s", message_id="m"))
+    assert hear(process)["id"] == 0
+    while not (folder / "began").exists():
+        time.sleep(0.01)
+        assert process.poll() is None
+    tell(process, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    tell(process, ask(2, "slow", session="s", message_id="m"))
+    (folder / "hold").unlink()
+    heard = hear(process)
+    assert (heard["id"], said(heard)) == (2, "one\ntwo")
 
 
 def test_who_can_be_no_user(tmp_path: Path) -> None:

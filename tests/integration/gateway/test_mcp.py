@@ -122,11 +122,7 @@ async def test_a_person_says_whether_a_tool_may_be_called(mode: str, approved: b
     teller = LlmAgent("teller", model=ScriptedModel(calls("pay", {"amount": 30}), "That is it."), tools=[pay])
     async with talking(teller, mode) as talk:
         (wait,) = (await talk.ask("pay 30", session="s"))["waits"]
-        assert (wait["kind"], wait["arguments"]["tool"], wait["arguments"]["arguments"]) == (
-            "confirmation",
-            "pay",
-            {"amount": 30},
-        )
+        assert (wait["kind"], wait["tool"], wait["arguments"]) == ("confirmation", "pay", {"amount": 30})
         refused = await talk.call("ask", message="yes", session="s", answer_to=wait["call_id"])
         assert refusal(refused)["where"] == ["arguments", "approved"]
         assert paid == []

@@ -278,6 +278,16 @@ async def test_a_defect_is_told_in_the_log_alone(mode: str, caplog: pytest.LogCa
         ] == ["a secret of the house"]
 
 
+@pytest.mark.parametrize("headers", [ACCEPT, new_headers("tools/call", "ask")])
+async def test_a_name_for_progress_is_not_a_way_to_be_told_much(headers: dict[str, str]) -> None:
+    async with talking(echo) as talk:
+        meta = {**ENVELOPE, "progressToken": "x" * 201}
+        body = request("tools/call", name="ask", arguments={"message": "hi"}, _meta=meta)
+        answer = await talk.gateway.post("/mcp", json=body, headers=headers)
+        assert told(answer)["error"]["code"] == -32602
+        assert len(answer.text) < 500
+
+
 ODD = (r'"\ud800"', r'{"\ud800": 1}', r'"\u0000"', "NaN", "-1e999", "9" * 5000, "null", "[[]]", "true", "[" * 3000 + "]" * 3000)
 
 
@@ -302,6 +312,7 @@ async def test_odd_values_everywhere_in_a_message(caplog: pytest.LogCaptureFixtu
                     answer = await talk.gateway.post("/mcp", content=content, headers={**headers, **JSON})
                     assert (place, value[:20], answer.status_code < 500) == (place, value[:20], True), answer.text
                     assert "Traceback" not in answer.text
+                    assert answer.status_code == 202 or told(answer)["jsonrpc"] == "2.0"
         assert [record.getMessage() for record in caplog.records] == []
         assert structured(await talk.call("ask", message="hi"))["text"] == "You said hi"
 
@@ -315,20 +326,18 @@ async def test_switched_off_it_is_as_if_it_did_not_exist() -> None:
         await client.front.runner.close()
 
 
-@pytest.mark.parametrize(("on", "said_then"), [("McpConfig(on=True)", "turnwise[mcp]"), ("McpConfig()", "none")])
-def test_without_the_library_the_extra_is_named(on: str, said_then: str) -> None:
+@pytest.mark.parametrize(("on", "lacks"), [("McpConfig(on=True)", "['mcp']"), ("McpConfig()", "[]")])
+def test_without_the_library_it_is_not_there_and_told_where_it_has_to_be(on: str, lacks: str) -> None:
     program = f"""
 import sys
 sys.modules["mcp"] = None
-from turnwise.facts.errors import MissingExtra
+from turnwise.config.gateway_entries import lacking
 from turnwise.facts.gateway import McpConfig, Protocols
 from turnwise.gateway.protocols import protocols
-try:
-    print([each.prefix for each in protocols(Protocols(mcp={on})) if each.prefix == "/mcp"] or "none")
-except MissingExtra as missing:
-    print(missing)
+config = Protocols(mcp={on})
+print(lacking(config, wanted=True), [each.prefix for each in protocols(config) if each.prefix == "/mcp"])
 """
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
-    assert said_then in done.stdout
+    assert done.stdout == f"{lacks} []\n"

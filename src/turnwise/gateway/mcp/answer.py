@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from mcp_types import Annotations, CallToolResult, ResourceLink, TextContent
+from pydantic import JsonValue
 
 from turnwise.facts.content import ArtifactPart
 from turnwise.facts.events import USER, Event
@@ -46,7 +47,7 @@ def result_of(answer: Answered) -> CallToolResult:
     ]
     how = TextContent(text=_how_it_goes_on(answer), annotations=FOR_MODELS)
     return CallToolResult(
-        content=[TextContent(text=said), *links, how],
+        content=[*([TextContent(text=said)] if said else []), *links, how],  # models' interfaces refuse empty texts
         structured_content=answer.model_dump(mode="json", exclude_none=True),
         is_error=answer.state == "failed",
     )
@@ -85,15 +86,25 @@ def _failed(result: Result, view: View) -> Failed:
 
 
 def _awaited(wait: OpenWait, view: View) -> Awaited:
-    call = wait.call
+    tool, arguments = _call(wait)
     return Awaited(
         call_id=wait.awaited.id,
         kind=wait.kind,
         agent=wait.event.author,
         text=wait.event.text,
-        tool=call.tool if call else "",
-        arguments=call.arguments if call and wait.is_for(view) else {},
+        tool=tool,
+        arguments=arguments if wait.is_for(view) else {},
     )
+
+
+def _call(wait: OpenWait) -> tuple[str, dict[str, JsonValue]]:
+    """Which call it is about: a confirmation is about the one that is to be made."""
+    if wait.call is None:
+        return "", {}
+    match wait.call.arguments:
+        case {"tool": str(tool), "arguments": dict(arguments)} if wait.kind == "confirmation":
+            return tool, arguments
+    return wait.call.tool, wait.call.arguments
 
 
 def _how_it_goes_on(answer: Answered) -> str:
@@ -101,5 +112,15 @@ def _how_it_goes_on(answer: Answered) -> str:
     where = f"session: {answer.session}"
     if answer.state != "waiting":
         return f"[{where}]"
-    waits = (f"{each.agent} waits for a {each.kind}, answer_to: {each.call_id}" for each in answer.waits)
-    return f"[{'; '.join((where, *waits))}]"
+    return f"[{'; '.join((where, *map(_how_it_is_answered, answer.waits)))}]"
+
+
+def _how_it_is_answered(wait: Awaited) -> str:
+    match wait.kind:
+        case "reply":
+            return f"{wait.agent} waits for a reply, answer_to: {wait.call_id}"
+        case "confirmation":
+            how = f"answer_to: {wait.call_id}, and approved: true or false"
+            return f"{wait.agent} asks the user whether it may call {wait.tool!r}, {how}"
+        case "tool_result":  # for programs that did the work; a model would make one up
+            return f"{wait.agent} waits for its tool {wait.tool!r}, which is still at work: nothing to answer"

@@ -46,7 +46,10 @@ class AskAgent(Arguments):
     )
     approved: bool | None = Field(
         default=None,
-        description="With answer_to, for a wait of the kind `confirmation`: whether the user allows it. The message says why.",
+        description=(
+            "Whether the user allows what an answer asks leave for; with `answer_to`, and why as the message. "
+            "Ask the user first."
+        ),
     )
 
 

@@ -29,7 +29,8 @@ def usual() -> tuple[Tool, ...]:
             title="Ask",
             description=(
                 "Hands a message of the user to the agent that fits best, and gives its answer. To go on with a conversation, "
-                "pass the `session` that the answer named. When the answer waits for something, ask again in that session."
+                "pass the `session` that the answer named. When an answer waits for something, its last text tells how to ask "
+                "again; let the user say what to answer."
             ),
             input_schema=schema_of(Ask),
             output_schema=schema_of(Answered),

@@ -6,6 +6,8 @@ from typing import Any
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server import Server
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INVALID_REQUEST,
@@ -15,6 +17,7 @@ from mcp_types import (
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
+    RequestId,
 )
 from mcp_types.jsonrpc import JSONRPCMessage, jsonrpc_message_adapter
 from pydantic import ValidationError
@@ -27,12 +30,14 @@ CANCELLED = "notifications/cancelled"
 class OverLines:
     """A server that is spoken with in lines. For one conversation.
 
-    write: puts a line out, and raises OSError when nobody reads any more.
+    write: puts a line out, and raises OSError when nobody reads any more. is_cut: whether the lines ended and not all that was
+    asked was answered in time.
     """
 
     def __init__(self, server: Server[Any], write: Write) -> None:
-        self._server, self._write = server, write
-        self._asked = set[int | str]()
+        self._server, self._write, self.is_cut = server, write, False
+        self._asked = set[RequestId]()
+        """What is not answered yet, by the ids that the library takes for the same."""
         self._quiet = anyio.Event()
         self._quiet.set()
 
@@ -51,16 +56,12 @@ class OverLines:
                     if line.strip():
                         await self._take(line, into, errors)
                 # The library drops what it works on when nothing more can come.
-                with anyio.move_on_after(seconds):
+                with anyio.move_on_after(seconds) as time:
                     await self.quiet()
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether nothing is asked that is not answered."""
-        return not self._asked
+                self.is_cut = time.cancelled_caught
 
     async def quiet(self) -> None:
-        """Returns when it is."""
+        """Returns when nothing is asked that is not answered."""
         while self._asked:
             await self._quiet.wait()
 
@@ -75,11 +76,11 @@ class OverLines:
             await errors.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=message)))
             return
         if isinstance(message, JSONRPCRequest):
-            self._asked.add(message.id)
+            self._asked.add(coerce_request_id(message.id))
             if self._quiet.is_set():  # whoever waits for the end of others waits for the end of this, too
                 self._quiet = anyio.Event()
         if isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
-            self._forget((message.params or {}).get("requestId"))
+            self._forget(cancelled_request_id_from_params(message.params))
         await into.send(SessionMessage(message))
 
     async def _put_out(self, out: MemoryObjectReceiveStream[SessionMessage], scope: anyio.CancelScope) -> None:
@@ -95,9 +96,9 @@ class OverLines:
                 if isinstance(item.message, JSONRPCResponse | JSONRPCError):
                     self._forget(item.message.id)
 
-    def _forget(self, id_: object) -> None:
-        if isinstance(id_, int | str):
-            self._asked.discard(id_)
+    def _forget(self, id_: RequestId | None) -> None:
+        if id_ is not None:
+            self._asked.discard(coerce_request_id(id_))
         if not self._asked:
             self._quiet.set()
 

@@ -8,6 +8,7 @@ from mcp.server import Server
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -94,12 +95,15 @@ def server_for(app: str, config: McpConfig, enter: Enter) -> Server[Any]:
 
 
 async def _bounded(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """What is too long for the name of anything is not named in a trace."""
+    """What is too long for the name of anything is not named in a trace, nor again with every step of an answer."""
     name = ctx.params.get("name") if ctx.params else None
     if len(ctx.method) > MOST_CHARACTERS:
         raise MCPError(METHOD_NOT_FOUND, "Method not found")
     if isinstance(name, str) and len(name) > MOST_CHARACTERS:
         raise MCPError(INVALID_PARAMS, "There is nothing of that name.")
+    token = progress_token_from_params(ctx.params)
+    if isinstance(token, str) and len(token) > MOST_CHARACTERS:
+        raise MCPError(INVALID_PARAMS, f"A progress token has {MOST_CHARACTERS} characters at most.")
     return await call_next(ctx)
 
 

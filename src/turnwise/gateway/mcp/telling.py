@@ -18,12 +18,13 @@ class Steps:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._id, self._end, self._length, self._told = "", "", 0, 0
+        self._written: dict[str, _Written] = {}
 
     def feed(self, event: Event) -> str:
         """The line; mostly none."""
         if event.partial:
             return self._piece(event)
+        self._written.pop(event.id, None)
         if event.author == USER:
             selection = event.actions.selection
             shown = self._view.selection(selection) if selection else None
@@ -36,14 +37,20 @@ class Steps:
     def _piece(self, event: Event) -> str:
         if not event.text or not is_for_user(event):
             return ""
-        if event.id != self._id:
-            self._id, self._end, self._length, self._told = event.id, "", 0, 0
-        self._end = (self._end + event.text)[-CHARACTERS - 1 :]
-        self._length += len(event.text)
-        if self._told and self._length - self._told < EVERY:
+        written = self._written.setdefault(event.id, _Written())
+        written.end = (written.end + event.text)[-CHARACTERS - 1 :]
+        written.length += len(event.text)
+        if written.told and written.length - written.told < EVERY:
             return ""
-        self._told = self._length
-        return _line(event, self._end)
+        written.told = written.length
+        return _line(event, written.end)
+
+
+class _Written:
+    """What of an answer came so far. told: how many characters there were when it was told of."""
+
+    def __init__(self) -> None:
+        self.end, self.length, self.told = "", 0, 0
 
 
 async def tell(session: ServerSession, invocation: Invocation, view: View) -> None:

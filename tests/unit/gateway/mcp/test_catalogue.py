@@ -58,6 +58,8 @@ async def test_who_may_not_know_of_agents_has_no_tools_of_theirs() -> None:
 @pytest.mark.parametrize("tool", usual(), ids=lambda tool: tool.name)
 def test_everything_is_described(tool: Tool) -> None:
     assert tool.output_schema is not None
-    for schema in (tool.input_schema, tool.output_schema, *tool.output_schema.get("$defs", {}).values()):
+    shapes = tool.output_schema["$defs"]
+    for schema in (tool.input_schema, tool.output_schema, *shapes.values()):
         for name, field in schema.get("properties", {}).items():
-            assert (name, "description" in field) == (name, True)
+            meant = shapes[field["$ref"].rpartition("/")[2]] if "$ref" in field else field
+            assert (name, "description" in meant) == (name, True)

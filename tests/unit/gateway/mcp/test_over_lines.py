@@ -59,11 +59,10 @@ async def test_what_was_asked_is_answered_before_the_end() -> None:
     wire.end()
     serving = asyncio.create_task(wire.over.serve(wire.lines(), 3600))
     await soon(wire.began.wait())
-    assert not wire.over.is_quiet
     wire.gate.set()
     await soon(serving)
     assert [each["id"] for each in wire.said] == [0, 1]
-    assert wire.over.is_quiet
+    assert not wire.over.is_cut
 
 
 async def test_whoever_waits_for_quiet_hears_of_it_also_when_more_is_asked_meanwhile() -> None:
@@ -88,6 +87,7 @@ async def test_what_takes_too_long_then_is_told_so() -> None:
     wire.end()
     await soon(wire.over.serve(wire.lines(), 0.05))
     assert [(each["id"], "error" in each) for each in wire.said] == [(0, False), (1, True)]
+    assert wire.over.is_cut
 
 
 @pytest.mark.parametrize("name", [1, "1"])
@@ -122,7 +122,7 @@ async def test_when_nobody_reads_any_more_it_is_over() -> None:
     wire = Wire()
     wire.is_read = False
     await soon(wire.over.serve(wire.lines(), 3600))
-    assert wire.over.is_quiet
+    await soon(wire.over.quiet())
 
 
 @pytest.mark.parametrize(

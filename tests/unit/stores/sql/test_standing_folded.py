@@ -17,8 +17,8 @@ KEYS = (SessionKey("app", "ann", "s"), SessionKey("app", "bob", "s"))
 REASONS = ("completed", "failed", "cancelled", "limit:wait_seconds")
 KINDS = ("ask", "ask", "ask and end", "say", "choose", "wait", "answer", "reply", "end", "rewind", "attempt")
 FILTERS = (["running"], ["waiting"], ["limit:"], ["completed", "clarify"])
-Standing = dict[int, tuple[str, datetime]]
-"""States and since when, by where the invocations began."""
+Standing = dict[int, tuple[str, int, datetime]]
+"""States, where they ended (0 = they have not) and since when they stand so, by where the invocations began."""
 
 
 class Step(NamedTuple):
@@ -72,9 +72,11 @@ def event_of(step: Step, sequence: int, at: int) -> Event:
     return made.model_copy(update={"created_at": NOW + timedelta(seconds=at)})
 
 
-def stand(log: Iterable[Event]) -> dict[int, str]:
-    """How invocations stand by where they began, for somebody who reads what is visible from the beginning."""
-    known: dict[int, str] = {}
+def stand(log: Iterable[Event]) -> dict[int, tuple[str, int]]:
+    """How invocations stand, and where they ended, by where they began, for somebody who reads what is visible from the
+    beginning.
+    """
+    known: dict[int, tuple[str, int]] = {}
     going: dict[str, int] = {}
     for event in log:
         id_, sequence, actions = event.invocation_id, event.sequence or 0, event.actions
@@ -83,27 +85,29 @@ def stand(log: Iterable[Event]) -> dict[int, str]:
         if id_ not in going:
             continue
         if event.author == USER:
-            known[going[id_]] = "running"
+            known[going[id_]] = "running", 0
         elif actions.awaits:
-            known[going[id_]] = "waiting"
+            known[going[id_]] = "waiting", 0
         if actions.end:
-            known[going.pop(id_)] = actions.end.reason
+            known[going.pop(id_)] = actions.end.reason, sequence
     return known
 
 
 async def check(store: SqlSessionStore, session: Session, before: Standing) -> Standing:
     """Asserts that the lists say how it stands after an append; gives that."""
     key, now = session.key, Standing()
-    for place, state in stand(await store.events(key)).items():
-        as_before = place in before and before[place][0] == state
-        now[place] = before[place] if as_before else (state, session.updated_at)
+    for place, stands in stand(await store.events(key)).items():
+        as_before = place in before and before[place][:2] == stands
+        now[place] = before[place] if as_before else (*stands, session.updated_at)
     for wanted in (None, key):
         page = await store.decisions.invocations("app", user=key.user, key=wanted)
-        assert {info.sequence: (info.state, info.changed_at) for info in page.items} == now
-        assert [info.changed_at for info in page.items] == sorted((since for _, since in now.values()), reverse=True)
+        assert {info.sequence: (info.state, info.changed_at) for info in page.items} == {
+            place: (state, since) for place, (state, _, since) in now.items()
+        }
+        assert [info.changed_at for info in page.items] == sorted((since for _, _, since in now.values()), reverse=True)
     for states in FILTERS:
         count = await store.decisions.count_invocations("app", user=key.user, states=states)
-        assert count == sum(state in states or (states == ["limit:"] and state in REASONS[3:]) for state, _ in now.values())
+        assert count == sum(state in states or (states == ["limit:"] and state in REASONS[3:]) for state, _, _ in now.values())
     return now
 
 
