@@ -124,6 +124,34 @@ async def test_what_a_task_asks_is_answered_under_its_id(binding: str) -> None:
             await a2a.task("more", task_id="task_AAAA")
 
 
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_message_in_the_context_may_be_what_a_task_waits_for(streaming: bool) -> None:
+    """A42. It is a task of its own then, which goes on like any other."""
+    async with spoken(desk, streaming=streaming) as a2a:
+
+        async def sent(text: str, **options: Any) -> wire.Task:
+            told = await a2a.all_of(text, context_id="c", **options)
+            return await a2a.client.get_task(wire.GetTaskRequest(id=told[0].task.id))
+
+        first = await sent("which?")
+        second = await sent("the large", message_id="m-2")
+        assert second.id != first.id
+        assert (second.status.state, asked(second)) == (State.TASK_STATE_INPUT_REQUIRED, "Which colour?")
+        assert contents(second.history) == [("ROLE_USER", "the large")]
+        done = await sent("red", task_id=second.id)
+        assert (done.id, done.status.state, words(done)) == (
+            second.id,
+            State.TASK_STATE_COMPLETED,
+            ["You want the large, red."],
+        )
+        assert await sent("the large", message_id="m-2") == done
+        whole = await a2a.client.get_task(wire.GetTaskRequest(id=first.id))
+        assert (whole.status, whole.artifacts) == (done.status, done.artifacts)
+        assert len(whole.history) == 5
+        found = await a2a.client.list_tasks(wire.ListTasksRequest(context_id="c"))
+        assert [task.id for task in found.tasks] == [first.id]
+
+
 async def test_leave_and_results_are_given_by_data() -> None:
     """A42."""
 

@@ -10,7 +10,7 @@ pytest.importorskip("a2a", reason="a2a-sdk is not installed: it comes with the e
 
 from a2a import types as wire
 from a2a.client import A2AClientError
-from a2a.utils.errors import InvalidParamsError, VersionNotSupportedError
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, VersionNotSupportedError
 from a2a_client import HTTP, JSONRPC, SPOKEN, Spoken, a_client, request_of, spoken
 from gateway_play import key_for
 from google.protobuf.json_format import MessageToDict
@@ -61,6 +61,8 @@ def info(error: dict[str, Any]) -> dict[str, Any]:
         ("text", -32600, None),
         (call(id=True), -32600, None),
         (call(id=[1]), -32600, None),
+        (b'{"jsonrpc": "2.0", "id": 1e400, "method": "ListTasks"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": -1e400, "method": "ListTasks"}', -32600, None),
         (call(jsonrpc="1.0"), -32600, 7),
         (call(jsonrpc=2), -32600, 7),
         (call() | {"method": None}, -32600, 7),
@@ -136,6 +138,26 @@ async def test_an_error_names_the_place(place: Any, violation: str) -> None:
         assert rest["details"][1] == bad
 
 
+async def test_a_task_of_one_user_is_none_of_anothers() -> None:
+    """Also for who acts for both, and if all other names are the same."""
+    async with spoken(desk, GatewayConfig(auth=AuthConfig())) as a2a:
+        server = await key_for(a2a.runner, acts_for_users=True)
+        async with a_client(a2a.gateway, headers=server) as (its, _):
+
+            async def sent(user: str, **fields: Any) -> wire.Task:
+                request = request_of("ask", message_id="m", context_id="c", metadata={"user": user}, **fields)
+                return [told async for told in its.send_message(request)][-1].task
+
+            ann, bob = await sent("ann"), await sent("bob")
+            assert ann.id != bob.id
+            assert (await sent("ann", task_id=ann.id)).id == ann.id
+            with pytest.raises(TaskNotFoundError):
+                await sent("bob", task_id=ann.id)
+            for user, status in (("ann", 200), ("bob", 404)):
+                answer = await a2a.gateway.get(f"{REST}/tasks/{ann.id}", params={"user": user}, headers={**SPOKEN, **server})
+                assert answer.status_code == status
+
+
 @pytest.mark.parametrize("version", ["", "0.3", "1", "1.7", "2.0", "1.0.0.0", "one"])
 @pytest.mark.parametrize("path", ["/a2a", f"{REST}/message:send", f"{REST}/message:stream"])
 async def test_other_versions_are_not_spoken(version: str, path: str) -> None:
@@ -145,6 +167,7 @@ async def test_other_versions_are_not_spoken(version: str, path: str) -> None:
         error = answer.json()["error"]
         assert (info(error)["reason"], info(error)["metadata"]["supported"]) == ("VERSION_NOT_SUPPORTED", "1.0")
         assert "Send the header A2A-Version: 1.0." in error["message"]
+        assert answer.json().get("id") == (7 if path == "/a2a" else None)
         assert (answer.status_code, error["code"]) == ((200, -32009) if path == "/a2a" else (400, 400))
 
 

@@ -12,13 +12,14 @@ pytest.importorskip("a2a", reason="a2a-sdk is not installed: it comes with the e
 
 from a2a import types as wire
 from a2a.utils.errors import InternalError, TaskNotFoundError, UnsupportedOperationError
-from a2a_client import HTTP, JSONRPC, SPOKEN, State, a_client, asked, request_of, spoken, words
+from a2a_client import HTTP, JSONRPC, SPOKEN, State, a_client, asked, request_of, spoken, text_of, words
 from gateway_play import events_in, served
 from google.protobuf.json_format import MessageToDict
 
-from turnwise import AgentContext, Runner, agent
+from turnwise import AgentContext, Content, Runner, agent
 from turnwise.agents.composite import Parallel
 from turnwise.facts.gateway import GatewayConfig
+from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
 
 BINDINGS = pytest.mark.parametrize("binding", [JSONRPC, HTTP])
 Told = Sequence[wire.StreamResponse]
@@ -49,6 +50,12 @@ def joined(told: Told) -> dict[str, str]:
         before = texts.get(update.artifact.artifact_id, "") if update.append else ""
         texts[update.artifact.artifact_id] = before + "".join(part.text for part in update.artifact.parts)
     return texts
+
+
+def rebuilt(told: Told) -> list[str]:
+    """What is said in the artifacts, as a client has them who takes over each task that comes."""
+    places = [place for place, each in enumerate(told) if each.HasField("task")]
+    return [*({a.artifact_id: text_of(a.parts) for a in told[places[-1]].task.artifacts} | joined(told[places[-1] :])).values()]
 
 
 def last(told: Told) -> wire.TaskStatus:
@@ -152,6 +159,48 @@ async def test_who_leaves_and_comes_again_misses_nothing() -> None:
         assert told[0].task.id == task.id
         said = {a.artifact_id: "".join(p.text for p in a.parts) for a in told[0].task.artifacts} | joined(told)
         assert [*said.values()] == ["First.", "Last."]
+
+
+class Guard:
+    """Sees little at once, so that most of an answer has been told when it blocks."""
+
+    name, reach = "guard", 2
+
+    async def check(self, place: str, content: Content, agent: str | None) -> GuardrailVerdict:
+        return GuardrailVerdict("block", reason="not that") if place == "answer" and "forbidden" in content.text else ALLOW
+
+
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [("blocked", State.TASK_STATE_REJECTED), ("fails", State.TASK_STATE_FAILED), ("stopped", State.TASK_STATE_CANCELED)],
+)
+async def test_words_that_come_to_nothing_are_taken_back(ends: str, state: State) -> None:
+    """A client that puts the stream together has what the task is."""
+
+    @agent
+    async def speaker(message: str, context: AgentContext) -> None:
+        await context.say("First.")
+        async with context.stream() as out:
+            await out.write("Quite a lot is said before, ")
+            await told_so_far.wait()
+            if message == "fails":
+                raise ValueError("a secret")
+            if message == "stopped":
+                await asyncio.Event().wait()
+            await out.write("and then what is forbidden.")
+
+    told_so_far = asyncio.Event()
+    async with spoken(speaker, streaming=True, guardrails=[Guard()]) as a2a:
+        told: list[wire.StreamResponse] = []
+        async for each in a2a.client.send_message(request_of(ends)):
+            told.append(each)
+            if any("Quite" in text for text in joined(told).values()) and not told_so_far.is_set():
+                told_so_far.set()
+                if ends == "stopped":
+                    await a2a.client.cancel_task(wire.CancelTaskRequest(id=told[0].task.id))
+        task = await a2a.client.get_task(wire.GetTaskRequest(id=told[0].task.id))
+        assert (last(told).state, last(told)) == (state, task.status)
+        assert rebuilt(told) == words(task) == ["First."]
 
 
 async def test_one_in_line_is_told_when_it_begins() -> None:

@@ -20,6 +20,10 @@ class Asking(NamedTuple):
     user: str | None
     base: str
 
+    def for_user(self, named: str | None) -> "Asking":
+        """The same for whom the message itself names, if the request names nobody and the caller acts for users."""
+        return self._replace(user=named) if self.user is None and self.caller.acts_for_users else self
+
 
 def context_of(asking: Asking) -> ServerCallContext:
     """The context of an operation for whoever asks."""

@@ -38,9 +38,13 @@ def base_of(request: Request, front: Front) -> str:
     return front.config.public_url or str(request.base_url).rstrip("/")
 
 
-def check(request: Request) -> None:
-    """Whether it is a request that can be read. ContentTypeNotSupportedError, VersionNotSupportedError."""
+def check_content(request: Request) -> None:
+    """Whether its body can be read. ContentTypeNotSupportedError."""
     check_type(request.headers.get("content-type"))
+
+
+def check_spoken(request: Request) -> None:
+    """Whether it is in a version that is spoken here. VersionNotSupportedError."""
     check_version(request.headers.get(HEADER) or request.query_params.get(HEADER))
 
 

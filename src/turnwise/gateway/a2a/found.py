@@ -29,6 +29,9 @@ async def find(front: Front, asking: Asking, task_id: str, *, to: Permission = "
         if name is None:
             front.whose.require(asking.caller, to)
             raise InvocationMissing("This is no id of a task.")
+        if None not in (asking.user, name.user) and asking.user != name.user:
+            front.whose.user(asking.caller, to, asking.user)
+            raise InvocationMissing("It is the task of another than whom the request names.")
         known = await front.threads.whole(asking.caller, name.session, name.message, whom(asking, name), to=to)
     except (InvocationMissing, SessionMissing):
         raise TaskNotFoundError("There is no such task.") from None

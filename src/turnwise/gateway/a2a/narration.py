@@ -14,12 +14,18 @@ from turnwise.gateway.speech.words import is_for_user
 
 class Narration:
     """Tells one task to one reader. All pieces of an artifact, joined, are what is recorded; where they cannot be, because the
-    reader came late or the whole was changed, it comes whole in their place.
+    reader came late or the whole was changed, it comes whole in their place. An artifact cannot be taken back: where pieces
+    were told of what is none in the end, the task has to be told anew.
     """
 
     def __init__(self, name: TaskName) -> None:
         self._name = name
         self._said: dict[str, str] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether pieces were told of what is not on record (yet)."""
+        return bool(self._said)
 
     def piece(self, event: Event) -> Iterator[TaskArtifactUpdateEvent]:
         """What that partial event adds."""
@@ -34,12 +40,19 @@ class Narration:
         yield self._update(artifact_of(event, [part]), append=bool(said), last=False)
         self._said[event.id] = said + new
 
+    def is_taken_back(self, event: Event, parts: Sequence[Part]) -> bool:
+        """Whether with that event of the log something is no artifact of the task that was told as one. To be asked before
+        the event is told.
+        """
+        return event.actions.rewind is not None or (event.id in self._said and not (parts and is_output(event)))
+
     def whole(self, event: Event, parts: Sequence[Part]) -> Iterator[TaskArtifactUpdateEvent]:
         """What that event of the log adds; parts: what it says."""
+        is_taken_back = self.is_taken_back(event, parts)
         said = self._said.pop(event.id, None)
-        if event.actions.rewind is not None:
+        if is_taken_back:  # of what others are saying, nothing is there any more either: it comes whole
             self._said.clear()
-        if not parts or (said is None and not is_output(event)):
+        if not parts or not is_output(event):
             return
         if said and parts[0].text.startswith(said):
             rest = Part(text=parts[0].text[len(said) :], media_type=TEXT_TYPE)

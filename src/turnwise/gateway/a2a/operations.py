@@ -29,6 +29,7 @@ from a2a.utils.errors import TaskNotCancelableError, UnsupportedOperationError
 from turnwise.gateway.a2a.asking import asking_in
 from turnwise.gateway.a2a.card import extended_card
 from turnwise.gateway.a2a.found import find, whom
+from turnwise.gateway.a2a.incoming import Given
 from turnwise.gateway.a2a.listing import tasks_of
 from turnwise.gateway.a2a.notifying.pushes import PushConfigs
 from turnwise.gateway.a2a.record import OVER, Record
@@ -132,10 +133,10 @@ class Operations:
     async def _sent(
         self, params: SendMessageRequest, context: ServerCallContext, *, streaming: bool
     ) -> tuple[Sent | Record, Telling]:
-        asking, wanted = asking_in(context), params.configuration
-        history = history_of(wanted)
+        given, wanted = Given(params), params.configuration
+        asking, history = asking_in(context).for_user(given.user), history_of(wanted)
         push = await self._pushes.wanted(asking, params)
-        sent = await send(self._front, asking, params, streaming=streaming)
+        sent = await send(self._front, asking, params, given, streaming=streaming)
         if push is not None and isinstance(sent, Sent):
             await self._pushes.keep(asking, sent.name, push, sent.before)
         modes = wanted.accepted_output_modes

@@ -13,7 +13,7 @@ from google.protobuf.json_format import ParseError
 from starlette.datastructures import QueryParams
 
 from turnwise.facts.errors import TurnwiseError
-from turnwise.gateway.a2a.calling import asked, check, refused, stream, written
+from turnwise.gateway.a2a.calling import asked, check_content, check_spoken, refused, stream, written
 from turnwise.gateway.a2a.incoming import refused as wrong
 from turnwise.gateway.a2a.methods import METHODS, Method
 from turnwise.gateway.a2a.operations import Operations
@@ -58,7 +58,8 @@ def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
 
     async def answer(request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Response:
         try:
-            check(request)
+            check_content(request)
+            check_spoken(request)
             params = await _params(request, method, {field: request.path_params[name] for name, field in path.fields.items()})
             told = method.operation(Operations(front), params, asked(request, front, caller, user))
             if method.streamed:

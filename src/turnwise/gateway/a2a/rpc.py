@@ -1,6 +1,7 @@
 """JSON-RPC: `POST /a2a`."""
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from fastapi.sse import format_sse_event
 from starlette.responses import JSONResponse
 
 from turnwise.facts.errors import TurnwiseError
-from turnwise.gateway.a2a.calling import asked, check, refused, stream, written
+from turnwise.gateway.a2a.calling import asked, check_content, check_spoken, refused, stream, written
 from turnwise.gateway.a2a.methods import METHODS, Method
 from turnwise.gateway.a2a.operations import Operations
 from turnwise.gateway.a2a.reading import json_of, message_of
@@ -30,9 +31,10 @@ async def call(request: Request, front: TheFront, caller: TheCaller, user: User 
     """Answers a call, or streams what comes of it."""
     id_: Id = None
     try:
-        check(request)
+        check_content(request)
         given = json_of(await request.body())
         id_ = _id_of(given)
+        check_spoken(request)
         method, params = _asked_for(given)
         told = method.operation(Operations(front), message_of(params, method.params), asked(request, front, caller, user))
         if method.streamed:
@@ -49,7 +51,7 @@ def _id_of(given: Any) -> Id:
     if not isinstance(given, dict):
         raise InvalidRequestError("The body is no JSON object.")
     id_ = given.get("id")
-    if isinstance(id_, bool) or not isinstance(id_, str | int | float | None):
+    if isinstance(id_, bool) or not isinstance(id_, str | int | float | None) or id_ in (math.inf, -math.inf):
         raise InvalidRequestError("The id is neither a text nor a number.")
     return id_
 

@@ -30,14 +30,12 @@ class Sent(NamedTuple):
     invocation: Invocation
 
 
-async def send(front: Front, asking: Asking, request: SendMessageRequest, *, streaming: bool) -> Sent | Record:
-    """The message as it was handed in; or the task, if guardrails rejected the message that would have begun it.
+async def send(front: Front, asking: Asking, request: SendMessageRequest, given: Given, *, streaming: bool) -> Sent | Record:
+    """The message as it was handed in; or the task, if guardrails rejected the message that would have begun it. given: what
+    the request says.
 
     TaskNotFoundError, UnsupportedOperationError, RequestInvalid, and whatever `Messages.start` raises.
     """
-    given = Given(request)
-    if asking.user is None and asking.caller.acts_for_users:
-        asking = asking._replace(user=given.user)
     update = {"streaming": streaming, "create_session": True}
     config = front.runner.config.model_copy(update=update)
     message = request.message

@@ -137,11 +137,15 @@ class Telling:
             if begins and event.author == USER:
                 begins = False
                 yield update_of(Record(self._name, "running", (*before, event)), self._asking.view, shown)
-            for update in narration.whole(event, shown.of(event)):
+            parts = shown.of(event)
+            is_taken_back = narration.is_taken_back(event, parts)
+            for update in narration.whole(event, parts):
                 yield update
-            if event.actions.rewind is not None:  # what an attempt said whose process died is taken back
+            if is_taken_back:  # by a guardrail, or with an attempt whose process died
                 yield await self.task(self._record(before, invocation, closed=False))
         self._at = self._record(before, invocation, closed=True)
+        if narration.is_open:  # whoever was speaking failed, or was stopped
+            yield await self.task(self._at)
 
     async def _update(self) -> Told:
         return update_of(self._at, self._asking.view, await self._shown(self._at.events))

@@ -19,6 +19,8 @@ from turnwise.gateway.door.whose import Whose
 from turnwise.ports.stores import Receipt
 from turnwise.runner import Invocation, Reading, Runner
 from turnwise.runner.guards.rulings import blocked_message
+from turnwise.runner.message.invocation import result_of
+from turnwise.runner.record.event_ids import origin_of
 from turnwise.transcript.waits import kind_of
 
 PAGE = 50
@@ -55,10 +57,9 @@ class Threads:
     async def whole(
         self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
     ) -> Known:
-        """As `known`, with all of the invocation that the message began.
+        """As `known`, with all of its invocation from that message on, also what messages after it led to.
 
-        InvocationMissing, too, for a message that went on with an invocation. Of one that guardrails blocked, nothing is on
-        record but that.
+        Of a message that guardrails blocked, nothing is on record but that.
         """
         key = self._whose.session(caller, to, session, user)
         receipt = await self._runner.store.inbox.receipt(key, message_id)
@@ -67,10 +68,11 @@ class Threads:
         if receipt.invocation_id is None or blocked_message(receipt.message.guarded):
             return Known(receipt, None)
         reading = await self._runner.sessions.reading(key, invocation_id=receipt.invocation_id)
-        if reading.message_id != message_id or reading.result is None:
+        told = _from(message_id, reading.result.events if reading.result else ())
+        if not told:
             raise _missing()
-        await self._check_there(key, reading.result.events[0])
-        return Known(receipt, reading)
+        await self._check_there(key, told[0])
+        return Known(receipt, reading._replace(message_id=message_id, result=result_of(told)))
 
     async def gone_on(self, caller: Caller, session: str, invocation_id: str, after: int, user: str | None = None) -> None:
         """Returns when that invocation has ended, or has an event above that number. SessionMissing."""
@@ -209,6 +211,12 @@ class Threads:
         seen = await self._runner.store.events(key, after=(first.sequence or 1) - 1, limit=1)
         if not seen or seen[0].id != first.id:
             raise _missing()
+
+
+def _from(message_id: str, events: Sequence[Event]) -> Sequence[Event]:
+    """These events from that message of the user's on; none when it is not among them."""
+    told = (each.author == USER and each.content is not None and origin_of(each.id).message == message_id for each in events)
+    return events[next((place for place, is_it in enumerate(told) if is_it), len(events)) :]
 
 
 def _goes_on(event: Event) -> bool:

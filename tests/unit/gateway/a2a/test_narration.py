@@ -11,6 +11,7 @@ from turnwise.facts.content import text_content
 from turnwise.facts.events import Await, Event, Rewind
 from turnwise.gateway.a2a.names import TaskName
 from turnwise.gateway.a2a.narration import Narration
+from turnwise.gateway.a2a.record import is_output
 
 WORDS = st.text(st.sampled_from("ab \n字"), max_size=30)
 
@@ -24,17 +25,29 @@ def piece(whole: Event, text: str, offset: int | None) -> Event:
 
 
 def heard(events: list[Event]) -> dict[str, str]:
-    """The artifacts as a client has them in the end; each ends with one last chunk."""
+    """The artifacts as a client has them in the end, who is told the task anew where that is due; each ends with one last
+    chunk.
+    """
     narration, texts, closed = Narration(TaskName("s", "m")), dict[str, str](), list[str]()
-    for each in events:
+    for place, each in enumerate(events, 1):
         parts = [Part(text=each.text)] if each.text else []
+        is_taken_back = not each.partial and narration.is_taken_back(each, parts)
         for update in narration.piece(each) if each.partial else narration.whole(each, parts):
             id_ = update.artifact.artifact_id
             assert update.append == (id_ in texts) or not update.append
             texts[id_] = (texts.get(id_, "") if update.append else "") + "".join(part.text for part in update.artifact.parts)
             closed += [id_] if update.last_chunk else []
+        texts = recorded(events[:place]) if is_taken_back else texts
+    texts = recorded(events) if narration.is_open else texts
     assert len(closed) == len(set(closed))
     return texts
+
+
+def recorded(events: list[Event]) -> dict[str, str]:
+    """The artifacts of the task as it is then."""
+    places = [place for place, each in enumerate(events) if each.actions.rewind]
+    kept = events[places[-1] :] if places else events
+    return {each.id: each.text for each in kept if not each.partial and each.text and is_output(each)}
 
 
 def live(whole: Event, random: Random) -> list[Event]:
@@ -53,6 +66,29 @@ def test_pieces_only_tell_it_sooner(texts: list[str], random: Random) -> None:
     stored = [said(f"e{number}", text) for number, text in enumerate(texts)]
     told = heard([each for whole in stored for each in live(whole, random)])
     assert {id_: text for id_, text in told.items() if text} == {each.id: each.text for each in stored if each.text}
+
+
+ENDS = st.sampled_from(["as it was said", "changed", "blocked", "asked", "emptied", "never", "begun again"])
+
+
+@given(st.lists(st.tuples(WORDS, ENDS), min_size=1, max_size=5), st.randoms(use_true_random=False))
+def test_what_was_heard_is_what_is_on_record(spoken: list[tuple[str, str]], random: Random) -> None:
+    """However what was being said ended, and whoever spoke meanwhile."""
+    lines = []
+    for number, (text, end) in enumerate(spoken):
+        *pieces, whole = live(said(f"e{number}", text), random)
+        wholes = {
+            "changed": said(whole.id, "Other words."),
+            "blocked": said(whole.id, "Not that.", blocked_by="guard"),
+            "asked": said(whole.id, "Which?", awaits=Await(id="w")),
+            "emptied": said(whole.id, ""),
+            "begun again": event("a", rewind=Rewind(from_sequence=1, invocation_id="i1")),
+        }
+        lines.append([*pieces, *([] if end == "never" else [wholes.get(end, whole)])])
+    events: list[Event] = []
+    while lines := [line for line in lines if line]:
+        events.append(random.choice(lines).pop(0))
+    assert {id_: text for id_, text in heard(events).items() if text} == recorded(events)
 
 
 def test_those_who_speak_at_once_are_told_apart() -> None:
@@ -95,4 +131,4 @@ def test_a_new_attempt_begins_anew() -> None:
     lost, again = said("e1", "Lost words."), said("e2", "Said again.")
     rewind = event("a", rewind=Rewind(from_sequence=1, invocation_id="i1"))
     told = heard([piece(lost, "Lost", 0), rewind, *live(again, Random(1))])
-    assert told == {"e1": "Lost", "e2": "Said again."}
+    assert told == {"e2": "Said again."}

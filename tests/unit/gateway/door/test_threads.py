@@ -133,7 +133,7 @@ async def test_the_only_answer_is_deleted_with_its_session(make_runner: MakeRunn
     assert [info.key.id for info in (await runner.store.list(runner.app)).items] == ["t"]
 
 
-async def test_all_of_an_invocation_is_known_by_the_message_that_began_it(make_runner: MakeRunner) -> None:
+async def test_all_of_an_invocation_is_known_by_its_messages_from_each_on(make_runner: MakeRunner) -> None:
     runner = make_runner(clerk)
     asked = await ask(runner, "ask", message_id="m1")
     for text, id_ in (("blue", "m2"), ("more", "m3")):
@@ -142,12 +142,17 @@ async def test_all_of_an_invocation_is_known_by_the_message_that_began_it(make_r
     assert known.reading is not None
     assert known.reading.result is not None
     assert (known.reading.result.text, known.reading.result.invocation_id) == ("Which?\nIt is blue", asked.invocation_id)
-    for other in ("m2", "never"):
-        with pytest.raises(InvocationMissing):
-            await threads(runner).whole(ADA, "s", other)
-    await runner.sessions.rewind(runner.key("ada", "s"), asked.invocation_id)
+    behind = (await threads(runner).whole(ADA, "s", "m2")).reading
+    assert behind is not None
+    assert behind.result is not None
+    assert (behind.message_id, behind.state, behind.result.text) == ("m2", "ended", "It is blue")
+    assert behind.result.events == known.reading.result.events[-len(behind.result.events) :]
     with pytest.raises(InvocationMissing):
-        await threads(runner).whole(ADA, "s", "m1")
+        await threads(runner).whole(ADA, "s", "never")
+    await runner.sessions.rewind(runner.key("ada", "s"), asked.invocation_id)
+    for message in ("m1", "m2"):
+        with pytest.raises(InvocationMissing):
+            await threads(runner).whole(ADA, "s", message)
 
 
 async def test_who_waits_for_more_of_an_invocation_is_told_of_it(make_runner: MakeRunner) -> None:
