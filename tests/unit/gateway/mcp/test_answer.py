@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from jsonschema import validate
+from pydantic import JsonValue
 
 from turnwise.agents.confirming import CONFIRM
 from turnwise.facts.callers import Caller
@@ -94,7 +95,7 @@ def waiting_for(call: ToolCallPart, text: str = "") -> Answered:
 
 
 def test_a_question_whether_a_tool_may_be_called_names_the_tool_and_how_to_answer() -> None:
-    inside = {"tool": "pay", "arguments": {"amount": 30}, "call": "c"}
+    inside: dict[str, JsonValue] = {"tool": "pay", "arguments": {"amount": 30}, "call": "c"}
     found = waiting_for(ToolCallPart(call_id="c-ok", tool=CONFIRM, arguments=inside, private=True), "May I?")
     assert [each.model_dump() for each in found.waits] == [
         {
