@@ -1,23 +1,11 @@
 """The SQL store's pushes against the public conformance suite: SQLite on disk and in memory, and PostgreSQL."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.testing import push_suite
-from turnwise.testing.postgres import postgres_url
-
-
-@pytest.fixture(params=["sqlite", "sqlite in memory", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    match request.param:
-        case "sqlite":
-            return f"sqlite:///{tmp_path}/sessions.db"
-        case "sqlite in memory":
-            return "sqlite://"
-    return postgres_url()
 
 
 @pytest.mark.parametrize("case", push_suite.CASES, ids=lambda case: case.__name__)

@@ -1,7 +1,6 @@
 """The SQL session store against the public conformance suite: SQLite on disk and in memory, and a real PostgreSQL."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,18 +10,7 @@ from turnwise.facts.events import USER, Await, Event
 from turnwise.ports.stores import SessionStore
 from turnwise.stores.sql import SqlSessionStore
 from turnwise.testing import session_store_suite
-from turnwise.testing.postgres import postgres_url
 from turnwise.testing.session_store_cases.making import asked, check_fold, ended, fresh_key, rewinds, said
-
-
-@pytest.fixture(params=["sqlite", "sqlite in memory", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    match request.param:
-        case "sqlite":
-            return f"sqlite:///{tmp_path}/sessions.db"
-        case "sqlite in memory":
-            return "sqlite://"
-    return postgres_url()
 
 
 def run(case: session_store_suite.Case, url: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from gateway_play import Served, served
 
-from turnwise import Runner, SqlSessionStore
+from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import GatewayConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,3 +125,30 @@ def run(*messages: Any, thread: str = "t", **more: Any) -> dict[str, Any]:
         {"id": f"u{n}", "role": "user", "content": each} if isinstance(each, str) else each for n, each in enumerate(messages)
     ]
     return {"threadId": thread, "runId": "r", "messages": told, "protocolVersion": "1.0", **more}
+
+
+@agent(description="Looks after orders.", patterns=["order"], resume="never")
+async def orders(message: str, context: AgentContext) -> str:
+    if not any(character.isdigit() for character in message):
+        message = (await context.ask("Which number does it have?")).text
+    context.state["last"] = message.split()[-1]
+    return f"Order {message.split()[-1]} is on its way."
+
+
+@agent(patterns=["hand over"], resume="never")
+async def giver(message: str, context: AgentContext) -> None:
+    await context.say("One moment.")
+    await context.transfer("orders", message="order 1001")
+
+
+@agent(patterns=["fail"], resume="never")
+async def failing(message: str, context: AgentContext) -> None:
+    await context.say("Let me see.")
+    raise ValueError("the secret")
+
+
+@agent(children=[orders, giver, failing], patterns=["hello"])
+async def desk(message: str, context: AgentContext) -> None:
+    async with context.stream() as out:
+        for piece in ("You said: ", message, "."):
+            await out.write(piece)

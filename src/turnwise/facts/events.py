@@ -15,6 +15,8 @@ USER = "user"
 
 EndReason = str
 """completed, clarify, failed, cancelled, blocked, loop, or `limit:<which>`."""
+LIMIT = "limit:"
+"""How the reasons of ends begin that came of a limit."""
 
 
 class Await(Fact):

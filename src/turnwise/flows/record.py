@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from pydantic import JsonValue
 
-from turnwise.facts.events import USER, Event, segment_of
+from turnwise.facts.events import LIMIT, USER, Event, segment_of
 from turnwise.flows.control.logged import FLOW, closing_of, data_of
 from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.tasks.graph import Graph
@@ -61,7 +61,7 @@ class FlowRecord(NamedTuple):
     @property
     def is_good(self) -> bool:
         """Whether it did not end badly, as far as it came."""
-        return self.end is None or not (self.end in BAD_ENDS or self.end.startswith("limit:"))
+        return self.end is None or not (self.end in BAD_ENDS or self.end.startswith(LIMIT))
 
     @property
     def at_work(self) -> tuple[TurnRecord, ...]:

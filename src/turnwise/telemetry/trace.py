@@ -20,7 +20,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 
 from turnwise.facts.content import ToolResultPart
 from turnwise.facts.errors import ToolFailed
-from turnwise.facts.events import USER, Event, StepRecord
+from turnwise.facts.events import LIMIT, USER, Event, StepRecord
 from turnwise.facts.usage import Usage
 from turnwise.telemetry import attributes as names
 from turnwise.telemetry.labels import OTHER
@@ -132,7 +132,7 @@ class Trace:
         self._calls.clear()
         self._end_runs(list(self._runs), self._latest)
         self.root.set_attribute(names.END, reason)
-        if reason in ("failed", "loop") or reason.startswith("limit:"):
+        if reason in ("failed", "loop") or reason.startswith(LIMIT):
             _fail(self.root, reason)
         self.root.end(self._latest)
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from ag_ui_play import fronting, needs_client, run
+from ag_ui_play import desk, fronting, needs_client, run
 from ag_ui_verify import Client
 from gateway_play import key_for
 from runner_play import Gate, soon
@@ -28,33 +28,6 @@ MAP: dict[str, Any] = {
     "description": "Shows a place to the user.",
     "parameters": {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
 }
-
-
-@agent(description="Looks after orders.", patterns=["order"], resume="never")
-async def orders(message: str, context: AgentContext) -> str:
-    if not any(character.isdigit() for character in message):
-        message = (await context.ask("Which number does it have?")).text
-    context.state["last"] = message.split()[-1]
-    return f"Order {message.split()[-1]} is on its way."
-
-
-@agent(patterns=["hand over"], resume="never")
-async def giver(message: str, context: AgentContext) -> None:
-    await context.say("One moment.")
-    await context.transfer("orders", message="order 1001")
-
-
-@agent(patterns=["fail"], resume="never")
-async def failing(message: str, context: AgentContext) -> None:
-    await context.say("Let me see.")
-    raise ValueError("the secret")
-
-
-@agent(children=[orders, giver, failing], patterns=["hello"])
-async def desk(message: str, context: AgentContext) -> None:
-    async with context.stream() as out:
-        for piece in ("You said: ", message, "."):
-            await out.write(piece)
 
 
 async def test_a_conversation_of_several_turns() -> None:
@@ -91,111 +64,6 @@ async def test_a_transfer() -> None:
         ]
         ids = [event["subagentRunId"] for event in started]
         assert [message.get("subagentRunId") for message in ran.messages] == [None, *ids]
-
-
-async def test_a_question_is_an_interrupt_and_the_next_run_answers_it() -> None:
-    async with fronting(desk) as front:
-        asked, answered, after = await front.play("my order", {"resume": "1002"}, "hello")
-        (interrupt,) = asked.interrupts
-        assert interrupt["reason"] == "input_required"
-        assert interrupt["message"] == "Which number does it have?"
-        assert interrupt["responseSchema"] == {"type": "string"}
-        assert interrupt["metadata"]["turnwise"]["agent"] == "orders"
-        (finished,) = asked.of("SUBAGENT_FINISHED")
-        assert finished["outcome"] == {"type": "suspended", "interruptIds": [interrupt["id"]]}
-        assert finished["subagentRunId"] == interrupt["subagentRunId"]
-        assert answered.of("SUBAGENT_STARTED")[0]["subagentRunId"] == interrupt["subagentRunId"]
-        assert answered.texts[-1] == "Order 1002 is on its way."
-        assert answered.interrupts == []
-        assert after.texts[-1] == "You said: hello."
-        assert ("user", "1002") in await front.log()
-
-
-async def test_an_answer_that_is_shown_as_a_message_too_is_one_answer() -> None:
-    async with fronting(desk) as front:
-        _, answered = await front.play("my order", {"say": "1002", "resume": {"text": "1002"}})
-        assert answered.texts[-1] == "Order 1002 is on its way."
-        assert [text for author, text in await front.log() if author == "user"] == ["my order", "1002"]
-
-
-async def test_a_question_that_nobody_answers() -> None:
-    async with fronting(desk) as front:
-        _, given_up, after = await front.play("my order", {"resume": "cancel"}, "order 1003")
-        assert (given_up.failed, given_up.interrupts) == (None, [])
-        assert after.texts[-1] == "Order 1003 is on its way."
-        # A message of its own may come with it.
-        _, both = await front.play("my order", {"resume": "cancel", "say": "order 1004"}, thread="u")
-        assert both.texts[-1] == "Order 1004 is on its way."
-
-
-async def test_questions_may_be_answered_by_messages() -> None:
-    """For front ends that know no interrupts."""
-    as_message = {"options": {"forwardedProps": {"questions": "message"}}}
-    async with fronting(desk) as front:
-        asked, answered = await front.play({"say": "my order", **as_message}, {"say": "1002", **as_message})
-        assert asked.interrupts == []
-        assert asked.texts[-1] == "Which number does it have?"
-        assert answered.texts[-1] == "Order 1002 is on its way."
-
-
-def payer(*more: Any) -> tuple[LlmAgent, list[int]]:
-    """An agent that pays 5 and 7, each with a person's leave."""
-    paid: list[int] = []
-
-    @tool(confirm=True)
-    async def pay(amount: int) -> str:
-        paid.append(amount)
-        return f"paid {amount}"
-
-    both = [calls("pay", {"amount": 5}), calls("pay", {"amount": 7})]
-    return LlmAgent("payer", model=ScriptedModel(both, "Done.", *more), tools=[pay]), paid
-
-
-async def test_leave_is_asked_for_by_interrupts() -> None:
-    """A42. What the tool gave is told for the call of the run before."""
-    root, paid = payer()
-    async with fronting(root) as front:
-        asked, answered = await front.play("pay", {"resume": {"approved": True}})
-        assert [each["reason"] for each in asked.interrupts] == ["tool_call", "tool_call"]
-        told = [event["toolCallId"] for event in asked.of("TOOL_CALL_START")]
-        assert [each["toolCallId"] for each in asked.interrupts] == told
-        assert asked.interrupts[0]["metadata"]["turnwise"]["arguments"] == {"amount": 5}
-        assert asked.interrupts[0]["message"] == "May I call pay with amount = 5?"
-        assert [event["toolCallId"] for event in answered.of("TOOL_CALL_RESULT")] == told
-        assert answered.of("TOOL_CALL_START") == []
-        assert answered.texts[-1] == "Done."
-        assert sorted(paid) == [5, 7]
-
-
-async def test_one_leave_is_given_and_one_is_not() -> None:
-    root, paid = payer()
-    async with fronting(root) as front:
-        (asked,) = await front.play("pay")
-        first, second = (each["id"] for each in asked.interrupts)
-        resume = [
-            {"interruptId": first, "status": "resolved", "payload": {"approved": False, "reason": "Too much."}},
-            {"interruptId": second, "status": "resolved", "payload": True},
-            {"interruptId": "nobody's", "status": "resolved", "payload": 1},
-        ]
-        ran = await front.one({"messages": asked.messages, "options": {"resume": resume}})
-        assert ran.texts[-1] == "Done."
-        assert paid == [7]
-        assert ran.custom("ignored") == [{"reason": "Nobody waits for it.", "ids": ["nobody's"]}]
-
-
-async def test_what_still_waits_is_an_interrupt_again() -> None:
-    root, paid = payer()
-    async with fronting(root) as front:
-        (asked,) = await front.play("pay")
-        first, second = (each["id"] for each in asked.interrupts)
-        resume = [{"interruptId": first, "status": "resolved", "payload": True}]
-        half = await front.one({"messages": asked.messages, "options": {"resume": resume}})
-        assert [each["id"] for each in half.interrupts] == [second]
-        assert 7 not in paid
-        resume = [{"interruptId": second, "status": "cancelled"}]
-        rest = await front.one({"messages": half.messages, "options": {"resume": resume}})
-        assert rest.texts[-1] == "Done."
-        assert paid == [5]
 
 
 async def test_the_front_ends_own_tools() -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.facts.errors import FlowFailed, FlowStuck, LimitReached
-from turnwise.facts.events import End, Event
+from turnwise.facts.events import LIMIT, End, Event
 from turnwise.flows.control.controller import STUCK, Controller, Ending
 from turnwise.flows.control.logged import flow_content
 from turnwise.flows.design import Design
@@ -18,7 +18,7 @@ from turnwise.ports.context import AgentContext
 
 TOLD = 10
 """So many tasks are named in an error."""
-_FAILED, _LIMIT = "failed", "limit:"
+_FAILED = "failed"
 
 
 class Judgement(NamedTuple):
@@ -48,8 +48,8 @@ def judged(graph: Graph, ending: Ending) -> Judgement:
 
 def cut_short(graph: Graph, ending: Ending) -> Judgement | None:
     """What a run came to that did not come to its end: it is stuck, or reached a limit; None when it did."""
-    if ending.reason.startswith(_LIMIT):
-        which = ending.reason.removeprefix(_LIMIT)
+    if ending.reason.startswith(LIMIT):
+        which = ending.reason.removeprefix(LIMIT)
         problem = f"The flow {graph.flow!r} came to no end in {ending.turns} turns."
         fix = "Give the flow more of them, or see in the log what its agents did with theirs."
         return Judgement(ending.reason, problem=LimitReached(which, problem, fix=fix))

@@ -8,13 +8,14 @@ from types import MappingProxyType
 from a2a.types import ListTasksRequest, ListTasksResponse, Task, TaskState
 from a2a.utils.errors import TaskNotFoundError
 
+from turnwise.facts.events import LIMIT
 from turnwise.gateway.a2a.asking import Asking
 from turnwise.gateway.a2a.found import find
 from turnwise.gateway.a2a.incoming import refused
 from turnwise.gateway.a2a.names import TaskName
 from turnwise.gateway.a2a.telling import Telling, history_of
-from turnwise.gateway.door.tasks import LIMIT, TaskPage
 from turnwise.gateway.door.tasks import Task as Going
+from turnwise.gateway.door.tasks import TaskPage
 from turnwise.gateway.front import Front
 
 PAGE, MOST = 50, 100

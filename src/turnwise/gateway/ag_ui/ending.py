@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from turnwise.facts.events import Event
+from turnwise.facts.events import LIMIT, Event
 from turnwise.facts.usage import Usage
 from turnwise.gateway.ag_ui.wire import Wire
-from turnwise.gateway.speech.record import GOOD, LIMIT
+from turnwise.gateway.speech.record import GOOD
 from turnwise.runner import Result
 
 

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import SessionError
+from turnwise.facts.events import LIMIT
 from turnwise.gateway.door.whose import Whose
 from turnwise.ports.stores import InvocationInfo
 from turnwise.runner import Runner
 from turnwise.runner.record.event_ids import origin_of
-
-LIMIT = "limit:"
 
 
 class Task(NamedTuple):

@@ -6,11 +6,11 @@ from mcp_types import Annotations, CallToolResult, ResourceLink, TextContent
 from pydantic import JsonValue
 
 from turnwise.facts.content import ArtifactPart
-from turnwise.facts.events import USER, Event
+from turnwise.facts.events import LIMIT, USER, Event
 from turnwise.gateway.mcp.links import ArtifactLink
 from turnwise.gateway.mcp.shapes import Answered, Awaited, Failed, Kept, State
 from turnwise.gateway.shown import View
-from turnwise.gateway.speech.record import GOOD, LIMIT, failure
+from turnwise.gateway.speech.record import GOOD, failure
 from turnwise.gateway.speech.waits import OpenWait
 from turnwise.gateway.speech.words import is_for_user, text_of
 from turnwise.runner import Invocation, Result

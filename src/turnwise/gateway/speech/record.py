@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from turnwise.facts.events import ErrorInfo, Event
+from turnwise.facts.events import LIMIT, ErrorInfo, Event
 from turnwise.facts.selections import Selection
 from turnwise.gateway.shown import View
 
 GOOD = frozenset({"completed", "clarify", "loop", "limit:transfers"})
 """Ends of an answer that is whole. Where hand-overs were stopped, or of a loop, somebody answered who was told of it."""
-LIMIT = "limit:"
 
 
 class Behind(BaseModel):

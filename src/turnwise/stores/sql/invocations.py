@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, func, literal_column, or_, select, tuple_
 
+from turnwise.facts.events import LIMIT
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InvocationInfo, Page
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
@@ -15,9 +16,6 @@ from turnwise.stores.sql.rows import AnyRow, moment, time_text
 from turnwise.stores.sql.tables import at, decisions, events, sessions
 
 _s, _d, _e = sessions.c, decisions.c, events.c
-
-LIMIT = "limit:"
-"""In a list of states: whichever limit ended it."""
 
 _COLUMNS = (_d.id, _s.user_id, _s.session_id, _d.sequence, _e.event_id, _d.invocation_id, _d.state, _d.changed_at)
 _BEGUN = decisions.join(sessions, _s.id == _d.session).join(events, (_e.session == _d.session) & (_e.sequence == _d.sequence))

@@ -7,13 +7,13 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from turnwise.facts.content import ToolCallPart
-from turnwise.facts.events import Event
+from turnwise.facts.events import LIMIT, Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.gateway.openai.chat.shape import Call, ChatCompletion, Choice, Finish, Function, Head, PromptTokens, Said, Usage
 from turnwise.gateway.problems import Problem, request_id_of
 from turnwise.gateway.shown import View
 from turnwise.gateway.speech.calls import arguments_of
-from turnwise.gateway.speech.record import GOOD, LIMIT, Behind, failure, used_for
+from turnwise.gateway.speech.record import GOOD, Behind, failure, used_for
 from turnwise.gateway.speech.words import text_of, words_of
 from turnwise.gateway.wire_errors import status_of
 from turnwise.runner import Invocation, Result

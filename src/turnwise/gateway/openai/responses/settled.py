@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from turnwise.facts.events import USER, End, Event
+from turnwise.facts.events import LIMIT, USER, End, Event
 from turnwise.facts.sessions import visible
 from turnwise.gateway.openai.responses.items import Items
 from turnwise.gateway.openai.responses.names import Name
 from turnwise.gateway.openai.responses.shape import Failure, Incomplete, InputTokens, Item, ResponseObject, Status, Tokens
 from turnwise.gateway.shown import View
 from turnwise.gateway.speech.calls import Made
-from turnwise.gateway.speech.record import GOOD, LIMIT, Behind, failure, used_for
+from turnwise.gateway.speech.record import GOOD, Behind, failure, used_for
 from turnwise.gateway.speech.words import words_of
 
 _COUNTED = frozenset({"limit:turns", "limit:steps", "limit:events"})
