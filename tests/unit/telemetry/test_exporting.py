@@ -135,9 +135,13 @@ async def test_a_service_may_have_a_name_of_its_own(collector: Collector, enviro
 async def test_a_collector_that_does_not_answer_holds_nobody_up(environment: pytest.MonkeyPatch) -> None:
     """It returns; the thread that still tries is a daemon."""
     environment.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:9/v1/traces")
+    environment.setenv("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "1")
     made = asked()
     made.tracers.get_tracer("t").start_span("hello").end()
     await made.close(seconds=0.01)
+    # Left alone, it would go on beside other tests: how long it pauses between tries is random, which Hypothesis notices.
+    await made.close(seconds=30)
+    assert "turnwise-telemetry" not in (thread.name for thread in threading.enumerate())
 
 
 PROGRAM = """
