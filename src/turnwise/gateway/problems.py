@@ -131,8 +131,9 @@ def _invalid(errors: Sequence[Any], request: Request) -> RequestInvalid:
 
 
 def _described(request: Request) -> str:
-    """Where to look what there is."""
-    return f"What there is, is described at {DOCUMENTATION}." if request.app.openapi_url else ""
+    """Where to look what there is, unless that is not the place for this path."""
+    is_described = getattr(request.scope.get("route"), "include_in_schema", True)
+    return f"What there is, is described at {DOCUMENTATION}." if request.app.openapi_url and is_described else ""
 
 
 _KINDS: Mapping[int, tuple[type[RequestError], str]] = {

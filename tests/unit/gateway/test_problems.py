@@ -57,6 +57,7 @@ async def asked(raised: Exception | None = None, **request: Any) -> httpx.Respon
         if raised is not None:
             raise raised
 
+    app.add_api_route("/elsewhere", route, methods=["POST"], include_in_schema=False)
     answer_problems(app, lambda _: form)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
@@ -113,6 +114,11 @@ async def test_json_that_is_said_to_be_something_else() -> None:
 
 async def test_where_nothing_is_it_is_told_where_to_look() -> None:
     assert (await asked(path="/y")).json()["fix"] == "What there is, is described at /docs."
+
+
+async def test_what_the_openapi_does_not_describe_is_not_looked_for_there() -> None:
+    problem = (await asked(path="/elsewhere", json={})).json()
+    assert (problem["code"], problem["fix"]) == ("request.invalid", "")
 
 
 async def test_what_a_path_takes_is_told() -> None:

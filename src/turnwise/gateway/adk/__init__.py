@@ -14,7 +14,7 @@ PREFIX = "/adk"
 
 def router_for(config: AdkConfig) -> APIRouter:
     """Its routes; with those of the web page if there is one."""
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter()
     for part in (apps, sessions, artifacts, runs, development):
         router.include_router(part.router)
     if config.web is not None:

@@ -13,7 +13,7 @@ from turnwise.facts.errors import NothingHere
 from turnwise.gateway.door.agents import Known
 from turnwise.gateway.front import Front, TheCaller, TheFront
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 ALL = 1_000_000
 LANGUAGE = "python"
 _UNTOLD: Mapping[str, Any] = {"instruction": "", "tools": []}

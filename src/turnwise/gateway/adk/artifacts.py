@@ -16,7 +16,7 @@ from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.speech.data_urls import DEFAULT_TYPE, PLAIN
 from turnwise.ports.stores import Artifact, ArtifactInfo
 
-router = APIRouter(prefix="/apps/{app_name}/users/{user_id}/sessions/{session_id}/artifacts")
+router = APIRouter(prefix="/apps/{app_name}/users/{user_id}/sessions/{session_id}/artifacts", include_in_schema=False)
 LATEST = "latest"
 _MOST_DIGITS = 9
 # What is more special comes first: a name may hold slashes.

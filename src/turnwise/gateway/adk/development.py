@@ -15,7 +15,7 @@ from turnwise.gateway.door.agents import Known
 from turnwise.gateway.door.sessions import Window
 from turnwise.gateway.front import TheCaller, TheFront
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 LOOKED_AT = 1_000
 """Among how many of a session's events one is looked for, the newest."""
 DEEPEST = 50

@@ -66,7 +66,7 @@ _LATER = re.compile(r" media=\"print\" onload=\"this\.media='all'\"")
 
 def page(folder: Path, prefix: str) -> APIRouter:
     """The routes of the page with these files. prefix: below which path the protocol is."""
-    router, files = APIRouter(), StaticFiles(directory=folder, check_dir=False)
+    router, files = APIRouter(include_in_schema=False), StaticFiles(directory=folder, check_dir=False)
 
     async def get_start(request: Request) -> Response:
         """To the page, with the slash at its end that its relative paths need."""

@@ -26,7 +26,7 @@ from turnwise.gateway.parameters import Key
 from turnwise.gateway.sse import streamed
 from turnwise.runner import Invocation
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """What JSON lets stand in a text, and Python's clients take for the end of a line."""
 

@@ -18,7 +18,7 @@ from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
 from turnwise.gateway.shown import View
 from turnwise.ports.stores import SessionInfo
 
-router = APIRouter(prefix="/apps/{app_name}/users/{user_id}")
+router = APIRouter(prefix="/apps/{app_name}/users/{user_id}", include_in_schema=False)
 MOST_LISTED, MOST_SEEN, PAGE = 200, 10_000, 500
 """How many sessions a list has, the newest of how many."""
 MOST_EVENTS = 5_000
