@@ -26,13 +26,15 @@ _META = _words(
 
 
 class Drill(NamedTuple):
-    """A set of agents with what they are known by, and dialogues to play with it; `weight` of each turn."""
+    """A set of agents with what they are known by, and dialogues to play with it. lines: what else agents say. weight: of each
+    turn. descriptions: of agents that have one."""
 
     name: str
     examples: Mapping[str, Sequence[str]]
     dialogues: Sequence[Dialogue]
     lines: Mapping[str, Sequence[str]] = {}
     weight: float = 1.0
+    descriptions: Mapping[str, str] = {}
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,60 @@
+"""The conversations in training/talks: companies whose agents, and what users and agents say, were written for this project."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from contextual_companies import Drill
+from contextual_dialogues import NOBODY, SMALLTALK, Dialogue, Step
+
+TALKS = Path(__file__).with_name("talks")
+KNOWN_BY = ((99, True, 1.0), (5, False, 1.0), (3, True, 1.0), (0, True, 0.5))
+"""How agents are known: by so many examples, with or without their descriptions; and what such a drill weighs."""
+_LABELS = {"@smalltalk": SMALLTALK, "@nobody": NOBODY}
+
+
+def companies() -> list[str]:
+    return sorted(path.stem for path in TALKS.glob("*.json"))
+
+
+def company(name: str) -> dict[str, Any]:
+    """agents: name, description, examples. dialogues: turns of what was said before, the message, and who should take it: an
+    agent, @smalltalk, @nobody, or null where careful people would disagree."""
+    found: dict[str, Any] = json.loads((TALKS / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def drills(names: Sequence[str], weight: float) -> Iterator[Drill]:
+    """Each company in all the ways in which its agents may be known."""
+    for name in names:
+        for examples, described, share in KNOWN_BY:
+            yield drill(name, examples, described=described, weight=weight * share)
+
+
+def drill(name: str, examples: int, *, described: bool, weight: float = 1.0) -> Drill:
+    found = company(name)
+    agents = found["agents"]
+    talks = [Dialogue(tuple(_steps(each["turns"]))) for each in found["dialogues"]]
+    lines: dict[str, list[str]] = {agent["name"]: [] for agent in agents}
+    for talk in talks:
+        for step in talk.steps:
+            if step.owner is not None:
+                lines[step.owner].append(step.system)
+    return Drill(
+        f"{name}: {len(agents)} × {examples}{' described' if described else ''}",
+        {agent["name"]: agent["examples"][:examples] for agent in agents},
+        talks,
+        lines,
+        weight,
+        {agent["name"]: agent["description"] for agent in agents} if described else {},
+    )
+
+
+def _steps(turns: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
+    owner: str | None = None
+    for turn in turns:
+        label = turn["agent"]
+        yield Step(turn["system"], turn["user"], _LABELS.get(label, label), owner)
+        if label is not None and label not in _LABELS:
+            owner = label
