@@ -2,10 +2,11 @@
 
     python training/contextual.py --data DIR [--out FILE] [--held-out | --services-apart | --report]
 
-DIR holds clinc150/, banking77/, smalltalk/ and sgd/ as line-delimited JSON. The same data give the same file, in minutes.
---held-out: trains without the last fifth of the real dialogues, and reports on them; nothing is written. --services-apart: the
-same, and without half of the services too: reports on held out dialogues with those. --report: trains nothing; what the
-model of the package reaches on sgd/dev.jsonl, which nothing else here looks at.
+DIR holds clinc150/, banking77/, smalltalk/ and sgd/ as line-delimited JSON; the conversations in training/talks are learned
+from, too. The same data give the same file, in minutes. --held-out: trains without the last fifth of the real dialogues and
+without every third company of the talks, and reports on them; nothing is written. --services-apart: the same, and without
+half of the services too: reports on held out dialogues with those. --report: trains nothing; what the model of the package
+reaches on sgd/dev.jsonl, which nothing else here looks at.
 """
 
 import argparse
@@ -20,12 +21,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from contextual_belief import STEPS, fit_tracking, track
 from contextual_companies import Drill, by_agent, lines_of, made_up, read, real_dialogues, services
-from contextual_dialogues import NOBODY, SMALLTALK, Dialogue
+from contextual_dialogues import NOBODY, SMALLTALK
 from contextual_fit import NOBODY as NO_ROW
 from contextual_fit import SMALLTALK as SMALLTALK_ROW
-from contextual_fit import Case, Table, fit
+from contextual_fit import Case, Table, blended, fit
 from contextual_rollout import EVASIONS, Ears, Played, cases, play
+from contextual_talks import KNOWN_BY, companies, drill, drills
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
@@ -33,20 +36,25 @@ from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.encoder.remembered import Remembered
 from turnwise.selection.contextual import NOBODY as NOBODY_BAR
 from turnwise.selection.contextual import model as model_module
+from turnwise.selection.contextual.belief import Tracking
 from turnwise.selection.contextual.features import Features
-from turnwise.selection.contextual.model import Coefficients, Model, dumped, shipped
+from turnwise.selection.contextual.gathering import joined
+from turnwise.selection.contextual.model import Model, dumped, shipped
 from turnwise.selection.contextual.naming import Names
 from turnwise.selection.contextual.situation import Situation
 from turnwise.selection.meaning import Meaning
 
 OUT = Path(str(model_module.__file__)).with_name("contextual.json")
-ROUNDS, HIDDEN, EPOCHS = 2, 12, 8
+ROUNDS, HIDDEN, EPOCHS, FITS = 2, 24, 8, 6
 OWN_WEIGHT = 0.5
 """How much a turn of the model's own history counts beside one of the right history."""
+TALKS_WEIGHT = 1.0
+TRACKED = 150
+"""So many dialogues of a drill teach the belief."""
 _ROOT = "nobody else"
 NOTE = (
     "Made by training/contextual.py from CLINC150 (CC BY 3.0), BANKING77 (CC BY 4.0), SGD (CC BY-SA 4.0)"
-    " and Microsoft personality chat (MIT)."
+    " and Microsoft personality chat (MIT), and from the project's own conversations."
 )
 
 
@@ -78,9 +86,13 @@ class Chooser:
 
 def heard(drill: Drill, encoder: Remembered) -> Ready:
     """The drill with a matcher fitted to its agents, and all its texts read."""
-    cards = [AgentCard(name=name, parent=_ROOT, examples=tuple(texts)) for name, texts in drill.examples.items()]
+    cards = [
+        AgentCard(name=name, parent=_ROOT, examples=tuple(texts), description=drill.descriptions.get(name, ""))
+        for name, texts in drill.examples.items()
+    ]
     meaning = Meaning(AgentTree([AgentCard(name=_ROOT), *cards]), encoder)
-    texts = [text for talk in drill.dialogues for step in talk.steps for text in (step.user, step.system) if text]
+    steps = [step for talk in drill.dialogues for step in talk.steps]
+    texts = [text for step in steps for text in (step.user, step.system, joined(step.system, step.user)) if text]
     texts += [*EVASIONS, *(text for lines in drill.lines.values() for text in lines[:40])]
 
     async def reading() -> dict[str, object]:
@@ -99,15 +111,13 @@ def heard(drill: Drill, encoder: Remembered) -> Ready:
     return Ready(drill._replace(lines=lines), Ears(labels, hear, Names(labels), lines))
 
 
-def played(
-    ready: Ready, choose: Chooser | None, seed: int, dialogues: Sequence[Dialogue] | None = None, *, harsh: bool = True
-) -> list[Played]:
+def played(ready: Ready, tracking: Tracking, choose: Chooser | None, seed: int, *, harsh: bool = True) -> list[Played]:
     """All turns. harsh: wrongly chosen agents answer for themselves half of the time."""
     found: list[Played] = []
     chance = random.Random(seed)
-    for talk in ready.drill.dialogues if dialogues is None else dialogues:
+    for talk in ready.drill.dialogues:
         general = _ROOT if harsh and chance.random() < 0.5 else None
-        found += play(talk, ready.ears, choose, chance=chance if harsh else None, general=general)
+        found += play(talk, ready.ears, tracking, choose, chance=chance if harsh else None, general=general)
     return found
 
 
@@ -118,39 +128,53 @@ def accuracy(turns: Sequence[Played], choose: Chooser | None = None) -> float:
     return 100.0 * float(np.mean(right)) if right else float("nan")
 
 
-def trained(drills: Sequence[Ready]) -> Coefficients:
-    """The coefficients, from right histories and, in rounds, from the model's own."""
+def tracked(drills: Sequence[Ready]) -> Tracking:
+    """The belief's numbers, from some dialogues of each drill."""
+    tracks = [track(talk, ready.ears) for ready in drills for talk in ready.drill.dialogues[:TRACKED]]
+    return fit_tracking([each for each in tracks if each], told=_believing)
+
+
+def trained(drills: Sequence[Ready]) -> Model:
+    """The model, from right histories and, in rounds, from its own; the last round's is the mean of several fits."""
+    tracking = tracked(drills)
     pool: list[Case] = []
     for number, ready in enumerate(drills):
-        pool += cases(played(ready, None, number), ready.drill.weight)
+        pool += cases(played(ready, tracking, None, number), ready.drill.weight)
         progress("right histories", number + 1, len(drills))
     coefficients = fit(Table(pool), hidden=HIDDEN, epochs=EPOCHS)
     for turn in range(ROUNDS):
-        choose = Chooser(Model(coefficients))
+        choose = Chooser(Model(coefficients, tracking))
         for number, ready in enumerate(drills):
-            own = played(ready, choose, 1000 * turn + number, harsh=number % 2 == 0 or turn == 0)
+            own = played(ready, tracking, choose, 1000 * turn + number, harsh=number % 2 == 0 or turn == 0)
             pool += cases(own, ready.drill.weight * OWN_WEIGHT)
             progress(f"own histories {turn + 1}", number + 1, len(drills))
-        table = Table(pool)
-        coefficients = fit(table, hidden=HIDDEN, epochs=EPOCHS, told=partial(_told, len(table)))
-    return coefficients
+        table, last = Table(pool), turn == ROUNDS - 1
+        coefficients = blended([
+            fit(table, hidden=HIDDEN, epochs=EPOCHS, seed=seed, told=partial(_told, len(table)))
+            for seed in range(FITS if last else 1)
+        ])  # fmt: skip
+    return Model(coefficients, tracking)
+
+
+def _believing(step: int, loss: float) -> None:
+    progress(f"fitting the belief, loss {loss:.4f}", step, STEPS)
 
 
 def _told(turns: int, epoch: int, loss: float) -> None:
     progress(f"fitting {turns} turns, loss {loss:.4f}", epoch + 1, EPOCHS)
 
 
-def temperature(coefficients: Coefficients, drills: Sequence[Ready]) -> float:
+def temperature(raw: Model, drills: Sequence[Ready]) -> float:
     """What makes the confidences of conversations fit how often they are right, over the model's own histories."""
     found = [
         (turn.features, turn.row)
         for number, ready in enumerate(drills)
-        for turn in played(ready, Chooser(Model(coefficients)), 9000 + number, harsh=False)
+        for turn in played(ready, raw.tracking, Chooser(raw), 9000 + number, harsh=False)
         if turn.row is not None and turn.row >= 0 and turn.features.active is not None
     ]
     losses = {}
     for tried in np.arange(0.7, 2.01, 0.1):
-        model = Model(coefficients, float(tried))
+        model = Model(raw.coefficients, raw.tracking, float(tried))
         losses[float(tried)] = -float(np.mean([np.log(max(model.scores(each).agents[row], 1e-9)) for each, row in found[::4]]))
     return min(losses, key=lambda tried: losses[tried])
 
@@ -160,8 +184,8 @@ def progress(what: str, done: int, total: int) -> None:
     print(f"\r{what}: {done} of {total}" + " " * 10, end=end, file=sys.stderr, flush=True)
 
 
-def drills_of(data: Path, rows: Sequence[Row], agents: frozenset[str] | None = None) -> list[Drill]:
-    """All that is trained on. agents: of the services only these."""
+def drills_of(data: Path, rows: Sequence[Row], talks: Sequence[str], agents: frozenset[str] | None = None) -> list[Drill]:
+    """All that is trained on. talks: with these companies. agents: of the services only these."""
     known, five = services_of(data)
     clinc, banking = by_agent(read(data / "clinc150/train.jsonl")), by_agent(read(data / "banking77/train.jsonl"))
     foreign = [row["text"] for row in read(data / "clinc150/valid.jsonl") if row["agent"] is None]
@@ -176,6 +200,7 @@ def drills_of(data: Path, rows: Sequence[Row], agents: frozenset[str] | None = N
         Drill("services, five examples", five, real_dialogues(rows[-1300:]), lines),
         *services(known, rows, smalltalk, foreign, 14),
         *made_up(clinc, domains, banking, smalltalk, foreign, 48),
+        *drills(talks, TALKS_WEIGHT),
     ]
 
 
@@ -185,17 +210,22 @@ def services_of(data: Path) -> tuple[Examples, Examples]:
 
 
 def report(model: Model, data: Path, rows: Sequence[Row], encoder: Remembered, title: str) -> None:
-    """Prints the accuracy over these dialogues, by own and by right history."""
-    choose = Chooser(model)
+    """Prints the accuracy over these dialogues with the services, by all examples and by five."""
     for known, which in zip(services_of(data), ("all examples", "five examples"), strict=True):
-        ready = heard(Drill(which, known, real_dialogues(rows)), encoder)
-        own, right = played(ready, choose, 0, harsh=False), played(ready, None, 0, harsh=False)
-        opening = [turn for turn in own if turn.opening]
-        print(
-            f"{title}, {which}: own history {accuracy(own):.2f}, right history {accuracy(right, choose):.2f},"
-            f" of turns without a conversation {accuracy(opening):.1f}",
-            flush=True,
-        )
+        reported(model, [heard(Drill(which, known, real_dialogues(rows)), encoder)], f"{title}, {which}")
+
+
+def reported(model: Model, ready: Sequence[Ready], title: str) -> None:
+    """Prints the accuracy over all turns, by own and by right history."""
+    choose = Chooser(model)
+    own = [turn for each in ready for turn in played(each, model.tracking, choose, 0, harsh=False)]
+    right = [turn for each in ready for turn in played(each, model.tracking, None, 0, harsh=False)]
+    opening = [turn for turn in own if turn.opening]
+    print(
+        f"{title}: own history {accuracy(own):.2f}, right history {accuracy(right, choose):.2f},"
+        f" of turns without a conversation {accuracy(opening):.1f}",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -211,28 +241,35 @@ def main() -> None:
     if given.report:
         report(shipped(), given.data, read(given.data / "sgd/dev.jsonl"), encoder, "dev")
         return
-    rows = read(given.data / "sgd/train.jsonl")
+    rows, talks = read(given.data / "sgd/train.jsonl"), companies()
     cut = len(rows) * 4 // 5
     if not (given.held_out or given.services_apart):
-        ready = prepared(drills_of(given.data, rows), encoder)
-        coefficients = trained(ready)
-        given.out.write_text(dumped(coefficients, temperature(coefficients, ready), NOTE), "utf-8")
+        ready = prepared(drills_of(given.data, rows, talks), encoder)
+        raw = trained(ready)
+        model = Model(raw.coefficients, raw.tracking, temperature(raw, ready))
+        given.out.write_text(dumped(model, NOTE), "utf-8")
         print(f"{given.out}: {given.out.stat().st_size} bytes, {time.perf_counter() - began:.0f} s")
         return
-    held = rows[cut:]
+    held, strange = rows[cut:], talks[::3]
+    known = [name for name in talks if name not in strange]
     if given.services_apart:
         seen = frozenset(sorted(services_of(given.data)[0])[::2])
         held = [row for row in held if any(turn["agent"] not in seen for turn in row["turns"])]
-        ready = prepared(drills_of(given.data, rows[:cut], seen), encoder)
-        report(Model(trained(ready)), given.data, held, encoder, f"trained without {len(seen)} services")
-    ready = prepared(drills_of(given.data, rows[:cut]), encoder)
-    report(Model(trained(ready)), given.data, held, encoder, "held out")
+        ready = prepared(drills_of(given.data, rows[:cut], known, seen), encoder)
+        report(trained(ready), given.data, held, encoder, f"trained without {len(seen)} services")
+    ready = prepared(drills_of(given.data, rows[:cut], known), encoder)
+    model = trained(ready)
+    report(model, given.data, held, encoder, "held out")
+    for examples, described, _ in KNOWN_BY:
+        apart = [heard(drill(name, examples, described=described), encoder) for name in strange]
+        how = f"at most {examples} examples{' and descriptions' if described else ''}"
+        reported(model, apart, f"talks of {len(strange)} companies apart, {how}")
 
 
 def prepared(listed: Sequence[Drill], encoder: Remembered) -> list[Ready]:
     ready = []
-    for number, drill in enumerate(listed):
-        ready.append(heard(drill, encoder))
+    for number, each in enumerate(listed):
+        ready.append(heard(each, encoder))
         progress("reading", number + 1, len(listed))
     return ready
 

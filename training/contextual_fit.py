@@ -13,7 +13,7 @@ NOBODY, SMALLTALK = -1, -2
 """Targets beside the rows of candidates."""
 WIDTH = 16
 """So many candidates of a turn are learned from: the right one, the active one, and those that are most like them."""
-BATCH, RATE, DECAY = 256, 0.01, 3e-4
+BATCH, RATE, DECAY = 256, 0.01, 1e-3
 _CONTEXT = len(AROUND) + len(SAID)
 _CHATTING = np.isin(
     AROUND, ("one", "smalltalk", "novelty", "best", "similar", "entropy", "named_calls", "hit", "strange", "content")
@@ -179,3 +179,15 @@ def fit(
         at["claims"] / claim_scale, at["stay"] / context_scale, at["nobody"] / context_scale, at["smalltalk"] / around,
         at["mixing"] / context_scale[:, None], gates,
     )  # fmt: skip
+
+
+def blended(fits: Sequence[Coefficients]) -> Coefficients:
+    """The model whose utilities are the mean of theirs: their mixtures stand side by side."""
+    return Coefficients(
+        claims=np.mean([each.claims for each in fits], axis=0),
+        stay=np.mean([each.stay for each in fits], axis=0),
+        nobody=np.mean([each.nobody for each in fits], axis=0),
+        smalltalk=np.mean([each.smalltalk for each in fits], axis=0),
+        mixing=np.concatenate([each.mixing for each in fits], axis=1),
+        gates=np.concatenate([each.gates for each in fits], axis=0) / len(fits),
+    )

@@ -10,13 +10,15 @@ from contextual_fit import NOBODY as NO_ROW
 from contextual_fit import SMALLTALK as SMALLTALK_ROW
 from contextual_fit import Case
 
+from turnwise.facts.sessions import RECENT_MESSAGES
+from turnwise.selection.contextual.belief import Tracking
 from turnwise.selection.contextual.features import Features, features
+from turnwise.selection.contextual.gathering import joined
 from turnwise.selection.contextual.naming import Names
 from turnwise.selection.contextual.situation import Past, Roster, Situation, Turn, situate
 from turnwise.selection.contextual.wording import said, wording
 from turnwise.selection.meaning import Reading
 
-REMEMBERED = 3
 GENERAL = "\x00general"
 EVASIONS = tuple(text.format(topic="that", slot="number") for text in (*say.REFUSALS, *say.QUESTIONS, *say.DONE[:6]))
 """What an agent that was chosen wrongly may say."""
@@ -48,6 +50,7 @@ class Played(NamedTuple):
 def play(
     dialogue: Dialogue,
     ears: Ears,
+    tracking: Tracking,
     choose: Choose | None,
     *,
     chance: random.Random | None = None,
@@ -68,7 +71,7 @@ def play(
             continue
         reply = _reply_of(step, active, ears, chance)
         turn = _turn(step, reply, ears, dialogue, active, spoke, past, general)
-        situation = situate(_with_right(turn, step), roster)
+        situation = situate(_with_right(turn, step), roster, tracking)
         found = features(situation)
         right = _right(step.label, turn.active)
         row = _row(situation, right)
@@ -77,7 +80,7 @@ def play(
         yield Played(found, choice, right, row, turn.active is None, switched)
         before = step.label or before
         active = _next_active(choice, turn.active, general)
-        past = [Past(turn.message, turn.wording, active), *past][:REMEMBERED]
+        past = [Past(turn.message, turn.wording, active, turn.said, turn.joined), *past][:RECENT_MESSAGES]
         if active is not None:
             spoke = [active, *(name for name in spoke if name != active)]
 
@@ -133,6 +136,7 @@ def _turn(
         message=ears.hear(step.user),
         wording=words,
         reply=ears.hear(reply) if reply else None,
+        joined=ears.hear(joined(reply, step.user)) if reply else None,
         said=said(reply),
         past=tuple(past),
         active=active,

@@ -1,16 +1,18 @@
 """The conversations in training/talks: companies whose agents, and what users and agents say, were written for this project."""
 
 import json
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from contextual_companies import Drill
-from contextual_dialogues import NOBODY, SMALLTALK, Dialogue, Step
+from contextual_dialogues import NOBODY, SMALLTALK, Dialogue, Step, roughened
 
 TALKS = Path(__file__).with_name("talks")
 KNOWN_BY = ((99, True, 1.0), (5, False, 1.0), (3, True, 1.0), (0, True, 0.5))
 """How agents are known: by so many examples, with or without their descriptions; and what such a drill weighs."""
+SLIPS = 0.15
 _LABELS = {"@smalltalk": SMALLTALK, "@nobody": NOBODY}
 
 
@@ -26,10 +28,12 @@ def company(name: str) -> dict[str, Any]:
 
 
 def drills(names: Sequence[str], weight: float) -> Iterator[Drill]:
-    """Each company in all the ways in which its agents may be known."""
+    """Each company in all the ways in which its agents may be known, some messages with slips of the pen."""
     for name in names:
         for examples, described, share in KNOWN_BY:
-            yield drill(name, examples, described=described, weight=weight * share)
+            found = drill(name, examples, described=described, weight=weight * share)
+            chance = random.Random(found.name)
+            yield found._replace(dialogues=[_slipped(talk, chance) for talk in found.dialogues])
 
 
 def drill(name: str, examples: int, *, described: bool, weight: float = 1.0) -> Drill:
@@ -49,6 +53,11 @@ def drill(name: str, examples: int, *, described: bool, weight: float = 1.0) -> 
         weight,
         {agent["name"]: agent["description"] for agent in agents} if described else {},
     )
+
+
+def _slipped(talk: Dialogue, chance: random.Random) -> Dialogue:
+    steps = [step._replace(user=roughened(step.user, chance)) if chance.random() < SLIPS else step for step in talk.steps]
+    return talk._replace(steps=tuple(steps))
 
 
 def _steps(turns: Sequence[Mapping[str, Any]]) -> Iterator[Step]:

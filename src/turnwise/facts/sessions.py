@@ -11,8 +11,9 @@ from turnwise.facts.events import USER, Await, End, Event
 from turnwise.facts.fact import Fact, optional
 
 LAST_REPLY_CHARACTERS = 2_000
-RECENT_MESSAGES, RECENT_CHARACTERS = 3, 300
+RECENT_MESSAGES, RECENT_CHARACTERS = 6, 300
 APP_PREFIX, USER_PREFIX, TEMP_PREFIX = "app:", "user:", "temp:"
+_GAP = " … "
 
 
 class SessionKey(NamedTuple):
@@ -66,19 +67,24 @@ class OpenInvocation(Fact):
 
 
 class Exchange(Fact):
-    """An earlier message of the user, cut to 300 characters, and who answered it; None = nobody did."""
+    """An earlier message of the user, cut to 300 characters, and who answered it; None = nobody did.
+
+    before: how the reply ended that the user had read then, at most 300 characters; empty when there was none.
+    """
 
     message: str
     agent: str | None = None
+    before: str = optional("")
 
 
 class Head(Fact):
     """All that a decision needs of a session's past, of a size that does not grow with the log.
 
-    authors: marks by author, users aside. active_agent: who spoke last. last_reply: what it said, cut to 2,000 characters.
-    recent: the user's last 3 messages, oldest first. offered: the agents that the last answer let the user choose from, in
-    the order they were shown; empty when it was no clarifying question. invocations: the open ones by id. calls: tool calls
-    without a result by call id. positions: places in fixed orders. turns: how many messages of the user the log holds.
+    authors: marks by author, users aside. active_agent: who spoke last. last_reply: what it said; of more than 2,000
+    characters the beginning and the end. recent: the user's last 6 messages, oldest first. offered: the agents that the last
+    answer let the user choose from, in the order they were shown; empty when it was no clarifying question. invocations: the
+    open ones by id. calls: tool calls without a result by call id. positions: places in fixed orders. turns: how many
+    messages of the user the log holds.
     """
 
     authors: dict[str, AuthorMark] = Field(default_factory=dict)
@@ -237,11 +243,19 @@ def _fold_head(head: Head, event: Event, sequence: int) -> Head:
 def _fold_message(head: Head, event: Event) -> dict[str, object]:
     if event.content is None:
         return {}
-    said = Exchange(message=event.text[:RECENT_CHARACTERS])
+    said = Exchange(message=event.text[:RECENT_CHARACTERS], before=head.last_reply[-RECENT_CHARACTERS:])
     selection = event.actions.selection
     last = selection.verdicts[-1] if selection and selection.verdicts else None
     offered = tuple(each.agent for each in last.candidates) if last and last.outcome == "clarify" else ()
     return {"turns": head.turns + 1, "recent": (*head.recent, said)[-RECENT_MESSAGES:], "offered": offered}
+
+
+def _shortened(text: str) -> str:
+    """The end stays: a question to the user stands there."""
+    if len(text) <= LAST_REPLY_CHARACTERS:
+        return text
+    half = LAST_REPLY_CHARACTERS // 2
+    return f"{text[: half - len(_GAP)]}{_GAP}{text[-half:]}"
 
 
 def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
@@ -254,7 +268,7 @@ def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
         if head.recent:
             changed["recent"] = (*head.recent[:-1], head.recent[-1].model_copy(update={"agent": event.author}))
         if text := event.text:
-            changed["last_reply"] = text[:LAST_REPLY_CHARACTERS]
+            changed["last_reply"] = _shortened(text)
     elif event.error:
         authors[event.author] = mark.model_copy(update={"failed": sequence})
     elif event.actions.blocked_by:

@@ -21,7 +21,7 @@ REMEMBERED = 10_000
 READ_CHARACTERS = 20_000
 """So much of a text is looked at."""
 
-_REMEMBERED_NUMBERS = 3_000_000  # a reading holds two numbers of eight bytes for each label
+_REMEMBERED_NUMBERS = 6_000_000  # a reading holds two numbers of eight bytes for each label
 _REMEMBERED_CHARACTERS = 2_000
 _AT_ONCE = 256
 

@@ -146,7 +146,7 @@ def test_the_head_does_not_grow_with_the_log() -> None:
         log = [e for i in range(count) for e in (asks("a", invocation=f"i{i}"), event("a", "x", invocation=f"i{i}", end=End()))]
         return head_of(log)
 
-    assert len(turns(500).model_dump_json()) - len(turns(5).model_dump_json()) < 20
+    assert len(turns(500).model_dump_json()) - len(turns(10).model_dump_json()) < 20
 
 
 def test_sequence_numbers_come_from_the_events_or_follow_on() -> None:
@@ -159,8 +159,16 @@ def test_sequence_numbers_come_from_the_events_or_follow_on() -> None:
 
 def test_the_last_reply_is_what_was_said_last_and_is_cut() -> None:
     head = head_of([asks("a"), event("a", "x" * 5_000), event("b", None, transfer_to="a")])
-    assert head.last_reply == "x" * LAST_REPLY_CHARACTERS
+    assert set(head.last_reply) == set("x …")
+    assert len(head.last_reply) == LAST_REPLY_CHARACTERS
     assert head.active_agent == "b"
+
+
+def test_of_a_long_reply_the_beginning_and_the_end_are_kept() -> None:
+    """C9: what an agent asks at the end of a long answer was asked."""
+    head = head_of([asks("a"), event("a", "Well. " + "x" * 5_000 + " Which one?")])
+    assert head.last_reply.startswith("Well. ")
+    assert head.last_reply.endswith("x Which one?")
 
 
 def test_recent_messages_are_the_last_few_with_who_answered_them() -> None:
@@ -169,12 +177,18 @@ def test_recent_messages_are_the_last_few_with_who_answered_them() -> None:
     recent = head_of(log).recent
     assert recent == (
         Exchange(message="one", agent="a"),
-        Exchange(message="two", agent="b"),
-        Exchange(message="z" * RECENT_CHARACTERS),
+        Exchange(message="two", agent="b", before="x"),
+        Exchange(message="z" * RECENT_CHARACTERS, before="y" * 9),
     )
-    later = head_of([*log, asks("c", "four", invocation="i3")]).recent
+    later = head_of([*log, *(asks("c", f"{number}", invocation=f"i{number}") for number in range(3, 7))]).recent
     assert len(later) == RECENT_MESSAGES
-    assert [exchange.message for exchange in later] == ["two", "z" * RECENT_CHARACTERS, "four"]
+    assert [exchange.message for exchange in later] == ["two", "z" * RECENT_CHARACTERS, "3", "4", "5", "6"]
+
+
+def test_of_what_was_said_before_a_message_the_end_is_kept() -> None:
+    """C9: that is where the question stands."""
+    log = [asks("a", "one"), event("a", "x" * 500 + " And your name?"), asks("a", "Ann", invocation="i2")]
+    assert head_of(log).recent[-1].before == "x" * (RECENT_CHARACTERS - 15) + " And your name?"
 
 
 def test_what_a_clarifying_question_offered_is_known_until_the_next_message() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from turnwise.selection.contextual.belief import CUES, UNTRAINED
 from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, Features
-from turnwise.selection.contextual.model import Model
+from turnwise.selection.contextual.model import Coefficients, Model
 
 TRAINING = Path(__file__).resolve().parents[3] / "training"
 
@@ -17,7 +18,10 @@ TRAINING = Path(__file__).resolve().parents[3] / "training"
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.syspath_prepend(str(TRAINING))
-    names = ("contextual_phrases", "contextual_dialogues", "contextual_companies", "contextual_fit")
+    names = (
+        "contextual_phrases", "contextual_dialogues", "contextual_companies", "contextual_fit", "contextual_rollout",
+        "contextual_belief",
+    )  # fmt: skip
     for name in names:
         sys.modules.pop(name, None)
     return {name.removeprefix("contextual_"): import_module(name) for name in names}
@@ -63,6 +67,49 @@ def test_the_fit_learns_whom_a_claim_speaks_for(modules: dict[str, Any]) -> None
         said[SAID.index("asked")] = asked = float(chance.random() < 0.5)
         right = 0 if asked else int(claims[:, CLAIMS.index("message")].argmax())
         cases.append(modules["fit"].Case(Features(claims, 0, around, said, 0.0, 0.0), right))
-    model = Model(modules["fit"].fit(modules["fit"].Table(cases), hidden=4, epochs=200))
+    model = Model(modules["fit"].fit(modules["fit"].Table(cases), hidden=4, epochs=200), UNTRAINED)
     found = [int(model.scores(case.features).agents.argmax()) == case.target for case in cases]
     assert sum(found) > 0.93 * len(found)
+
+
+def test_fits_that_are_blended_agree_on_the_mean(modules: dict[str, Any]) -> None:
+    chance = np.random.default_rng(4)
+    context, around = len(AROUND) + len(SAID), len(AROUND)
+    sizes = (len(CLAIMS), context, context, around, (context, 3), (3, len(CLAIMS) + 2))
+    fits = [Coefficients(*(0.1 * chance.standard_normal(size) for size in sizes)) for _ in range(3)]
+    found = Features(
+        chance.standard_normal((4, len(CLAIMS))), 1, chance.standard_normal(around), chance.standard_normal(len(SAID)), 0.0, 0.0
+    )
+    logs = [np.log(Model(each, UNTRAINED).scores(found).agents) for each in fits]
+    blend = np.log(Model(modules["fit"].blended(fits), UNTRAINED).scores(found).agents)
+    apart = np.mean([each - each[0] for each in logs], axis=0)
+    assert blend - blend[0] == pytest.approx(apart)
+
+
+def test_the_belief_learns_what_counts_and_when_another_matter_begins(modules: dict[str, Any]) -> None:
+    """C9: in talks where only requests change the matter, and replies tell more than messages."""
+    chance, cues = np.random.default_rng(5), len(CUES)
+    tracks = []
+    for _ in range(120):
+        right: list[int] = []
+        logs: list[Any] = []
+        both: list[Any] = []
+        seen: list[Any] = []
+        matter = 0
+        for turn in range(8):
+            begins = turn == 0 or chance.random() < 0.25
+            matter = int(chance.integers(3)) if begins else matter
+            for strength, rows in ((1.0 if begins else 0.1, logs), (1.5, both)):
+                row = chance.standard_normal(3)
+                row[matter] += strength * 2.0
+                rows.append(row - np.log(np.exp(row).sum()))
+            row = np.zeros(cues)
+            row[CUES.index("one")], row[CUES.index("asks")] = 1.0, float(begins)
+            seen.append(row)
+            right.append(matter)
+        arrays = (np.array(rows, np.float32) for rows in (logs, both, seen))
+        tracks.append(modules["belief"].Track(*arrays, np.array(right)))
+    found = modules["belief"].fit_tracking(tracks)
+    assert found.joined > found.message
+    assert found.begins["asks"] > 2.0
+    assert found.begins["one"] < -1.0

@@ -1,7 +1,7 @@
 """Who takes the message, given the conversation: stay with the active agent, or leave it, and for whom (behaviours C9, C17)."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from turnwise.facts.selections import Verdict
@@ -77,7 +77,7 @@ class Contextual:
         stands = standing(request)
         if wording(request.text).unreadable:
             return self._unreadable(request, stands)
-        readings = await self._read((request.text, *texts_of(request)))
+        readings = await self._read(texts_of(request))
         situation = self._situation(request, stands, readings)
         if not situation.candidates:
             return abstained(self.name, "No agent that may be chosen has anything to go by.", passed_over=stands.passed_over)
@@ -85,18 +85,18 @@ class Contextual:
         verdict = self._decided(request, stands, situation, scores)
         return await self._with_second(request, situation, verdict)
 
-    async def _read(self, texts: Sequence[str]) -> list[Reading]:
-        """One by one: a text that is read among others may differ in the last digit."""
-        return [(await self._meaning.read([text]))[0] for text in texts]
+    async def _read(self, texts: Sequence[str]) -> dict[str, Reading]:
+        """By text. One by one: a text that is read among others may differ in the last digit."""
+        return {text: (await self._meaning.read([text]))[0] for text in texts}
 
-    def _situation(self, request: SelectionRequest, stands: Standing, readings: list[Reading]) -> Situation:
-        company = self._company(readings[0].match.labels, request.eligible)
+    def _situation(self, request: SelectionRequest, stands: Standing, readings: Mapping[str, Reading]) -> Situation:
+        company = self._company(readings[request.text].match.labels, request.eligible)
         hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
         named = company.names.named(wording(request.text).tokens)
         general = self._general or request.tree.root
         taker = general if general in request.eligible else None
         turn = turn_of(request, stands, readings, hits=hits, named=named, general=taker)
-        return situate(turn, company.roster)
+        return situate(turn, company.roster, self._model.tracking)
 
     def _company(self, labels: tuple[str, ...], eligible: tuple[str, ...]) -> _Company:
         """Remembered by identity: labels belong to a matcher, the eligible to a kind of caller."""
@@ -151,8 +151,8 @@ class Contextual:
         parts = halves(request.text)
         if parts is None:
             return verdict
-        agents = [self._plainly(each, situation) for each in await self._read(parts)]
-        first, second = agents
+        readings = await self._read(parts)
+        first, second = agents = [self._plainly(readings[part], situation) for part in parts]
         if first is None or second is None or first == second:
             return verdict
         if verdict.agent not in agents:

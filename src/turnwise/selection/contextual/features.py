@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.match import Match
+from turnwise.selection.contextual.belief import FLOOR, UNTRAINED
 from turnwise.selection.contextual.outdone import Outdone, outdone
-from turnwise.selection.contextual.situation import FLOOR, Roster, Situation, Turn, situate
+from turnwise.selection.contextual.situation import Roster, Situation, Turn, situate
 from turnwise.selection.contextual.wording import wording
 from turnwise.selection.meaning import Reading
 
@@ -33,6 +34,12 @@ def _best_others(rows: Sequence[Floats], active: int) -> list[float]:
     return best
 
 
+def _lead(row: Floats | None, active: int) -> float:
+    """How far the active agent is ahead of all others; 0 without such a text."""
+    return float(row[active]) - _best_others([row], active)[0] if row is not None else 0.0
+
+
+_DOUBTED = 3
 _MOST = 40
 _LOGS = tuple(math.log1p(count) for count in range(_MOST + 1))
 
@@ -101,10 +108,10 @@ def _conversation(situation: Situation, active: int) -> dict[str, float]:
 
 def _facts(situation: Situation, active: int) -> dict[str, float]:
     turn, message, said = situation.turn, situation.message, situation.turn.said
-    reply, past = situation.reply, situation.past
-    rows = [message, situation.similarities, *past, *([reply] if reply is not None else [])]
-    other, near, *others = _best_others(rows, active)
-    doubt = [float(each[active]) - best for each, best in zip(past, others, strict=False)]
+    reply, joined, past = situation.reply, situation.joined, situation.past[:_DOUBTED]
+    rows = [message, situation.similarities, situation.prior, situation.belief, *past]
+    other, near, other_prior, other_belief, *others = _best_others(rows, active)
+    doubt = [float(each[active]) - best for each, best in zip(past, others, strict=True)]
     return {
         "asked": float(said.question and not said.offers),
         "offers": float(said.offers),
@@ -119,7 +126,10 @@ def _facts(situation: Situation, active: int) -> dict[str, float]:
         "fits": float(message[active]) - other,
         "doubt": doubt[0] if doubt else 0.0,
         "doubt_before": sum(doubt[1:]),
-        "reply_fits": float(reply[active]) - others[-1] if reply is not None else 0.0,
+        "reply_fits": _lead(reply, active),
+        "joined_fits": _lead(joined, active),
+        "prior_fits": float(situation.prior[active]) - other_prior,
+        "belief_fits": float(situation.belief[active]) - other_belief,
         "stayed": float(_stayed(turn)),
         "general": float(turn.active == turn.general),
     }
@@ -165,6 +175,7 @@ def _crossed(situation: Situation, plain: Mapping[str, float]) -> dict[str, floa
         "thanks_content": float(seen.thanks) * content,
         "smalltalk_other": smalltalk * other,
         "novelty_other": novelty * other,
+        "asks_belief": asks * plain["belief_fits"],
         "general_smalltalk": general * smalltalk,
         "general_other": general * other,
     }
@@ -179,21 +190,17 @@ def _stayed(turn: Turn) -> int:
 
 def _claims(situation: Situation) -> dict[str, Floats]:
     """What speaks for each agent, active or not."""
-    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
-    none = np.zeros(len(situation.candidates))
-    going = 1.0 if situation.place(turn.active) is not None else 0.0
+    return _of_texts(situation) | _of_conversation(situation) | _of_marks(situation)
+
+
+def _of_texts(situation: Situation) -> dict[str, Floats]:
+    """What the message and the reply before it say, each by itself."""
+    turn, seen, none = situation.turn, situation.turn.wording.clues, np.zeros(len(situation.candidates))
+    going, asks = _going(situation), float(seen.asks or seen.imperative or seen.question_word)
     logs = situation.message
     near = situation.similarities - float(situation.similarities.max(initial=0.0))
     reply = situation.reply if situation.reply is not None else none
     reply_near = situation.reply_similarities
-    reply_near = reply_near - reply_near.max(initial=0.0) if reply_near is not None else none
-    earlier = [*situation.past, none, none, none]
-    asking = [float(past.wording.clues.asks or past.wording.clues.content >= 4) for past in turn.past] + [0.0] * 3
-    visited = situation.marks(frozenset(turn.visited))
-    latest = situation.marks(turn.visited[:1])
-    named, hits = situation.amounts(turn.named), situation.amounts(turn.hits)
-    asks, resumes = float(seen.asks or seen.imperative or seen.question_word), float(words.resumes or seen.back_to)
-    calls = float(words.calls)
     return {
         "opening": logs * (1.0 - going),
         "message": logs * going,
@@ -204,29 +211,55 @@ def _claims(situation: Situation) -> dict[str, Floats]:
         "near": near * going,
         "near_asks": near * going * asks,
         "reply": reply,
-        "reply_near": reply_near,
+        "reply_near": reply_near - reply_near.max(initial=0.0) if reply_near is not None else none,
         "reply_asks": reply * asks,
         "reply_asked": reply * float(turn.said.question),
         "reply_offers": reply * float(turn.said.offers or turn.said.done),
         "reply_refuses": reply * float(turn.said.refuses),
-        "past_1": earlier[0],
-        "past_2": earlier[1],
-        "past_3": earlier[2],
-        "past_1_asking": earlier[0] * asking[0],
-        "past_2_asking": earlier[1] * asking[1],
-        "past_3_asking": earlier[2] * asking[2],
-        "past_1_now_asks": earlier[0] * asks,
+    }
+
+
+def _of_conversation(situation: Situation) -> dict[str, Floats]:
+    """What the message and the conversation say together."""
+    turn, seen, none = situation.turn, situation.turn.wording.clues, np.zeros(len(situation.candidates))
+    going, asks, content = _going(situation), float(seen.asks or seen.imperative or seen.question_word), _words(seen.content)
+    joined = situation.joined if situation.joined is not None else none
+    prior, belief = situation.prior * going, situation.belief * going
+    return {
+        "joined": joined,
+        "joined_asks": joined * asks,
+        "joined_content": joined * content,
+        "joined_asked": joined * float(turn.said.question),
+        "prior": prior,
+        "prior_asks": prior * asks,
+        "prior_content": prior * content,
+        "belief": belief,
+        "belief_asks": belief * asks,
+        "belief_content": belief * content,
+        "past": situation.past[0] if situation.past else none,
+    }
+
+
+def _of_marks(situation: Situation) -> dict[str, Floats]:
+    """What is known of agents besides what texts say: who was there before, waits, is called by name, whose pattern matches."""
+    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
+    going, asks = _going(situation), float(seen.asks or seen.imperative or seen.question_word)
+    resumes, calls = float(words.resumes or seen.back_to), float(words.calls)
+    visited, latest = situation.marks(frozenset(turn.visited)), situation.marks(turn.visited[:1])
+    named, hits = situation.amounts(turn.named), situation.amounts(turn.hits)
+    return {
         "visited": visited,
         "visited_resumes": visited * resumes,
-        "visited_message": visited * logs,
+        "visited_message": visited * situation.message,
         "latest": latest,
         "latest_resumes": latest * resumes,
-        "latest_resumes_message": latest * resumes * logs,
+        "latest_resumes_message": latest * resumes * situation.message,
         "visited_named_resumes": visited * named * resumes,
         "previous": situation.marks(turn.previous),
         "offered": situation.marks(turn.offered),
         "awaits": situation.marks((turn.awaiting,) if turn.awaiting else ()),
         "named": named * going,
+        "named_alone": named * going * float(seen.rest <= 2),
         "named_calls": named * calls,
         "named_calls_brief": named * float(words.calls and seen.words <= 10),
         "hit": hits,
@@ -234,6 +267,10 @@ def _claims(situation: Situation) -> dict[str, Floats]:
         "hit_asks": hits * asks,
         "general": situation.marks((turn.general,) if turn.general else ()),
     }
+
+
+def _going(situation: Situation) -> float:
+    return float(situation.place(situation.turn.active) is not None)
 
 
 class Features(NamedTuple):
@@ -279,7 +316,7 @@ def _example() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The names of the columns, read off a turn made up for it."""
     match = Match(("a",), np.ones(1), np.ones(1), 0.5, ())
     reading = Reading("", np.zeros(1, np.float32), match, 0.5)
-    situation = situate(Turn(reading, wording(""), active="a"), Roster(("a",), ("a",)))
+    situation = situate(Turn(reading, wording(""), active="a"), Roster(("a",), ("a",)), UNTRAINED)
     return tuple(_claims(situation)), tuple(circumstances(situation)), tuple(_conversation(situation, 0))
 
 

@@ -1,10 +1,10 @@
 """From a request to what the decision rests on: who has the conversation, who was visited, who waits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from turnwise.facts.selections import Exclusion
-from turnwise.facts.sessions import Exchange
+from turnwise.facts.sessions import RECENT_CHARACTERS, Exchange
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.contextual.situation import Past, Turn
 from turnwise.selection.contextual.wording import said, wording
@@ -50,32 +50,39 @@ def standing(request: SelectionRequest) -> Standing:
 
 
 def texts_of(request: SelectionRequest) -> list[str]:
-    """The texts to read besides the message: the last reply if there is one, then earlier messages, newest first."""
-    reply = [request.head.last_reply] if request.head.last_reply.strip() else []
-    return reply + [exchange.message for exchange in _earlier(request)]
+    """The texts to read, each once: the message, the last reply, and all messages joined with what was said before them."""
+    reply = request.head.last_reply
+    texts = [request.text, reply, joined(reply, request.text)]
+    for each in _earlier(request):
+        texts += [each.message, joined(each.before, each.message)]
+    return [text for text in dict.fromkeys(texts) if text.strip()]
 
 
 def turn_of(
     request: SelectionRequest,
     stands: Standing,
-    readings: Sequence[Reading],
+    readings: Mapping[str, Reading],
     *,
     hits: Mapping[str, float],
     named: Mapping[str, float],
     general: str | None,
 ) -> Turn:
-    """The turn. readings: of the message, then of `texts_of`."""
-    message, *rest = readings
-    reply = rest.pop(0) if request.head.last_reply.strip() else None
-    earlier = _earlier(request)
+    """The turn. readings: of all `texts_of`."""
     return Turn(
-        message=message,
+        message=readings[request.text],
         wording=wording(request.text),
-        reply=reply,
+        reply=readings.get(request.head.last_reply),
+        joined=readings.get(joined(request.head.last_reply, request.text)),
         said=said(request.head.last_reply),
         past=tuple(
-            Past(reading, wording(exchange.message), _stands_for(exchange.agent, request))
-            for reading, exchange in zip(rest, earlier, strict=True)
+            Past(
+                reading=readings[exchange.message],
+                wording=wording(exchange.message),
+                agent=_stands_for(exchange.agent, request),
+                said=said(exchange.before),
+                joined=readings.get(joined(exchange.before, exchange.message)),
+            )
+            for exchange in _earlier(request)
         ),
         active=stands.active,
         visited=stands.visited,
@@ -88,8 +95,17 @@ def turn_of(
     )
 
 
+def joined(reply: str, message: str) -> str:
+    """A reply's end and the message after it as one text, which often says more than both apart; empty without a reply."""
+    end = reply[-RECENT_CHARACTERS:].strip()
+    return f"{end} {message[:RECENT_CHARACTERS]}" if end else ""
+
+
 def _earlier(request: SelectionRequest) -> list[Exchange]:
-    return [exchange for exchange in reversed(request.head.recent) if exchange.message.strip()]
+    recent = request.head.recent
+    if recent and recent[-1].agent is None and recent[-1].message == request.text[:RECENT_CHARACTERS]:
+        recent = recent[:-1]  # where it is decided inside of a turn, the message itself
+    return [exchange for exchange in reversed(recent) if exchange.message.strip()]
 
 
 def _stands_for(name: str | None, request: SelectionRequest) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.selection.contextual.belief import CUES, Tracking
 from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, Features
 
 Floats = NDArray[np.float64]
@@ -44,25 +45,29 @@ class Scores(NamedTuple):
 
 
 class Model:
-    """Immutable; safe to share. temperature: the confidences' sharpness, fitted on turns that were not trained on."""
+    """Immutable; safe to share.
 
-    def __init__(self, coefficients: Coefficients, temperature: float = 1.0) -> None:
-        self._at = Coefficients(*(np.asarray(each, np.float64) for each in coefficients))
-        self._temperature = temperature
+    tracking: what the situations that it judges are made with. temperature: the confidences' sharpness, fitted on turns that
+    were not trained on.
+    """
+
+    def __init__(self, coefficients: Coefficients, tracking: Tracking, temperature: float = 1.0) -> None:
+        self.coefficients = Coefficients(*(np.asarray(each, np.float64) for each in coefficients))
+        self.tracking, self.temperature = tracking, temperature
 
     def scores(self, found: Features) -> Scores:
         """Without a conversation agents are in the order of the message's probabilities, where nothing is said besides."""
         return self._opening(found) if found.active is None else self._going(found, found.active)
 
     def _opening(self, found: Features) -> Scores:
-        utilities = found.claims @ self._at.claims
+        utilities = found.claims @ self.coefficients.claims
         top = max(float(utilities.max(initial=-np.inf)), 0.0)
         shares = np.exp(utilities - top)
-        smalltalk = 1.0 / (1.0 + math.exp(-min(max(float(found.around @ self._at.smalltalk), -40.0), 40.0)))
+        smalltalk = 1.0 / (1.0 + math.exp(-min(max(float(found.around @ self.coefficients.smalltalk), -40.0), 40.0)))
         return Scores(shares / (shares.sum() + found.rest * math.exp(-top)), found.novelty * (1.0 - smalltalk), smalltalk)
 
     def _going(self, found: Features, active: int) -> Scores:
-        at, context = self._at, np.concatenate([found.around, found.said])
+        at, context = self.coefficients, np.concatenate([found.around, found.said])
         gates = np.tanh(context @ at.mixing) @ at.gates
         utilities = found.claims @ (at.claims + gates[:-2])
         utilities[active] += context @ at.stay + gates[-2]
@@ -70,17 +75,19 @@ class Model:
             utilities[row] = min(utilities[row], utilities[better] - lead)
         nobody = float(context @ at.nobody + gates[-1])
         top = float(utilities.max())
-        shares = np.exp((utilities - top) / self._temperature)
+        shares = np.exp((utilities - top) / self.temperature)
         total = float(shares.sum())
-        missing = math.exp(min((nobody - top) / self._temperature, 40.0))
+        missing = math.exp(min((nobody - top) / self.temperature, 40.0))
         return Scores(shares / total, missing / (missing + total), 0.0)
 
 
-def dumped(coefficients: Coefficients, temperature: float, note: str) -> str:
+def dumped(model: Model, note: str) -> str:
     """The model as the text of its file: weights by the features' names, rounded to what matters."""
     context = (*AROUND, *SAID)
-    given = dict(zip(Coefficients._fields, coefficients, strict=True))
-    data: dict[str, Any] = {"note": note, "temperature": round(temperature, 4)}
+    given, tracking = model.coefficients._asdict(), model.tracking
+    data: dict[str, Any] = {"note": note, "temperature": round(model.temperature, 4)}
+    data["tracking"] = {name: _short(getattr(tracking, name)) for name in ("first", "message", "joined")}
+    data["begins"] = {name: _short(tracking.begins[name]) for name in CUES}
     for field, names in (("claims", CLAIMS), ("stay", context), ("nobody", context), ("smalltalk", AROUND)):
         data[field] = {name: _short(value) for name, value in zip(names, given[field], strict=True)}
     data["mixing"] = {name: [_short(value) for value in row] for name, row in zip(context, given["mixing"], strict=True)}
@@ -110,6 +117,7 @@ def parsed(text: str) -> Model:
             mixing=np.array([data["mixing"][name] for name in context]),
             gates=np.array([data["gates"][name] for name in gated]).T,
         ),
+        Tracking(**data["tracking"], begins={name: data["begins"][name] for name in CUES}),
         float(data["temperature"]),
     )
 

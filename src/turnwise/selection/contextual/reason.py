@@ -80,7 +80,7 @@ def _evidence(situation: Situation, place: int) -> str:
     if situation.reply is not None:
         said.append(f"last reply {_percent(float(situation.reply[place]))}")
     if situation.past:
-        said.append(f"messages before {_percent(float(sum(each[place] for each in situation.past)) / len(situation.past))}")
+        said.append(f"conversation so far {_percent(float(situation.prior[place]))}")
     flags = (
         ("has the conversation", agent == turn.active),
         ("waits for a reply", agent == turn.awaiting),

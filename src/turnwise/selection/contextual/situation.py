@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.match import Match
+from turnwise.selection.contextual.belief import FLOOR, Heard, Tracking, believed, cues
 from turnwise.selection.contextual.wording import Said, Wording
 from turnwise.selection.meaning import Reading
 
 Floats = NDArray[np.float64]
 
-FLOOR = 1e-4
-"""No probability counts as smaller: what is far below the best is not told apart."""
 SCORED = 8
 """So many of the best by the message itself are candidates, and fewer by anything else."""
 _BY_OTHER_TEXTS, _VISITED, _PREVIOUS, _MARKED = 3, 6, 3, 8
@@ -22,25 +21,31 @@ CANDIDATES = 32
 
 
 class Past(NamedTuple):
-    """An earlier message of the user, how it was understood, and who answered it; None = nobody we know."""
+    """An earlier message of the user, how it was understood, and who answered it; None = nobody we know.
+
+    said: how the reply before it ended; joined: that reply and the message as one text, None = there was no reply.
+    """
 
     reading: Reading
     wording: Wording
     agent: str | None = None
+    said: Said = Said()
+    joined: Reading | None = None
 
 
 class Turn(NamedTuple):
     """All that the decision about one message rests on.
 
-    past: newest first. active: who has the conversation, None = nobody. visited: who else spoke, most recent first. stayed:
-    how many of the past messages the active agent answered without a break. previous: agents that the caller says helped
-    before. awaiting: who waits for a reply. offered: whom the user was just asked to choose from. hits: the confidence of
-    agents' patterns that match. named: how much of agents' names the message holds. general: who takes small talk.
+    joined: the reply's end and the message as one text. past: newest first. active: who has the conversation, None = nobody.
+    visited: who else spoke, most recent first. previous: agents that the caller says helped before. awaiting: who waits for a
+    reply. offered: whom the user was just asked to choose from. hits: the confidence of agents' patterns that match. named:
+    how much of agents' names the message holds. general: who takes small talk.
     """
 
     message: Reading
     wording: Wording
     reply: Reading | None = None
+    joined: Reading | None = None
     said: Said = Said()
     past: tuple[Past, ...] = ()
     active: str | None = None
@@ -56,16 +61,21 @@ class Turn(NamedTuple):
 class Situation(NamedTuple):
     """A turn over its candidates, in a fixed order; arrays have one place for each.
 
-    message, reply, past: log-probabilities for those texts. similarities, reply_similarities: cosines. Over all who are
-    eligible: entropy, of the message's probabilities, 0 to 1; best, the highest of them; agents, how many have something to
-    go by; rest, the probability of all that are no candidates. echo: the cosine of message and reply; 0 without a reply.
+    message, reply, joined, past: log-probabilities for those texts. prior, belief: how likely, as logarithms, the matter was
+    each agent's before this message, and is with it, whoever was chosen so far. similarities, reply_similarities: cosines.
+    Over all who are eligible: entropy, of the message's probabilities, 0 to 1; best, the highest of them; agents, how many
+    have something to go by; rest, the probability of all that are no candidates. echo: the cosine of message and reply; 0
+    without a reply.
     """
 
     turn: Turn
     candidates: tuple[str, ...]
     message: Floats
     reply: Floats | None
+    joined: Floats | None
     past: tuple[Floats, ...]
+    prior: Floats
+    belief: Floats
     similarities: Floats
     reply_similarities: Floats | None
     entropy: float
@@ -76,7 +86,7 @@ class Situation(NamedTuple):
 
     def place(self, agent: str | None) -> int | None:
         """Where the agent stands among the candidates."""
-        return self.candidates.index(agent) if agent is not None and agent in self.candidates else None
+        return _place(agent, self.candidates)
 
     def marks(self, agents: Collection[str]) -> Floats:
         """1 for each candidate that is one of these."""
@@ -111,6 +121,14 @@ class Roster:
         totals = found.sum(axis=1, keepdims=True)
         return np.where(totals > 0.0, found / np.maximum(totals, 1e-300), self._allowed / max(self.agents, 1))
 
+    def highest(self, match: Match) -> tuple[float, float]:
+        """The highest share and the highest cosine of anybody who may be chosen; 0 when nobody may."""
+        if self._all:
+            return float(match.probabilities.max(initial=0.0)), float(match.similarities.max(initial=0.0))
+        shares = match.probabilities[self._allowed]
+        best = float(shares.max(initial=0.0)) / max(float(shares.sum()), 1e-300)
+        return best, float(match.similarities[self._allowed].max(initial=0.0))
+
     def best(self, shares: Floats, count: int) -> list[list[str]]:
         """For each row the names of the `count` largest shares, largest first, equal ones in the matcher's order."""
         if shares.shape[1] > 8 * count:
@@ -126,24 +144,34 @@ class Roster:
         return np.array([self._places.get(name, -1) for name in names], dtype=np.intp)
 
 
-def situate(turn: Turn, roster: Roster) -> Situation:
+def situate(turn: Turn, roster: Roster, tracking: Tracking) -> Situation:
     """The turn over its candidates: who scores well for any of its texts, or has any other claim."""
-    texts = [turn.message, *((turn.reply,) if turn.reply else ()), *(past.reading for past in turn.past)]
+    texts = _texts(turn)
     shares = roster.shares([text.match for text in texts])
     candidates = _candidates(turn, roster, shares)
     places = roster.places(candidates)
     known = places >= 0
     kept = shares[:, places] * known if shares.shape[1] else np.zeros((len(texts), len(places)))
     logs = np.log(np.maximum(kept, FLOOR))
-    rest = iter(logs[1:])
+    lines = iter(logs)
+    message, reply, joined = next(lines), next(lines) if turn.reply else None, next(lines) if turn.joined else None
+    past = [(next(lines), next(lines) if each.joined else None) for each in turn.past]
+    heard = [Heard(message, joined, _cues(turn.message, turn.wording, turn.said, roster))]
+    for each, (alone, both) in zip(turn.past, past, strict=True):
+        found = _cues(each.reading, each.wording, each.said, roster)
+        heard.append(Heard(alone, both, found, _place(each.agent, candidates)))
+    prior, belief = believed(heard[::-1], tracking)
     similarities = [text.match.similarities for text in texts[: 2 if turn.reply else 1]]
     cosines = np.stack(similarities)[:, places] * known if shares.shape[1] else np.zeros((len(similarities), len(places)))
     return Situation(
         turn=turn,
         candidates=candidates,
-        message=logs[0],
-        reply=next(rest) if turn.reply else None,
-        past=tuple(rest),
+        message=message,
+        reply=reply,
+        joined=joined,
+        past=tuple(alone for alone, _ in past),
+        prior=prior,
+        belief=belief,
         similarities=cosines[0],
         reply_similarities=cosines[1] if turn.reply else None,
         entropy=_entropy(shares[0]),
@@ -152,6 +180,23 @@ def situate(turn: Turn, roster: Roster) -> Situation:
         rest=max(0.0, 1.0 - float(kept[0].sum())),
         echo=float(turn.message.vector @ turn.reply.vector) if turn.reply else 0.0,
     )
+
+
+def _cues(reading: Reading, words: Wording, said: Said, roster: Roster) -> Mapping[str, float]:
+    best, near = roster.highest(reading.match)
+    return cues(words, said, smalltalk=reading.smalltalk, best=best, near=near)
+
+
+def _place(agent: str | None, candidates: Sequence[str]) -> int | None:
+    return candidates.index(agent) if agent is not None and agent in candidates else None
+
+
+def _texts(turn: Turn) -> list[Reading]:
+    """The message, what was said before it, both as one; then the earlier messages, each with what was said before it."""
+    found = [turn.message, turn.reply, turn.joined]
+    for past in turn.past:
+        found += [past.reading, past.joined]
+    return [text for text in found if text is not None]
 
 
 def _candidates(turn: Turn, roster: Roster, shares: Floats) -> tuple[str, ...]:

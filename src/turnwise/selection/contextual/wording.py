@@ -4,13 +4,14 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from turnwise.facts.sessions import RECENT_CHARACTERS
 from turnwise.matching.clues import READ_CHARACTERS, Clues, clues
 from turnwise.matching.normalize import normalize
 
 _REMEMBERED = 4_096
 _TOKENS = 400
 _LONGEST = 60
-_END_OF_REPLY = 400
+_END_OF_REPLY = RECENT_CHARACTERS
 
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
@@ -104,7 +105,7 @@ def wording(text: str) -> Wording:
 
 @lru_cache(_REMEMBERED)
 def said(reply: str) -> Said:
-    """How the reply ended; of long ones the last 400 characters."""
+    """How the reply ended; of long ones the last 300 characters."""
     folded = normalize(reply[-_END_OF_REPLY:], fold=True).replace("’", "'")
     return Said(
         anything=bool(folded),

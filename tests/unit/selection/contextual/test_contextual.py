@@ -10,7 +10,7 @@ from turnwise.facts.content import text_content
 from turnwise.facts.events import Await
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
-from turnwise.facts.sessions import AuthorMark, Exchange, Head, OpenInvocation
+from turnwise.facts.sessions import RECENT_MESSAGES, AuthorMark, Exchange, Head, OpenInvocation
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.ports.selector import SelectionRequest
@@ -64,7 +64,7 @@ def head(active: str | None, reply: str, *recent: tuple[str, str | None], waits:
         authors={name: AuthorMark(spoke=place) for place, name in enumerate(spoke, 1)},
         active_agent=active,
         last_reply=reply,
-        recent=tuple(Exchange(message=message, agent=name) for message, name in recent[-3:]),
+        recent=tuple(Exchange(message=message, agent=name) for message, name in recent[-RECENT_MESSAGES:]),
         turns=len(recent),
         invocations={"i": waiting} if waits else {},
         **more,  # type: ignore[arg-type]

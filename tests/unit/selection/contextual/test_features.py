@@ -1,6 +1,7 @@
 import numpy as np
 
 from turnwise.matching.match import Match
+from turnwise.selection.contextual.belief import UNTRAINED
 from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, features
 from turnwise.selection.contextual.situation import Past, Roster, Turn, situate
 from turnwise.selection.contextual.wording import said, wording
@@ -19,7 +20,7 @@ def turn(text: str = "what is the price", **more: object) -> Turn:
 
 
 def test_a_column_for_each_name() -> None:
-    found = features(situate(turn(active="a"), Roster(LABELS, LABELS)))
+    found = features(situate(turn(active="a"), Roster(LABELS, LABELS), UNTRAINED))
     assert found.claims.shape == (3, len(CLAIMS))
     assert found.around.shape == (len(AROUND),)
     assert found.said.shape == (len(SAID),)
@@ -31,7 +32,9 @@ def test_a_column_for_each_name() -> None:
 def test_no_feature_names_an_agent() -> None:
     """C9: other names, the same numbers."""
     past = (Past(reading(0.1, 0.1, 0.8), wording("hello"), "c"),)
-    one = features(situate(turn(active="a", visited=("c",), past=past, reply=reading(0.5, 0.4, 0.1)), Roster(LABELS, LABELS)))
+    one = features(
+        situate(turn(active="a", visited=("c",), past=past, reply=reading(0.5, 0.4, 0.1)), Roster(LABELS, LABELS), UNTRAINED)
+    )
     names = {"a": "x", "b": "y", "c": "z"}
 
     def renamed(of: Reading) -> Reading:
@@ -40,14 +43,14 @@ def test_no_feature_names_an_agent() -> None:
     before = (Past(renamed(past[0].reading), past[0].wording, names["c"]),)
     other_turn = turn(active="x", visited=("z",), past=before, reply=renamed(reading(0.5, 0.4, 0.1)))
     other = features(
-        situate(other_turn._replace(message=renamed(other_turn.message)), Roster(("x", "y", "z"), ("x", "y", "z")))
+        situate(other_turn._replace(message=renamed(other_turn.message)), Roster(("x", "y", "z"), ("x", "y", "z")), UNTRAINED)
     )
     assert (one.claims == other.claims).all()
     assert (one.said == other.said).all()
 
 
 def test_nothing_of_a_conversation_without_one() -> None:
-    found = features(situate(turn(), Roster(LABELS, LABELS)))
+    found = features(situate(turn(), Roster(LABELS, LABELS), UNTRAINED))
     assert found.active is None
     assert not found.said.any()
     known = dict(zip(CLAIMS, found.claims[0], strict=True))
@@ -58,7 +61,7 @@ def test_nothing_of_a_conversation_without_one() -> None:
 def test_a_question_and_its_answer() -> None:
     """C9"""
     asked = turn("12345", active="a", said=said("What is your order number?"), awaiting="a")
-    found = features(situate(asked, Roster(LABELS, LABELS)))
+    found = features(situate(asked, Roster(LABELS, LABELS), UNTRAINED))
     known = dict(zip(SAID, found.said, strict=True))
     assert (known["asked"], known["awaits"], known["asked_value"]) == (1.0, 1.0, 1.0)
 
@@ -67,7 +70,11 @@ def test_a_request_without_common_words_is_strange_only_as_far_as_it_is_new() ->
     """C9: "running shoes size 44" is no foreign language where shoes are sold."""
     known, new = (
         features(
-            situate(Turn(reading(0.2, 0.7, 0.1, novelty=novelty), wording("running shoes size 44")), Roster(LABELS, LABELS))
+            situate(
+                Turn(reading(0.2, 0.7, 0.1, novelty=novelty), wording("running shoes size 44")),
+                Roster(LABELS, LABELS),
+                UNTRAINED,
+            )
         )
         for novelty in (0.1, 0.9)
     )
@@ -78,7 +85,7 @@ def test_a_pattern_or_a_name_speaks_against_novelty() -> None:
     novel = reading(0.2, 0.7, 0.1, novelty=0.9)
     plain = Turn(novel, wording("zorble the frobnicator"))
     roster = Roster(LABELS, LABELS)
-    assert features(situate(plain, roster)).novelty == 0.9
-    assert features(situate(plain._replace(hits={"b": 1.0}), roster)).novelty == 0.0
+    assert features(situate(plain, roster, UNTRAINED)).novelty == 0.9
+    assert features(situate(plain._replace(hits={"b": 1.0}), roster, UNTRAINED)).novelty == 0.0
     called = Turn(novel, wording("let me talk to frob"), named={"b": 1.0})
-    assert features(situate(called, roster)).novelty == 0.0
+    assert features(situate(called, roster, UNTRAINED)).novelty == 0.0

@@ -2,10 +2,10 @@ import numpy as np
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Await
-from turnwise.facts.sessions import AuthorMark, Exchange, Head, OpenInvocation
+from turnwise.facts.sessions import RECENT_CHARACTERS, AuthorMark, Exchange, Head, OpenInvocation
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
-from turnwise.selection.contextual.gathering import standing, texts_of, turn_of
+from turnwise.selection.contextual.gathering import joined, standing, texts_of, turn_of
 from turnwise.selection.meaning import Reading
 from turnwise.testing.selector_suite import request_for
 
@@ -68,13 +68,37 @@ def test_who_asked_which_agent_was_meant_does_not_have_the_conversation() -> Non
 
 
 def test_texts_and_what_becomes_of_them() -> None:
-    recent = (Exchange(message="one", agent="ghost"), Exchange(message=" "), Exchange(message="two", agent="orders"))
+    recent = (
+        Exchange(message="one", agent="ghost"),
+        Exchange(message=" "),
+        Exchange(message="two", agent="orders", before="Two of what?"),
+    )
     head = Head(authors=spoke(orders=3), active_agent="orders", last_reply="Which one?", recent=recent)
     request = request_for(TREE, "three", head=head)
-    assert texts_of(request) == ["Which one?", "two", "one"]
+    texts = ["three", "Which one?", "Which one? three", "two", "Two of what? two", "one"]
+    assert texts_of(request) == texts
     match = Match((), np.empty(0), np.empty(0), 0.0, ())
-    readings = [Reading(text, np.zeros(2, np.float32), match, 0.0) for text in ("three", *texts_of(request))]
+    readings = {text: Reading(text, np.zeros(2, np.float32), match, 0.0) for text in texts}
     turn = turn_of(request, standing(request), readings, hits={}, named={}, general="root")
-    assert turn.reply is readings[1]
+    assert turn.reply is readings["Which one?"]
+    assert turn.joined is readings["Which one? three"]
+    assert [past.joined for past in turn.past] == [readings["Two of what? two"], None]
+    assert [past.said.question for past in turn.past] == [True, False]
     assert [(past.reading.text, past.agent) for past in turn.past] == [("two", "orders"), ("one", None)]
     assert turn.said.question
+
+
+def test_of_a_long_reply_the_end_is_joined_with_the_message() -> None:
+    """C9: the question stands at its end, and encoders read only so far."""
+    text = joined("word " * 500 + "Which one?", "this " * 500)
+    assert len(text) <= 2 * RECENT_CHARACTERS + 1
+    assert "Which one? this" in text
+    assert joined(" ", "this") == ""
+
+
+def test_where_it_is_decided_inside_of_a_turn_the_message_is_not_its_own_past() -> None:
+    """C9: the head of a team's selector holds the message already, answered by nobody."""
+    recent = (Exchange(message="one", agent="orders"), Exchange(message="two", before="Which one?"))
+    head = Head(authors=spoke(orders=3), active_agent="orders", last_reply="Which one?", recent=recent)
+    assert texts_of(request_for(TREE, "two", head=head)) == ["two", "Which one?", "Which one? two", "one"]
+    assert "two" in texts_of(request_for(TREE, "three", head=head))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from turnwise.matching.match import Match
+from turnwise.selection.contextual.belief import CUES, UNTRAINED
 from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, features
 from turnwise.selection.contextual.model import Coefficients, Model, dumped, parsed, shipped
 from turnwise.selection.contextual.situation import Roster, Turn, situate
@@ -29,15 +30,17 @@ def coefficients() -> Coefficients:
 
 def test_the_file_gives_the_model_back() -> None:
     given = coefficients()
-    text = dumped(given, 1.5, "a note")
-    found = features(situate(opening(np.full(26, 1 / 26))._replace(active="a"), Roster(LABELS, LABELS)))
-    one, other = Model(given, 1.5).scores(found), parsed(text).scores(found)
+    raw = Model(given, UNTRAINED._replace(message=0.7, begins=dict.fromkeys(CUES, 0.5)), 1.5)
+    text = dumped(raw, "a note")
+    found = features(situate(opening(np.full(26, 1 / 26))._replace(active="a"), Roster(LABELS, LABELS), UNTRAINED))
+    one, other = raw.scores(found), parsed(text).scores(found)
+    assert parsed(text).tracking == raw.tracking
     assert other.agents == pytest.approx(one.agents, abs=1e-2)
 
 
 def test_a_file_of_other_features_is_refused() -> None:
     with pytest.raises(KeyError):
-        parsed(dumped(coefficients(), 1.0, "").replace('"opening"', '"closing"'))
+        parsed(dumped(Model(coefficients(), UNTRAINED), "").replace('"opening"', '"closing"'))
 
 
 def test_without_a_conversation_the_probabilities_stand_as_they_are() -> None:
@@ -45,7 +48,7 @@ def test_without_a_conversation_the_probabilities_stand_as_they_are() -> None:
     chance = np.random.default_rng(3)
     for _ in range(50):
         shares = chance.dirichlet(np.full(26, 0.5))
-        situation = situate(opening(shares), Roster(LABELS, LABELS))
+        situation = situate(opening(shares), Roster(LABELS, LABELS), UNTRAINED)
         scores = shipped().scores(features(situation))
         best = int(scores.agents.argmax())
         assert situation.candidates[best] == LABELS[int(shares.argmax())]
@@ -54,14 +57,16 @@ def test_without_a_conversation_the_probabilities_stand_as_they_are() -> None:
 
 def test_nobody_at_the_start_is_the_matchers_novelty() -> None:
     shares = np.full(26, 1 / 26)
-    low, high = (shipped().scores(features(situate(opening(shares, each), Roster(LABELS, LABELS)))) for each in (0.2, 0.9))
+    low, high = (
+        shipped().scores(features(situate(opening(shares, each), Roster(LABELS, LABELS), UNTRAINED))) for each in (0.2, 0.9)
+    )
     assert low.nobody <= 0.2
     assert low.nobody < high.nobody <= 0.9
 
 
 def test_probabilities_sum_to_one() -> None:
     turn = opening(np.full(26, 1 / 26))._replace(active="c")
-    scores = shipped().scores(features(situate(turn, Roster(LABELS, LABELS))))
+    scores = shipped().scores(features(situate(turn, Roster(LABELS, LABELS), UNTRAINED)))
     assert scores.agents.sum() == pytest.approx(1.0)
     assert scores.smalltalk == 0.0
     assert 0.0 <= scores.nobody <= 1.0

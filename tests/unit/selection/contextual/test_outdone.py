@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from turnwise.matching.match import Match
+from turnwise.selection.contextual.belief import UNTRAINED
 from turnwise.selection.contextual.features import features
 from turnwise.selection.contextual.model import shipped
 from turnwise.selection.contextual.outdone import Outdone, outdone
@@ -27,7 +28,7 @@ def situation(text: str = "", *, alike: float = 0.5, **turn: Any) -> Situation:
         "active": "billing",
         "visited": ("prescriptions", "appointments"),
     }
-    return situate(Turn(message, wording(text), **(past | turn)), Roster(AGENTS, AGENTS))
+    return situate(Turn(message, wording(text), **(past | turn)), Roster(AGENTS, AGENTS), UNTRAINED)
 
 
 def places(found: tuple[Outdone, ...], at: Situation) -> set[tuple[str, str]]:
@@ -55,7 +56,7 @@ def test_who_is_behind_in_everything_is_outdone_and_the_active_agent_not_by_that
 def test_a_plain_request_to_another_outdoes_also_the_active_agent(text: str, alike: float, leaves: bool) -> None:
     """C9: nearly an example of another, and nothing of the active one's; an answer or a follow-up is no such request."""
     message = reading(text, 0.01, 0.97, 0.01, 0.01, alike=alike)
-    at = situate(situation(text).turn._replace(message=message), Roster(AGENTS, AGENTS))
+    at = situate(situation(text).turn._replace(message=message), Roster(AGENTS, AGENTS), UNTRAINED)
     assert (("billing", "appointments") in places(outdone(at), at)) is leaves
 
 
