@@ -14,6 +14,8 @@ NOBODY, SMALLTALK = -1, -2
 WIDTH = 16
 """So many candidates of a turn are learned from: the right one, the active one, and those that are most like them."""
 BATCH, RATE, DECAY = 256, 0.01, 1e-3
+LIGHTER = {"claims": 0.0, "smalltalk": 0.3}
+"""Parts that are held back less: the claims are few for all the turns; small talk opens few of them, but plainly."""
 _CONTEXT = len(AROUND) + len(SAID)
 _CHATTING = np.isin(
     AROUND, ("one", "smalltalk", "novelty", "best", "similar", "entropy", "named_calls", "hit", "strange", "content")
@@ -165,7 +167,7 @@ def fit(
             step += 1
             rate = RATE * 0.5 * (1.0 + np.cos(np.pi * min(step / total, 1.0)))
             for name, value in gradient.items():
-                slope = value + penalty * at[name] * (name != "claims")
+                slope = value + penalty * LIGHTER.get(name, 1.0) * at[name]
                 first[name] = np.asarray(0.9 * first[name] + 0.1 * slope, np.float32)
                 second[name] = np.asarray(0.999 * second[name] + 0.001 * slope**2, np.float32)
                 moved = first[name] / (1.0 - 0.9**step) / (np.sqrt(second[name] / (1.0 - 0.999**step)) + 1e-8)
