@@ -95,6 +95,7 @@ def _check_extra() -> None:
 async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answering: "Answering") -> int:
     from turnwise.cli.interrupts import Interrupts, leave
     from turnwise.cli.stopping import stopped
+    from turnwise.cli.working import try_store
 
     front = _front(app, watched)
     told, asked, given = _Told(answering), asyncio.Event(), _Input(wire.into)
@@ -102,15 +103,18 @@ async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answe
         spoken = _spoken(app, front, user, wire, writer)
         grace = front.config.grace_seconds
         serving = asyncio.create_task(spoken.serve(given.lines(), grace))
-        working = asyncio.create_task(_work(app, told))
+        trying = asyncio.create_task(try_store(app.runner, told.say))
+        working = asyncio.create_task(_work(app, trying))
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait({serving, working, stop}, return_when=asyncio.FIRST_COMPLETED)
+        # The input may end before anybody knows whether the store will do.
+        await asyncio.wait({trying, stop}, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         front.closing.set()
         closing = _close(app, front, spoken, serving)
-        if working.done():  # something is wrong with the store for good
+        if working.done() or (trying.done() and trying.exception()):  # something is wrong with the store for good
             await closing
-            working.result()
+            await working
         left = 0 if spoken.is_cut else grace  # at the end of the input they had their time
         if not await stopped(told, working, closing, grace=left, lease_seconds=app.runner.process.lease_seconds):
             await watched.close()
@@ -188,12 +192,12 @@ async def _close(app: "App", front: "Front", spoken: "OverLines", serving: "asyn
     await app.runner.close()
 
 
-async def _work(app: "App", told: "_Told") -> None:
+async def _work(app: "App", trying: "asyncio.Task[None]") -> None:
     from turnwise.cli.preparing import ready
-    from turnwise.cli.working import look
 
+    await trying
     await ready(app.runner)
-    await look(app.runner, told.say)
+    await app.runner.work()
 
 
 class _Told:

@@ -90,10 +90,15 @@ async def _prepared(app: "App", log: "WorkLog", *, once: bool) -> None:
 
 async def look(runner: "Runner", warn: Callable[[str], object]) -> None:
     """Looks for ever for what others left. Raises what is wrong with a store that will never do; a lost one is waited for."""
+    await try_store(runner, warn)
+    await runner.work()
+
+
+async def try_store(runner: "Runner", warn: Callable[[str], object]) -> None:
+    """Reads from the store once. Raises what is wrong with one that will never do; of a lost one it warns."""
     from turnwise.facts.errors import StoreUnavailable
 
     try:
         await runner.store.leases.due(runner.app, limit=1)
     except StoreUnavailable as problem:
         warn(f"What is left to do cannot be read: {problem}")
-    await runner.work()

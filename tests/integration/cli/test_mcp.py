@@ -239,10 +239,13 @@ def test_a_client_that_is_gone_is_no_error(tmp_path: Path) -> None:
     ("more", "code", "complaint"),
     [("policy: nope\n", 2, "error[config.policy]"), ("store: 'sqlite:///nowhere/s.db'\n", 3, "error[store")],
 )
-def test_what_is_wrong_is_told_on_standard_error(tmp_path: Path, more: str, code: int, complaint: str) -> None:
-    """The input stays open: it is not its end that ends the process."""
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "ended"])
+def test_what_is_wrong_is_told_on_standard_error(tmp_path: Path, more: str, code: int, complaint: str, is_open: bool) -> None:
+    """With an input that stays open it is not its end that ends the process; with one that ended, its end is no excuse."""
     read, write = os.pipe()
     os.write(write, lines(*OPENING).encode())
+    if not is_open:
+        os.close(write)
     try:
         done = subprocess.run(
             [*COMMAND, "mcp"], cwd=project(tmp_path, more), env=ENVIRONMENT, stdin=read, capture_output=True, text=True,
@@ -250,7 +253,8 @@ def test_what_is_wrong_is_told_on_standard_error(tmp_path: Path, more: str, code
         )  # fmt: skip
     finally:
         os.close(read)
-        os.close(write)
+        if is_open:
+            os.close(write)
     assert (done.returncode, complaint in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr
     answers(done.stdout)
