@@ -57,7 +57,7 @@ def track(dialogue: Dialogue, ears: Ears) -> Track | None:
 
 def _cues(reading: Reading, step: Step) -> list[float]:
     found = cues(
-        wording(step.user),
+        wording(reading.mended.text),
         said(step.system),
         smalltalk=reading.smalltalk,
         best=float(reading.match.probabilities.max(initial=0.0)),

@@ -131,9 +131,10 @@ def _turn(
     past: Sequence[Past],
     general: str | None,
 ) -> Turn:
-    words = wording(step.user)
+    message = ears.hear(step.user)
+    words = wording(message.mended.text)
     return Turn(
-        message=ears.hear(step.user),
+        message=message,
         wording=words,
         reply=ears.hear(reply) if reply else None,
         joined=ears.hear(joined(reply, step.user)) if reply else None,

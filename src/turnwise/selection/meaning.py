@@ -17,7 +17,7 @@ from turnwise.matching.normalize import legible
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.held import Hold, held, hold_of
 from turnwise.selection.phrases import phrases_of
-from turnwise.selection.served import READ_CHARACTERS, Reading, Served
+from turnwise.selection.served import Reading, Served
 from turnwise.selection.vectors import Keeping, Progress, encoded, vectors_of
 
 if TYPE_CHECKING:
@@ -179,6 +179,7 @@ class Meaning:
     def _make_ready(self, progress: Progress) -> None:
         from turnwise.matching.matcher import nearest
         from turnwise.matching.smalltalk import SmallTalk
+        from turnwise.matching.spelling import Spelling
 
         progress = self._stoppable(progress)
         phrases, kept = self.phrases, self._kept()
@@ -186,14 +187,15 @@ class Meaning:
         if self.encoder.is_local:
             self.encoder.encode(["hello"])  # a model that is loaded at its first use should not delay a message
         smalltalk = SmallTalk.for_encoder(Keeping(self.encoder, kept, progress))
+        spelling = Spelling(phrase.text for phrase in phrases)
         if not phrases:
-            return self._serve(Served(self.encoder, None, smalltalk, f"{fingerprint}-empty"), True)
+            return self._serve(Served(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
         before = _fitted_before(kept, fingerprint, phrases, self.encoder.dimensions)
         if before is not None:
-            return self._serve(Served(self.encoder, before, smalltalk, f"{fingerprint}-fitted"), True)
+            return self._serve(Served(self.encoder, before, smalltalk, spelling, f"{fingerprint}-fitted"), True)
         texts = [phrase.text for phrase in phrases]
         vectors = vectors_of(texts, self.encoder, kept=kept, progress=progress)
-        served = Served(self.encoder, nearest(phrases, vectors), smalltalk, f"{fingerprint}-nearest")
+        served = Served(self.encoder, nearest(phrases, vectors), smalltalk, spelling, f"{fingerprint}-nearest")
         if len(phrases) <= self._quick_fit:
             try:
                 return self._fit(served, phrases, vectors, fingerprint, progress)
@@ -232,7 +234,7 @@ class Meaning:
             self._heads.set_result(False)
             raise
         else:
-            self._serve(Served(self.encoder, matcher, served.smalltalk, f"{fingerprint}-fitted"), True)
+            self._serve(served.by(matcher, f"{fingerprint}-fitted"), True)
             kept = self._kept()
             if kept is not None:
                 kept.keep_matcher(fingerprint, matcher.arrays())
@@ -249,10 +251,9 @@ class Meaning:
         matcher = served.matcher
         digest = hashlib.sha256(repr((list(texts), list(labels))).encode()).hexdigest()[:12]
         if matcher is not None and texts:
-            plain = [legible(text[:READ_CHARACTERS]) for text in texts]
+            plain = [legible(served.mended(text).text) for text in texts]
             matcher = matcher.tuned(plain, encoded(plain, self.encoder), labels)
-        tuned = Served(self.encoder, matcher, served.smalltalk, f"{served.fingerprint}-tuned-{digest}")
-        after._serve(tuned, self._heads.result())
+        after._serve(served.by(matcher, f"{served.fingerprint}-tuned-{digest}"), self._heads.result())
         return after
 
     def _kept(self) -> "Kept | None":

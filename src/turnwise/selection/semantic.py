@@ -7,7 +7,7 @@ from turnwise.facts.selections import Candidate, Verdict
 from turnwise.matching.match import Match
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.meaning import Meaning
-from turnwise.selection.verdicts import RECORDED, abstained, chosen, shown
+from turnwise.selection.verdicts import RECORDED, abstained, as_read, chosen, shown
 
 THRESHOLD = 0.5
 TOP = 3
@@ -54,7 +54,9 @@ class Semantic:
         if not request.text.strip():
             return abstained(self.name, "The message has no text.")
         (reading,) = await self._meaning.read([request.text])
-        match = reading.match.among(frozenset(request.eligible))
+        return as_read(self._by(reading.match.among(frozenset(request.eligible))), reading.mended.slips)
+
+    def _by(self, match: Match) -> Verdict:
         ranked = self._ranked(match)
         if not ranked:
             return abstained(self.name, "No agent that may be chosen has anything to go by.")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from turnwise.matching.matcher import Matcher
     from turnwise.matching.smalltalk import SmallTalk
+    from turnwise.matching.spelling import Mended, Spelling
 
 REMEMBERED = 10_000
 READ_CHARACTERS = 20_000
@@ -27,12 +28,15 @@ _AT_ONCE = 256
 
 
 class Reading(NamedTuple):
-    """A text as it was understood. smalltalk: how likely it is conversation rather than a request, 0 to 1."""
+    """A text as it was understood. smalltalk: how likely it is conversation rather than a request, 0 to 1. mended: the text
+    that was read, without the slips of the one that was given.
+    """
 
     text: str
     vector: "NDArray[np.float32]"
     match: Match
     smalltalk: float
+    mended: "Mended"
 
 
 class Served:
@@ -41,14 +45,20 @@ class Served:
     matcher: None when no agent has anything to go by; then nobody fits any text. Safe to share between threads.
     """
 
-    def __init__(self, encoder: Encoder, matcher: "Matcher | None", smalltalk: "SmallTalk", fingerprint: str) -> None:
-        self.matcher, self.smalltalk, self.fingerprint = matcher, smalltalk, fingerprint
+    def __init__(
+        self, encoder: Encoder, matcher: "Matcher | None", smalltalk: "SmallTalk", spelling: "Spelling", fingerprint: str
+    ) -> None:
+        self.matcher, self.smalltalk, self.spelling, self.fingerprint = matcher, smalltalk, spelling, fingerprint
         self._encoder = encoder
         self._capacity = (
             min(REMEMBERED, max(_REMEMBERED_NUMBERS // max(len(matcher.labels), 1), 100)) if matcher else REMEMBERED
         )
         self._lock = threading.Lock()
         self._readings: OrderedDict[str, Reading] = OrderedDict()
+
+    def by(self, matcher: "Matcher | None", fingerprint: str) -> "Served":
+        """The same with another matcher."""
+        return Served(self._encoder, matcher, self.smalltalk, self.spelling, fingerprint)
 
     def remembered(self, texts: Sequence[str]) -> dict[str, Reading]:
         """Those of the texts that were read lately."""
@@ -73,12 +83,16 @@ class Served:
                 self._readings.popitem(last=False)
         return readings
 
+    def mended(self, text: str) -> "Mended":
+        """The text as it is read: of a long one the beginning, without slips."""
+        return self.spelling.mended(text[:READ_CHARACTERS])
+
     def _read(self, texts: Sequence[str]) -> list[Reading]:
-        plain = [legible(text[:READ_CHARACTERS]) for text in texts]
+        mended = [self.mended(text) for text in texts]
+        plain = [legible(each.text) for each in mended]
         vectors = encoded(plain, self._encoder)
         chatting = self.smalltalk.probabilities(vectors, plain)
-        parts = zip(texts, vectors, self._matched(plain, vectors), chatting.tolist(), strict=True)
-        return [Reading(text, vector, match, chat) for text, vector, match, chat in parts]
+        return list(map(Reading, texts, vectors, self._matched(plain, vectors), chatting.tolist(), mended))
 
     def _matched(self, texts: Sequence[str], vectors: "NDArray[np.float32]") -> Sequence[Match]:
         if self.matcher is None:

@@ -1,15 +1,18 @@
 """Making verdicts, and making sure of those that others made."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from turnwise.facts.selections import Candidate, Verdict
+from turnwise.matching.spelling import Slip
 from turnwise.ports.selector import SelectionRequest
 
 RECORDED = 50
 """So many candidates, authors passed over, and things ignored are kept of one verdict."""
 SHOWN_CHARACTERS = 64
 _REASON_CHARACTERS = 500
+_SLIPS_TOLD = 3
 
 
 def chosen(selector: str, agent: str, *, method: str, confidence: float, reason: str, **more: Any) -> Verdict:
@@ -22,6 +25,14 @@ def chosen(selector: str, agent: str, *, method: str, confidence: float, reason:
 def abstained(selector: str, reason: str, **more: Any) -> Verdict:
     """A verdict that chooses nobody; `more` are other fields of it."""
     return Verdict(selector=selector, reason=reason, **more)
+
+
+def as_read(verdict: Verdict, slips: Sequence[Slip]) -> Verdict:
+    """The verdict; its reason says which words of the message were read as others."""
+    if not slips:
+        return verdict
+    words = ", ".join(f"“{shown(slip.typed)}” as “{shown(slip.meant)}”" for slip in slips[:_SLIPS_TOLD])
+    return verdict.model_copy(update={"reason": f"{verdict.reason} It reads {words}."})
 
 
 def shown(text: str) -> str:

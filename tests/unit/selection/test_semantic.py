@@ -47,6 +47,16 @@ async def test_the_most_similar_above_the_threshold_is_chosen() -> None:
     assert best.evidence in verdict.reason
 
 
+async def test_a_slip_is_read_as_what_was_meant_and_told() -> None:
+    """C2"""
+    verdict = await verdict_of("pay the invocie please")
+    assert (verdict.agent, verdict.confidence) == ("billing", (await verdict_of("pay the invoice please")).confidence)
+    assert verdict.reason.endswith(" It reads “invocie” as “invoice”.")
+    strange = await verdict_of("tramslate hippopotamus")
+    assert strange.outcome == "abstained"
+    assert strange.reason.endswith(" It reads “tramslate” as “translate”.")
+
+
 async def test_nothing_similar_abstains_and_says_who_was_best() -> None:
     """C5"""
     verdict = await verdict_of("translate hippopotamus")

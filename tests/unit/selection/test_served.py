@@ -8,6 +8,7 @@ from words import Words
 from turnwise.matching.match import Phrase
 from turnwise.matching.matcher import nearest
 from turnwise.matching.smalltalk import SmallTalk
+from turnwise.matching.spelling import Spelling
 from turnwise.selection.served import REMEMBERED, Served
 
 PHRASES = (Phrase("billing", "where is my invoice"), Phrase("travel", "book a flight to rome"))
@@ -15,7 +16,7 @@ PHRASES = (Phrase("billing", "where is my invoice"), Phrase("travel", "book a fl
 
 def served_of(encoder: Words, phrases: tuple[Phrase, ...] = PHRASES) -> Served:
     matcher = nearest(phrases, encoder.encode([phrase.text for phrase in phrases])) if phrases else None
-    return Served(encoder, matcher, SmallTalk.for_encoder(encoder), "f")
+    return Served(encoder, matcher, SmallTalk.for_encoder(encoder), Spelling(phrase.text for phrase in phrases), "f")
 
 
 def test_readings_have_the_order_of_their_texts() -> None:

@@ -16,7 +16,7 @@ from turnwise.selection.contextual.parts import halves
 from turnwise.selection.contextual.situation import Roster, Situation, situate
 from turnwise.selection.contextual.wording import wording
 from turnwise.selection.meaning import Meaning, Reading
-from turnwise.selection.verdicts import abstained, chosen
+from turnwise.selection.verdicts import abstained, as_read, chosen
 
 MARGIN = 0.0
 STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
@@ -83,6 +83,7 @@ class Contextual:
             return abstained(self.name, "No agent that may be chosen has anything to go by.", passed_over=stands.passed_over)
         scores = self._model.scores(features(situation))
         verdict = self._decided(request, stands, situation, scores)
+        verdict = as_read(verdict, readings[request.text].mended.slips)
         return await self._with_second(request, situation, verdict)
 
     async def _read(self, texts: Sequence[str]) -> dict[str, Reading]:
@@ -92,7 +93,7 @@ class Contextual:
     def _situation(self, request: SelectionRequest, stands: Standing, readings: Mapping[str, Reading]) -> Situation:
         company = self._company(readings[request.text].match.labels, request.eligible)
         hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
-        named = company.names.named(wording(request.text).tokens)
+        named = company.names.named(wording(readings[request.text].mended.text).tokens)
         general = self._general or request.tree.root
         taker = general if general in request.eligible else None
         turn = turn_of(request, stands, readings, hits=hits, named=named, general=taker)

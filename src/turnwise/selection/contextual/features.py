@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.match import Match
+from turnwise.matching.spelling import Mended
 from turnwise.selection.contextual.belief import FLOOR, UNTRAINED
 from turnwise.selection.contextual.outdone import Outdone, outdone
 from turnwise.selection.contextual.situation import Roster, Situation, Turn, situate
@@ -315,7 +316,7 @@ def _novelty(turn: Turn) -> float:
 def _example() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The names of the columns, read off a turn made up for it."""
     match = Match(("a",), np.ones(1), np.ones(1), 0.5, ())
-    reading = Reading("", np.zeros(1, np.float32), match, 0.5)
+    reading = Reading("", np.zeros(1, np.float32), match, 0.5, Mended(""))
     situation = situate(Turn(reading, wording(""), active="a"), Roster(("a",), ("a",)), UNTRAINED)
     return tuple(_claims(situation)), tuple(circumstances(situation)), tuple(_conversation(situation, 0))
 

@@ -70,14 +70,14 @@ def turn_of(
     """The turn. readings: of all `texts_of`."""
     return Turn(
         message=readings[request.text],
-        wording=wording(request.text),
+        wording=wording(readings[request.text].mended.text),
         reply=readings.get(request.head.last_reply),
         joined=readings.get(joined(request.head.last_reply, request.text)),
         said=said(request.head.last_reply),
         past=tuple(
             Past(
                 reading=readings[exchange.message],
-                wording=wording(exchange.message),
+                wording=wording(readings[exchange.message].mended.text),
                 agent=_stands_for(exchange.agent, request),
                 said=said(exchange.before),
                 joined=readings.get(joined(exchange.before, exchange.message)),

@@ -166,6 +166,14 @@ async def decisions(company: str, *lines: Line) -> list[Verdict]:
     return found
 
 
+async def test_a_slip_in_the_only_telling_word_changes_nothing() -> None:
+    """C2: the message, the earlier ones, and the names in them."""
+    right = await decisions("shop", Line("I forgot my password", "account", "Done."), Line("refunds please", "refunds", ""))
+    wrong = await decisions("shop", Line("I forgot my pasword", "account", "Done."), Line("refnds please", "refunds", ""))
+    assert [(each.agent, each.confidence) for each in wrong] == [(each.agent, each.confidence) for each in right]
+    assert wrong[0].reason == f"{right[0].reason} It reads “pasword” as “password”."
+
+
 @pytest.mark.parametrize("about", DIALOGUES)
 async def test_a_conversation_goes_where_the_user_goes(about: str) -> None:
     """C9, C17"""

@@ -1,6 +1,7 @@
 import numpy as np
 
 from turnwise.matching.match import Match
+from turnwise.matching.spelling import Mended
 from turnwise.selection.contextual.belief import UNTRAINED
 from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, features
 from turnwise.selection.contextual.situation import Past, Roster, Turn, situate
@@ -12,7 +13,7 @@ LABELS = ("a", "b", "c")
 
 def reading(*shares: float, novelty: float = 0.1) -> Reading:
     values = np.array(shares)
-    return Reading("text", np.array([1.0, 0.0], np.float32), Match(LABELS, values, values, novelty, ()), 0.1)
+    return Reading("text", np.array([1.0, 0.0], np.float32), Match(LABELS, values, values, novelty, ()), 0.1, Mended("text"))
 
 
 def turn(text: str = "what is the price", **more: object) -> Turn:

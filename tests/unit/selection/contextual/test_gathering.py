@@ -5,6 +5,7 @@ from turnwise.facts.events import Await
 from turnwise.facts.sessions import RECENT_CHARACTERS, AuthorMark, Exchange, Head, OpenInvocation
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
+from turnwise.matching.spelling import Mended
 from turnwise.selection.contextual.gathering import joined, standing, texts_of, turn_of
 from turnwise.selection.meaning import Reading
 from turnwise.testing.selector_suite import request_for
@@ -78,7 +79,7 @@ def test_texts_and_what_becomes_of_them() -> None:
     texts = ["three", "Which one?", "Which one? three", "two", "Two of what? two", "one"]
     assert texts_of(request) == texts
     match = Match((), np.empty(0), np.empty(0), 0.0, ())
-    readings = {text: Reading(text, np.zeros(2, np.float32), match, 0.0) for text in texts}
+    readings = {text: Reading(text, np.zeros(2, np.float32), match, 0.0, Mended(text)) for text in texts}
     turn = turn_of(request, standing(request), readings, hits={}, named={}, general="root")
     assert turn.reply is readings["Which one?"]
     assert turn.joined is readings["Which one? three"]

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from turnwise.matching.match import Match
+from turnwise.matching.spelling import Mended
 from turnwise.selection.contextual.belief import CUES, UNTRAINED
 from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, features
 from turnwise.selection.contextual.model import Coefficients, Model, dumped, parsed, shipped
@@ -14,7 +15,7 @@ LABELS = tuple("abcdefghijklmnopqrstuvwxyz")
 
 def opening(shares: np.ndarray, novelty: float = 0.0) -> Turn:
     match = Match(LABELS, shares, shares, novelty, ())
-    return Turn(Reading("text", np.zeros(2, np.float32), match, 0.0), wording("where is it"))
+    return Turn(Reading("text", np.zeros(2, np.float32), match, 0.0, Mended("text")), wording("where is it"))
 
 
 def coefficients() -> Coefficients:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from turnwise.matching.match import Match
+from turnwise.matching.spelling import Mended
 from turnwise.selection.contextual.belief import UNTRAINED
 from turnwise.selection.contextual.features import features
 from turnwise.selection.contextual.model import shipped
@@ -17,7 +18,9 @@ AGENTS = ("billing", "appointments", "prescriptions", "lab")
 
 def reading(text: str, *shares: float, alike: float = 0.5) -> Reading:
     likely = np.array(shares)
-    return Reading(text, np.zeros(2, np.float32), Match(AGENTS, likely, alike * likely / likely.max(), 0.1, ()), 0.0)
+    return Reading(
+        text, np.zeros(2, np.float32), Match(AGENTS, likely, alike * likely / likely.max(), 0.1, ()), 0.0, Mended(text)
+    )
 
 
 def situation(text: str = "", *, alike: float = 0.5, **turn: Any) -> Situation:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from turnwise.matching.match import Match, Nearest
+from turnwise.matching.spelling import Mended
 from turnwise.selection.contextual.belief import UNTRAINED
 from turnwise.selection.contextual.model import Scores
 from turnwise.selection.contextual.reason import candidates_of, going, staying
@@ -15,7 +16,11 @@ LABELS = ("orders", "billing")
 def situation(text: str, reply: str = "", smalltalk: float = 0.0, **more: object) -> Situation:
     near = (Nearest("billing", "send the invoice", 0.83),)
     reading = Reading(
-        text, np.zeros(2, np.float32), Match(LABELS, np.array([0.3, 0.7]), np.array([0.2, 0.83]), 0.0, near), smalltalk
+        text,
+        np.zeros(2, np.float32),
+        Match(LABELS, np.array([0.3, 0.7]), np.array([0.2, 0.83]), 0.0, near),
+        smalltalk,
+        Mended(text),
     )
     return situate(Turn(reading, wording(text), said=said(reply), **more), Roster(LABELS, LABELS), UNTRAINED)  # type: ignore[arg-type]
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from turnwise.matching.match import Match
+from turnwise.matching.spelling import Mended
 from turnwise.selection.contextual.belief import CUES, FLOOR, UNTRAINED, Tracking
 from turnwise.selection.contextual.situation import CANDIDATES, Past, Roster, Turn, situate
 from turnwise.selection.contextual.wording import wording
@@ -10,7 +11,7 @@ from turnwise.selection.meaning import Reading
 
 def reading(shares: dict[str, float], text: str = "text") -> Reading:
     values = np.array(list(shares.values()))
-    return Reading(text, np.array([1.0, 0.0], np.float32), Match(tuple(shares), values, values, 0.1, ()), 0.0)
+    return Reading(text, np.array([1.0, 0.0], np.float32), Match(tuple(shares), values, values, 0.1, ()), 0.0, Mended(text))
 
 
 def test_who_may_not_be_chosen_has_no_share() -> None:

@@ -1,0 +1,102 @@
+"""Slips of the pen."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.matching.spelling import READ_CHARACTERS, Mended, Slip, Spelling
+
+AGENTS = Spelling([
+    "I want a refund", "where is my invoice", "cancel my subscription", "reset my password", "I forgot my password",
+    "track my parcel", "reactivate my card", "talk to Kowalski",
+])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "slips"),
+    [
+        ("and i forgot my pasword", [("pasword", "password")]),
+        ("I forgot my passowrd", [("passowrd", "password")]),
+        ("wheer is my invvoice?", [("wheer", "where"), ("invvoice", "invoice")]),
+        ("cancel my subscriptuon.", [("subscriptuon", "subscription")]),
+        ("Cnacel it", [("Cnacel", "cancel")]),
+        ("Thanks. Wehre is it?", [("Wehre", "where")]),
+        ("WHERE IS MY PARCLE", [("PARCLE", "parcel")]),
+    ],
+)
+def test_a_word_that_nobody_knows_is_read_as_the_one_it_nearly_is(text: str, slips: list[tuple[str, str]]) -> None:
+    expected = text
+    for typed, meant in slips:
+        expected = expected.replace(typed, meant)
+    assert AGENTS.mended(text) == Mended(expected, tuple(Slip(*each) for each in slips))
+
+
+def test_agents_words_come_before_english_ones() -> None:
+    """Without agents who speak of it, "sole" would be as near as "sofa"."""
+    assert Spelling(["a sofa for the living room"]).mended("my sofq is broken").text == "my sofa is broken"
+    assert Spelling(["the glimmerbox is broken"]).mended("my glimerbox hums").text == "my glimmerbox hums"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1234 ?!",
+        "deactivate my card",  # one letter from what an agent does, and the opposite
+        "I paid the debit with gravy and a lorry in colour",
+        "i dont know, wheres it",
+        "ask Kowalsky about it",  # a name is nobody's slip
+        "the FTXE is down",
+        "write to pasword@example.com or invoce.example.com/pasword",
+        "ORD-pasword pasword_reset pasword2 x-pasword's",
+        "teh abd",  # too short to tell
+        "¿Cuánto cuesta una habitación en el hotel mañana por la noche?",
+        "chcialbym zarezerwowac stolik na dwie osoby",
+        "saya mau pesan tiket pesawat ke jakarta besok",
+        "где моя посылка",
+        "asdkjh qwlekj zxmcnb poiwer lkjasd",
+    ],
+)
+def test_what_is_no_slip_stays(text: str) -> None:
+    assert AGENTS.mended(text) == Mended(text)
+
+
+def test_a_long_text_is_mended_where_it_is_read_and_no_word_is_cut() -> None:
+    begins = "please reset it " * (READ_CHARACTERS // 16)
+    text = f"pasword {begins[:-20]} informations pasword"
+    mended = AGENTS.mended(text)
+    assert mended.slips == (Slip("pasword", "password"),)
+    assert mended.text == "password" + text.removeprefix("pasword")
+    assert AGENTS.mended("z" * 1_000_000) == Mended("z" * 1_000_000)
+
+
+def test_one_slip_in_most_words_is_found() -> None:
+    """Of words that agents use, most are known again whichever letter slips."""
+    chance = random.Random(1)
+    words = ["subscription", "password", "invoice", "parcel", "refund"]
+    found = 0
+    for _ in range(200):
+        word = chance.choice(words)
+        at = chance.randrange(1, len(word) - 1)
+        slipped = chance.choice((
+            word[:at] + word[at + 1 :],
+            word[:at] + word[at] + word[at:],
+            word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+            word[:at] + chance.choice("qzxv") + word[at + 1 :],
+        ))  # fmt: skip
+        found += AGENTS.mended(f"about my {slipped}").text == f"about my {word}"
+    assert found > 190
+
+
+@given(st.text(max_size=300) | st.text("abcdeioprstw  .,ABP", max_size=300))
+def test_only_slips_change_and_what_is_mended_stays(text: str) -> None:
+    mended = AGENTS.mended(text)
+    assert AGENTS.mended(mended.text) == Mended(mended.text)
+    rest = text
+    for slip in mended.slips:
+        _, typed, rest = rest.partition(slip.typed)
+        assert typed == slip.typed
+    assert not mended.slips or len(mended.text) == len(text) + sum(len(s.meant) - len(s.typed) for s in mended.slips)
+    assert mended.slips or mended.text == text
