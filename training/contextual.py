@@ -34,6 +34,7 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.encoder.remembered import Remembered
+from turnwise.matching.segments import segments
 from turnwise.selection.contextual import NOBODY as NOBODY_BAR
 from turnwise.selection.contextual import model as model_module
 from turnwise.selection.contextual.belief import Tracking
@@ -42,7 +43,8 @@ from turnwise.selection.contextual.gathering import joined
 from turnwise.selection.contextual.model import Model, dumped, shipped
 from turnwise.selection.contextual.naming import Names
 from turnwise.selection.contextual.situation import Situation
-from turnwise.selection.meaning import Meaning
+from turnwise.selection.meaning import Meaning, Reading
+from turnwise.selection.served import with_parts
 
 OUT = Path(str(model_module.__file__)).with_name("contextual.json")
 ROUNDS, HIDDEN, EPOCHS, FITS = 2, 24, 8, 6
@@ -51,6 +53,7 @@ OWN_WEIGHT = 0.5
 TALKS_WEIGHT = 1.0
 TRACKED = 150
 """So many dialogues of a drill teach the belief."""
+_AT_ONCE = 256
 _ROOT = "nobody else"
 NOTE = (
     "Made by training/contextual.py from CLINC150 (CC BY 3.0), BANKING77 (CC BY 4.0), SGD (CC BY-SA 4.0)"
@@ -92,23 +95,31 @@ def heard(drill: Drill, encoder: Remembered) -> Ready:
     ]
     meaning = Meaning(AgentTree([AgentCard(name=_ROOT), *cards]), encoder)
     steps = [step for talk in drill.dialogues for step in talk.steps]
-    texts = [text for step in steps for text in (step.user, step.system, joined(step.system, step.user)) if text]
+    messages = list(dict.fromkeys(step.user for step in steps))
+    texts = [text for step in steps for text in (step.system, joined(step.system, step.user)) if text]
     texts += [*EVASIONS, *(text for lines in drill.lines.values() for text in lines[:40])]
 
-    async def reading() -> dict[str, object]:
+    async def reading() -> tuple[dict[str, Reading], dict[str, Reading]]:
         await meaning.fitted()
-        return {found.text: found for found in await meaning.read(list(dict.fromkeys(texts)))}
+        every = [*messages, *texts, *(part for message in messages for part in segments(message))]
+        known = {found.text: found for found in await meaning.read(list(dict.fromkeys(every)), at_once=_AT_ONCE)}
+        return known, {message: _heard(message, known) for message in messages}
 
-    known = asyncio.run(reading())
-    labels = next(iter(known.values())).match.labels  # type: ignore[attr-defined]
+    known, heard = asyncio.run(reading())
+    labels = next(iter(known.values())).match.labels
 
-    def hear(text: str):  # type: ignore[no-untyped-def]
+    def read_by(text: str) -> Reading:
         if text not in known:
             known[text] = asyncio.run(meaning.read([text]))[0]
         return known[text]
 
     lines = {name: lines[:40] for name, lines in drill.lines.items()}
-    return Ready(drill._replace(lines=lines), Ears(labels, hear, Names(labels), lines))
+    return Ready(drill._replace(lines=lines), Ears(labels, heard.__getitem__, read_by, Names(labels), lines))
+
+
+def _heard(message: str, known: Mapping[str, Reading]) -> Reading:
+    """As `Meaning.hear`, of texts that are read already."""
+    return with_parts(known[message], [known[part] for part in segments(message)])
 
 
 def played(ready: Ready, tracking: Tracking, choose: Chooser | None, seed: int, *, harsh: bool = True) -> list[Played]:

@@ -27,10 +27,13 @@ Choose = Callable[[Situation, Features], str]
 
 
 class Ears(NamedTuple):
-    """How texts are understood for one set of agents. hear: a text's reading. lines: what each agent also says."""
+    """How texts are understood for one set of agents. hear: the reading of a user's message. read: of another text. lines:
+    what each agent also says.
+    """
 
     labels: tuple[str, ...]
     hear: Callable[[str], Reading]
+    read: Callable[[str], Reading]
     names: Names
     lines: Mapping[str, Sequence[str]] = {}
 
@@ -136,8 +139,8 @@ def _turn(
     return Turn(
         message=message,
         wording=words,
-        reply=ears.hear(reply) if reply else None,
-        joined=ears.hear(joined(reply, step.user)) if reply else None,
+        reply=ears.read(reply) if reply else None,
+        joined=ears.read(joined(reply, step.user)) if reply else None,
         said=said(reply),
         past=tuple(past),
         active=active,

@@ -1,7 +1,7 @@
 """What matching says of a text: how well it fits each label, which examples say so, and whether it fits any at all."""
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -29,6 +29,13 @@ class Nearest(NamedTuple):
     label: str
     text: str
     similarity: float
+
+
+NEAREST, NEAREST_OF_A_LABEL = 5, 2
+"""So many phrases are told of a match."""
+
+_SHARPNESS = 12.0
+_LEAST, _LOWEST = 1e-9, -100.0
 
 
 class Match(NamedTuple):
@@ -61,6 +68,29 @@ class Match(NamedTuple):
             nearest=tuple(near for near in self.nearest if near.label in every),
         )
 
+    def with_parts(self, parts: "Sequence[Match]") -> "Match":
+        """What the text and its parts say together; the parts are matched by the same matcher.
+
+        A part counts the more the nearer it is to some phrase, and the text itself no more than one of so many parts: what
+        is told around a request says little. A label's similarity is that of its nearest part.
+        """
+        import numpy as np
+
+        similarities = np.stack([each.similarities for each in parts])
+        nearness = similarities.max(axis=1, initial=-1.0)
+        shares = np.exp(_SHARPNESS * (nearness - nearness.max()))
+        shares /= shares.sum()
+        own = 1.0 / len(parts)
+        said = shares @ np.stack([each.probabilities for each in parts])
+        logs = own * np.log(np.maximum(self.probabilities, _LEAST)) + (1.0 - own) * np.log(np.maximum(said, _LEAST))
+        probabilities = np.exp(logs - logs.max(initial=_LOWEST))
+        return self._replace(
+            probabilities=probabilities / probabilities.sum() if len(probabilities) else probabilities,
+            similarities=np.maximum(self.similarities, similarities.max(axis=0)),
+            novelty=float(own * self.novelty + (1.0 - own) * (shares @ [each.novelty for each in parts])),
+            nearest=_best(near for each in (self, *parts) for near in each.nearest),
+        )
+
     def ranked(self, count: int) -> list[tuple[str, float]]:
         """The `count` likeliest labels with their probabilities, best first; equal ones in the matcher's order."""
         places, falling = None, -self.probabilities
@@ -72,6 +102,15 @@ class Match(NamedTuple):
         order = falling.argsort(kind="stable")[:count]
         best = order if places is None else places[order]
         return [(self.labels[place], float(self.probabilities[place])) for place in best.tolist()]
+
+
+def _best(found: Iterable[Nearest]) -> tuple[Nearest, ...]:
+    """The nearest of them, each phrase once."""
+    kept: dict[tuple[str, str], Nearest] = {}
+    for near in sorted(found, key=lambda near: -near.similarity):
+        if sum(label == near.label for label, _ in kept) < NEAREST_OF_A_LABEL:
+            kept.setdefault((near.label, near.text), near)
+    return tuple(kept.values())[:NEAREST]
 
 
 @functools.lru_cache(maxsize=256)

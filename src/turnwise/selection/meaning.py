@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,11 @@ from turnwise.facts.errors import EncoderError
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Phrase
 from turnwise.matching.normalize import legible
+from turnwise.matching.segments import segments
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.held import Hold, held, hold_of
 from turnwise.selection.phrases import phrases_of
-from turnwise.selection.served import Reading, Served
+from turnwise.selection.served import Reading, Served, with_parts
 from turnwise.selection.vectors import Keeping, Progress, encoded, vectors_of
 
 if TYPE_CHECKING:
@@ -100,21 +102,32 @@ class Meaning:
         if failure is not None:
             raise failure
 
-    async def read(self, texts: Sequence[str]) -> list[Reading]:
+    async def read(self, texts: Sequence[str], *, at_once: int = 1) -> list[Reading]:
         """One reading a text, in their order; over all agents of the tree that have something to go by.
 
         Waits until it is ready. A few short texts are read here and now when the encoder is local, others in a thread. All
         that is read in one `held` block is read by one state. EncoderError when there is no vector for a text, or when it was
-        closed before it was ready.
+        closed before it was ready. at_once: so many texts are read together, which is faster; numbers of a text that is read
+        among others may differ in the last digit.
         """
         served = await self._state()
         found = served.remembered(texts)
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
             brief = len(missing) <= _BRIEF_TEXTS and sum(map(len, missing)) <= _BRIEF_CHARACTERS
-            fresh = served.read(missing) if brief and self.encoder.is_local else await asyncio.to_thread(served.read, missing)
+            here = brief and self.encoder.is_local
+            work = partial(served.read, missing, at_once=at_once)
+            fresh = work() if here else await asyncio.to_thread(work)
             found.update((reading.text, reading) for reading in fresh)
         return [found[text] for text in texts]
+
+    async def hear(self, message: str) -> Reading:
+        """The reading of what a user said. A long message is read part by part, too: its match is what all say together.
+
+        EncoderError as `read`.
+        """
+        whole, *parts = await self.read([message, *segments(message)])
+        return with_parts(whole, parts)
 
     def held(self) -> AbstractContextManager[Hold]:
         """A block in which one decision is made: what is swapped in meanwhile is for the next one."""

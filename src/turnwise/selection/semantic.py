@@ -53,7 +53,7 @@ class Semantic:
             return abstained(self.name, "Meaning is read from messages, not from answers.")
         if not request.text.strip():
             return abstained(self.name, "The message has no text.")
-        (reading,) = await self._meaning.read([request.text])
+        reading = await self._meaning.hear(request.text)
         return as_read(self._by(reading.match.among(frozenset(request.eligible))), reading.mended.slips)
 
     def _by(self, match: Match) -> Verdict:

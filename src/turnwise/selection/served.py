@@ -24,7 +24,6 @@ READ_CHARACTERS = 20_000
 
 _REMEMBERED_NUMBERS = 6_000_000  # a reading holds two numbers of eight bytes for each label
 _REMEMBERED_CHARACTERS = 2_000
-_AT_ONCE = 256
 
 
 class Reading(NamedTuple):
@@ -37,6 +36,11 @@ class Reading(NamedTuple):
     match: Match
     smalltalk: float
     mended: "Mended"
+
+
+def with_parts(whole: Reading, parts: Sequence[Reading]) -> Reading:
+    """The reading of a text that was read part by part, too: its match is what all say together."""
+    return whole._replace(match=whole.match.with_parts([part.match for part in parts])) if parts else whole
 
 
 class Served:
@@ -70,11 +74,14 @@ class Served:
                     found[text] = reading
         return found
 
-    def read(self, texts: Sequence[str]) -> list[Reading]:
-        """One reading a text, in their order. EncoderError when there are no vectors for them."""
+    def read(self, texts: Sequence[str], *, at_once: int = 1) -> list[Reading]:
+        """One reading a text, in their order. EncoderError when there are no vectors for them.
+
+        at_once: so many texts are read together. That is faster, and their numbers may differ in the last digit.
+        """
         readings: list[Reading] = []
-        for start in range(0, len(texts), _AT_ONCE):
-            readings += self._read(texts[start : start + _AT_ONCE])
+        for start in range(0, len(texts), at_once):
+            readings += self._read(texts[start : start + at_once])
         with self._lock:
             for reading in readings:
                 if len(reading.text) <= _REMEMBERED_CHARACTERS:

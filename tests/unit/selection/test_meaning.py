@@ -82,6 +82,17 @@ async def test_a_text_is_encoded_once() -> None:
     assert len(encoder.asked) == before
 
 
+async def test_what_a_user_tells_at_length_is_heard_part_by_part() -> None:
+    meaning, chatter = Meaning(tree_of(), Words()), "my aunt has a dog and the dog has a cat. " * 3
+    told = f"{chatter}book a flight to rome. {chatter}"
+    whole, heard = (await meaning.read([told]))[0], await meaning.hear(told)
+    assert (heard.text, heard.mended, heard.smalltalk) == (told, whole.mended, whole.smalltalk)
+    assert (heard.match.similarities[1] > 0.9, whole.match.similarities[1] < 0.5) == (True, True)
+    assert heard.match.nearest[0].text == "book a flight to rome"
+    assert (await meaning.hear("my flight")).match is (await meaning.read(["my flight"]))[0].match
+    assert np.array_equal((await meaning.hear(told)).match.probabilities, heard.match.probabilities)
+
+
 async def test_one_process_fits_and_the_next_takes_it_over(tmp_path: Path) -> None:
     """E9: decided alike, whether fitted here or taken over."""
     first = Meaning(tree_of(), Words(), tmp_path)

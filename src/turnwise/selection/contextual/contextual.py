@@ -1,7 +1,7 @@
 """Who takes the message, given the conversation: stay with the active agent, or leave it, and for whom (behaviours C9, C17)."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from turnwise.facts.selections import Verdict
@@ -9,7 +9,7 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.contextual import NOBODY, reason
 from turnwise.selection.contextual.features import features
-from turnwise.selection.contextual.gathering import Standing, standing, texts_of, turn_of
+from turnwise.selection.contextual.gathering import Standing, lines_of, messages_of, standing, turn_of
 from turnwise.selection.contextual.model import Model, Scores, shipped
 from turnwise.selection.contextual.naming import Names
 from turnwise.selection.contextual.parts import halves
@@ -77,7 +77,7 @@ class Contextual:
         stands = standing(request)
         if wording(request.text).unreadable:
             return self._unreadable(request, stands)
-        readings = await self._read(texts_of(request))
+        readings = await self._readings(request)
         situation = self._situation(request, stands, readings)
         if not situation.candidates:
             return abstained(self.name, "No agent that may be chosen has anything to go by.", passed_over=stands.passed_over)
@@ -86,9 +86,11 @@ class Contextual:
         verdict = as_read(verdict, readings[request.text].mended.slips)
         return await self._with_second(request, situation, verdict)
 
-    async def _read(self, texts: Sequence[str]) -> dict[str, Reading]:
-        """By text. One by one: a text that is read among others may differ in the last digit."""
-        return {text: (await self._meaning.read([text]))[0] for text in texts}
+    async def _readings(self, request: SelectionRequest) -> dict[str, Reading]:
+        """By text: the user's messages, what was said before them, and both as one."""
+        lines = lines_of(request)
+        readings = dict(zip(lines, await self._meaning.read(lines), strict=True))
+        return readings | {message: await self._meaning.hear(message) for message in messages_of(request)}
 
     def _situation(self, request: SelectionRequest, stands: Standing, readings: Mapping[str, Reading]) -> Situation:
         company = self._company(readings[request.text].match.labels, request.eligible)
@@ -152,8 +154,7 @@ class Contextual:
         parts = halves(request.text)
         if parts is None:
             return verdict
-        readings = await self._read(parts)
-        first, second = agents = [self._plainly(readings[part], situation) for part in parts]
+        first, second = agents = [self._plainly(part, situation) for part in await self._meaning.read(parts)]
         if first is None or second is None or first == second:
             return verdict
         if verdict.agent not in agents:

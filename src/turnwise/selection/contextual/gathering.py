@@ -49,12 +49,16 @@ def standing(request: SelectionRequest) -> Standing:
     return Standing(active, others, waiting, passed_over)
 
 
-def texts_of(request: SelectionRequest) -> list[str]:
-    """The texts to read, each once: the message, the last reply, and all messages joined with what was said before them."""
+def messages_of(request: SelectionRequest) -> list[str]:
+    """What the user said that is looked at, each text once: the message and earlier ones."""
+    texts = [request.text, *(each.message for each in _earlier(request))]
+    return [text for text in dict.fromkeys(texts) if text.strip()]
+
+
+def lines_of(request: SelectionRequest) -> list[str]:
+    """What else is read, each text once: the last reply, and all messages joined with what was said before them."""
     reply = request.head.last_reply
-    texts = [request.text, reply, joined(reply, request.text)]
-    for each in _earlier(request):
-        texts += [each.message, joined(each.before, each.message)]
+    texts = [reply, joined(reply, request.text), *(joined(each.before, each.message) for each in _earlier(request))]
     return [text for text in dict.fromkeys(texts) if text.strip()]
 
 
@@ -67,7 +71,7 @@ def turn_of(
     named: Mapping[str, float],
     general: str | None,
 ) -> Turn:
-    """The turn. readings: of all `texts_of`."""
+    """The turn. readings: of `messages_of` and `lines_of`."""
     return Turn(
         message=readings[request.text],
         wording=wording(readings[request.text].mended.text),

@@ -174,6 +174,26 @@ async def test_a_slip_in_the_only_telling_word_changes_nothing() -> None:
     assert wrong[0].reason == f"{right[0].reason} It reads “pasword” as “password”."
 
 
+PASTED = (
+    "On Monday we were at my sister's, who has moved to the coast, and it rained all day. The children played cards. "
+    "Her husband is a carpenter and showed us the new stairs. On Tuesday we walked to the lighthouse and back. "
+)
+
+
+@pytest.mark.parametrize("many", [1, 3, 50])
+@pytest.mark.parametrize(
+    ("request_in_it", "agent"),
+    [("Anyway, I forgot my password.", "account"), ("Do you sell winter boots for children?", "products")],
+)
+@pytest.mark.parametrize("where", ["first", "last"])
+async def test_a_request_is_found_in_a_long_message(many: int, request_in_it: str, agent: str, where: str) -> None:
+    """C9: of up to 10,000 characters it is one sentence."""
+    story = PASTED * many
+    text = f"{request_in_it} {story}" if where == "first" else f"{story}{request_in_it}"
+    (verdict,) = await decisions("shop", Line(text, agent, ""))
+    assert verdict.candidates[0].agent == agent, verdict
+
+
 @pytest.mark.parametrize("about", DIALOGUES)
 async def test_a_conversation_goes_where_the_user_goes(about: str) -> None:
     """C9, C17"""

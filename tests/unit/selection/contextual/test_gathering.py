@@ -6,7 +6,7 @@ from turnwise.facts.sessions import RECENT_CHARACTERS, AuthorMark, Exchange, Hea
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
 from turnwise.matching.spelling import Mended
-from turnwise.selection.contextual.gathering import joined, standing, texts_of, turn_of
+from turnwise.selection.contextual.gathering import joined, lines_of, messages_of, standing, turn_of
 from turnwise.selection.meaning import Reading
 from turnwise.testing.selector_suite import request_for
 
@@ -76,10 +76,10 @@ def test_texts_and_what_becomes_of_them() -> None:
     )
     head = Head(authors=spoke(orders=3), active_agent="orders", last_reply="Which one?", recent=recent)
     request = request_for(TREE, "three", head=head)
-    texts = ["three", "Which one?", "Which one? three", "two", "Two of what? two", "one"]
-    assert texts_of(request) == texts
+    messages, lines = ["three", "two", "one"], ["Which one?", "Which one? three", "Two of what? two"]
+    assert (messages_of(request), lines_of(request)) == (messages, lines)
     match = Match((), np.empty(0), np.empty(0), 0.0, ())
-    readings = {text: Reading(text, np.zeros(2, np.float32), match, 0.0, Mended(text)) for text in texts}
+    readings = {text: Reading(text, np.zeros(2, np.float32), match, 0.0, Mended(text)) for text in (*messages, *lines)}
     turn = turn_of(request, standing(request), readings, hits={}, named={}, general="root")
     assert turn.reply is readings["Which one?"]
     assert turn.joined is readings["Which one? three"]
@@ -101,5 +101,6 @@ def test_where_it_is_decided_inside_of_a_turn_the_message_is_not_its_own_past() 
     """C9: the head of a team's selector holds the message already, answered by nobody."""
     recent = (Exchange(message="one", agent="orders"), Exchange(message="two", before="Which one?"))
     head = Head(authors=spoke(orders=3), active_agent="orders", last_reply="Which one?", recent=recent)
-    assert texts_of(request_for(TREE, "two", head=head)) == ["two", "Which one?", "Which one? two", "one"]
-    assert "two" in texts_of(request_for(TREE, "three", head=head))
+    assert messages_of(request_for(TREE, "two", head=head)) == ["two", "one"]
+    assert lines_of(request_for(TREE, "two", head=head)) == ["Which one?", "Which one? two"]
+    assert "two" in messages_of(request_for(TREE, "three", head=head))
