@@ -70,30 +70,24 @@ def logs(draw: st.DrawFn) -> list[Event]:
     log = []
     for _ in range(draw(st.integers(0, 12))):
         invocation, author = draw(INVOCATIONS), draw(AUTHORS)
-        made = draw(
-            st.sampled_from(
-                [
-                    asks(author, invocation=invocation),
-                    event("user", "reply", invocation=invocation, answers="w"),
-                    event("user", None, invocation=invocation, answers="w"),
-                    event(author, "text", invocation=invocation),
-                    event(author, "private", invocation=invocation, branch="1/>x"),
-                    event(author, None, invocation=invocation, error=FAILURE),
-                    event(author, "no", invocation=invocation, blocked_by="g"),
-                    event(author, None, invocation=invocation, transfer_to="b"),
-                    event(author, "?", invocation=invocation, awaits=Await(id="w")),
-                    event(author, None, invocation=invocation, end=End()),
-                    event(author, "bye", invocation=invocation, end=End(reason="cancelled")),
-                    event(author, None, invocation=invocation, state_delta={draw(KEYS): draw(st.none() | st.integers(0, 3))}),
-                    event(author, None, invocation=invocation, positions={"iterative": 2}),
-                    event(author, None, invocation=invocation, content=Content(parts=(ToolCallPart(call_id="w", tool="t"),))),
-                    event(
-                        "user", None, invocation=invocation, content=Content(role="user", parts=(ToolResultPart(call_id="w"),))
-                    ),
-                ]
-            )
-        )
-        log.append(made)
+        kinds = [
+            asks(author, invocation=invocation),
+            event("user", "reply", invocation=invocation, answers="w"),
+            event("user", None, invocation=invocation, answers="w"),
+            event(author, "text", invocation=invocation),
+            event(author, "private", invocation=invocation, branch="1/>x"),
+            event(author, None, invocation=invocation, error=FAILURE),
+            event(author, "no", invocation=invocation, blocked_by="g"),
+            event(author, None, invocation=invocation, transfer_to="b"),
+            event(author, "?", invocation=invocation, awaits=Await(id="w")),
+            event(author, None, invocation=invocation, end=End()),
+            event(author, "bye", invocation=invocation, end=End(reason="cancelled")),
+            event(author, None, invocation=invocation, state_delta={draw(KEYS): draw(st.none() | st.integers(0, 3))}),
+            event(author, None, invocation=invocation, positions={"iterative": 2}),
+            event(author, None, invocation=invocation, content=Content(parts=(ToolCallPart(call_id="w", tool="t"),))),
+            event("user", None, invocation=invocation, content=Content(role="user", parts=(ToolResultPart(call_id="w"),))),
+        ]
+        log.append(draw(st.sampled_from(kinds)))
     return log
 
 
