@@ -53,7 +53,6 @@ OWN_WEIGHT = 0.5
 TALKS_WEIGHT = 1.0
 TRACKED = 150
 """So many dialogues of a drill teach the belief."""
-_AT_ONCE = 256
 _ROOT = "nobody else"
 NOTE = (
     "Made by training/contextual.py from CLINC150 (CC BY 3.0), BANKING77 (CC BY 4.0), SGD (CC BY-SA 4.0)"
@@ -102,7 +101,7 @@ def heard(drill: Drill, encoder: Remembered) -> Ready:
     async def reading() -> tuple[dict[str, Reading], dict[str, Reading]]:
         await meaning.fitted()
         every = [*messages, *texts, *(part for message in messages for part in segments(message))]
-        known = {found.text: found for found in await meaning.read(list(dict.fromkeys(every)), at_once=_AT_ONCE)}
+        known = {found.text: found for found in await meaning.read(list(dict.fromkeys(every)), together=True)}
         return known, {message: _heard(message, known) for message in messages}
 
     known, heard = asyncio.run(reading())

@@ -94,7 +94,7 @@ def _check_extra() -> None:
 
 async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answering: "Answering") -> int:
     from turnwise.cli.interrupts import Interrupts, leave
-    from turnwise.cli.stopping import stopped
+    from turnwise.cli.stopping import IDLE_SECONDS, stopped
     from turnwise.cli.working import try_store
 
     front = _front(app, watched)
@@ -108,7 +108,7 @@ async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answe
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait({serving, working, stop}, return_when=asyncio.FIRST_COMPLETED)
         # The input may end before anybody knows whether the store will do.
-        await asyncio.wait({trying, stop}, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({trying, stop}, timeout=min(grace, IDLE_SECONDS), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         front.closing.set()
         closing = _close(app, front, spoken, serving)

@@ -20,15 +20,18 @@ def normalize(text: str, *, fold: bool = False) -> str:
     and a repeated `!`, `?`, `.` or `,` becomes one. A lone surrogate becomes U+FFFD, so the result can always be encoded.
     Normalizing again changes nothing.
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", strip_invisible(_SURROGATE.sub("\ufffd", text)))
-    text = _CONTROL.sub("", text)
+    text = _CONTROL.sub("", composed(text))
     if fold:
         text = text.casefold()
         if not text.isascii():
             # Folding can undo the composition, and compatibility forms can fold further.
             text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return _REPEATED.sub(r"\1", _SPACE.sub(" ", text)).strip()
+
+
+def composed(text: str) -> str:
+    """The text in NFKC, without what cannot be seen; space and control characters stay. Composing again changes nothing."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", strip_invisible(_SURROGATE.sub("\ufffd", text)))
 
 
 def legible(text: str) -> str:

@@ -1,31 +1,36 @@
 """The parts of a long message. Who tells a story, or pastes a mail, asks for something in one sentence of it."""
 
+import itertools
 import re
 
 MOST_WORDS = 20
 """A message of at most so many words is read whole, and only so."""
 
-_FIRST, _LAST = 6, 6  # of a very long one: a request stands where it begins or where it ends
+_FIRST, _BETWEEN, _LAST = 4, 4, 4  # of a very long one: a request stands where it begins or where it ends
 _WORDS, _SPARE, _FEWEST = 16, 6, 3
 _READ_CHARACTERS = 4_000  # at either end
 
-_SENTENCES = re.compile(r"(?<=[.!?;:])\s+|\s*\n\s*")
-_CLAUSES = re.compile(r",\s+|\s+(?=(?:and|but|so|because|then)\s)|\s[-–—]\s")
+_SENTENCES = re.compile(r"(?<=[.!?;:])\s+|(?<!\s)\s*\n\s*")
+_CLAUSES = re.compile(r",\s+|(?<!\s)\s+(?=(?:and|but|so|because|then)\s)|\s[-–—]\s")
 
 
 def segments(text: str) -> list[str]:
-    """Sentences, and parts of those that run on; in order, at most twelve: the first six and the last six.
+    """Sentences, and parts of those that run on; in order, at most twelve: what lies between the first four and the last four
+    is put together to four.
 
-    Empty when the text is short, or all of it is one part.
+    Empty when the text is short, or all of it is one part. Of more than 8,000 characters both ends are looked at.
     """
     if len(text) > 2 * _READ_CHARACTERS:
-        parts = [*_parts(text[:_READ_CHARACTERS])[:_FIRST], *_parts(text[-_READ_CHARACTERS:])[-_LAST:]]
+        parts = _parts(text[:_READ_CHARACTERS]) + _parts(text[-_READ_CHARACTERS:])
     elif len(text.split(maxsplit=MOST_WORDS)) <= MOST_WORDS:
         return []
     else:
         parts = _parts(text)
-    if len(parts) > _FIRST + _LAST:
-        parts = [*parts[:_FIRST], *parts[-_LAST:]]
+    if len(parts) > _FIRST + _BETWEEN + _LAST:
+        between = parts[_FIRST:-_LAST]
+        cuts = [len(between) * cut // _BETWEEN for cut in range(_BETWEEN + 1)]
+        joined = [" ".join(between[start:end]) for start, end in itertools.pairwise(cuts)]
+        parts = [*parts[:_FIRST], *joined, *parts[-_LAST:]]
     return parts if len(parts) > 1 else []
 
 

@@ -1,13 +1,15 @@
 """Slips of the pen, mended: a word that nobody knows is read as one that is a single slip away.
 
-A slip leaves a letter out, doubles or adds one, swaps two, or hits another (Damerau 1964). Agents' own words come first, then
-common English ones.
+A slip leaves a letter out, doubles or adds one, swaps two, or hits another (Damerau 1964). The first letter is seldom wrong,
+and changes what is meant ("unlock", "relock"). Agents' own words come first, then the commonest English ones: what is rarer
+is as likely a name of something.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnwise.matching.encoder.onnx_encoder import SHIPPED, VOCABULARY_FILE
@@ -19,17 +21,26 @@ READ_CHARACTERS = 2_000
 """So much of a text is looked at; the rest stays as it is."""
 
 _SHORTEST = 4  # too many words are one slip away from shorter ones
-_COMMON, _SHORTEST_COMMON = 2_000, 5
+_COMMON, _SHORTEST_COMMON = 50_000, 5  # times in the dictionary's texts: some 1,700 words
 _REMEMBERED = 8_192
 _FEW_STRANGE, _MANY_STRANGE = 3, 20
+_LOOK_BACK = 8
 
 # A whole word of plain letters: no part of an address, a code or a compound.
-_WORD = re.compile(r"(?<![\w@.\-/'’])[A-Za-z]{4,30}(?![\w@\-/'’]|\.\w)")
+_WORD = re.compile(r"(?<![\w@.\-/'’\\`$#=<>&?:])[A-Za-z]{4,30}(?![\w@\-/'’\\`$#=<>&(]|[.:]\w)")
 _OWN_WORD = re.compile(r"[a-z]{3,}")
-_SENTENCE_BEGINS = re.compile(r"(?:^|[.!?:;]|\n)\W*\Z")
+_SENTENCE_BEGINS = re.compile(r"(?:^|(?<!\bmr)(?<!\bms)(?<!\bdr)(?<!\bst)(?<!\bmrs)(?<!\bprof)[.!?:;]|\n)\W*\Z", re.IGNORECASE)
 _CONTRACTED = re.compile(
-    r"(?:are|ca|could|did|does|do|had|has|have|is|should|was|were|wo|would)nt|(?:here|how|let|that|there|what|where|who)s"
-    r"|(?:they|you)(?:re|ve)|gonna|gotta|wanna|gimme|lemme"
+    r"(?:are|ca|could|did|dos|does|do|had|has|have|hav|is|might|must|need|should|was|were|wo|would)nt"
+    r"|(?:here|how|let|that|there|what|when|where|who|why)s|(?:he|how|it|she|that|there|they|we|who|you)(?:d|ll|re|ve)"
+    r"|gonna|gotta|wanna|gimme|lemme"
+)
+
+# What dictionaries of what people said on screen do not know yet.
+_NEWER = re.compile(
+    r"autopay|backends?|chatbots?|checkins?|crypto|esims?|fintech|frontends?|geofenc\w+|gmail|hashtags?|iban|kubernetes|logouts?"
+    r"|oauth|paywalls?|ransomware|rebook\w+|saas|signins?|signups?|smartwatch\w*|stablecoins?|telehealth|unsend|venmo|webhooks?"
+    r"|webinars?|whatsapp|wifi"
 )
 
 
@@ -59,18 +70,20 @@ class Spelling:
     def mended(self, text: str) -> Mended:
         """The text with its slips mended.
 
-        Names stay: words with a capital inside of a sentence, and abbreviations. A text most of whose words are strange, or
-        more than twenty, stays as it is: it is written in another language, or in none.
+        Names stay: words with a capital inside of a sentence, and abbreviations. Where most words are strange, it may be
+        another language: there only agents' own words count, and of more than three words, or of more than twenty strange
+        ones, none.
         """
         found = list(_WORD.finditer(_beginning(text)))
         strange = [each for each in found if not self._is_known(each.group().lower())]
-        if not strange or len(strange) > min(max(_FEW_STRANGE, len(found) // 2), _MANY_STRANGE):
+        most = len(strange) > max(1, len(found) // 2)
+        if not strange or len(strange) > _MANY_STRANGE or (most and len(strange) > _FEW_STRANGE):
             return Mended(text)
         shouted = text.isupper()
         slips, parts, end = [], [], 0
         for each in strange:
             typed = each.group()
-            meant = self._meant(typed.lower()) if shouted or _may_be_slip(typed, text, each.start()) else None
+            meant = self._meant(typed.lower(), most) if shouted or _may_be_slip(typed, text, each.start()) else None
             if meant is not None:
                 slips.append(Slip(typed, meant))
                 parts += [text[end : each.start()], meant]
@@ -78,28 +91,40 @@ class Spelling:
         return Mended("".join([*parts, text[end:]]), tuple(slips)) if slips else Mended(text)
 
     def _is_known(self, word: str) -> bool:
-        return word in self._own or word in self._pieces or word in self._counts or _CONTRACTED.fullmatch(word) is not None
+        if word in self._own or word in self._pieces or word in self._counts:
+            return True
+        return _CONTRACTED.fullmatch(word) is not None or _NEWER.fullmatch(word) is not None
 
-    def _word_meant(self, word: str) -> str | None:
+    def _word_meant(self, word: str, own_only: bool) -> str | None:
         """The word that is one slip away; None when there is none."""
-        near = {other for other in self._english.edit_distance_1(word) if len(other) >= _SHORTEST}
+        swapped = word[1::-1] + word[2:]
+        near = [
+            other
+            for other in self._english.edit_distance_1(word)
+            if len(other) >= _SHORTEST and other.isalpha() and (other[0] == word[0] or other == swapped)
+        ]
         own = [other for other in near if other in self._own]
         if own:
             return max(own, key=lambda other: (sorted(other) == sorted(word), self._own[other], other))
-        if len(word) < _SHORTEST_COMMON:
+        if own_only or len(word) < _SHORTEST_COMMON:
             return None
-        common = [other for other in near if other[0] == word[0] and self._counts.get(other, 0) >= _COMMON]
+        common = [other for other in near if self._counts.get(other, 0) >= _COMMON]
         return max(common, key=lambda other: (self._counts[other], other), default=None)
 
 
 def _beginning(text: str) -> str:
     """So much of it as is read, without a word that would be cut."""
-    return text if len(text) <= READ_CHARACTERS else text[:READ_CHARACTERS].rpartition(" ")[0]
+    return text if len(text) <= READ_CHARACTERS else next(iter(text[:READ_CHARACTERS].rsplit(maxsplit=1)), "")
 
 
 def _may_be_slip(word: str, text: str, at: int) -> bool:
     """Whether it is written as words are that are no names: small, or with a capital where a sentence begins."""
-    return word.islower() or (word[1:].islower() and _SENTENCE_BEGINS.search(text, max(at - 3, 0), at) is not None)
+    return word.islower() or (word[1:].islower() and _SENTENCE_BEGINS.search(text[max(at - _LOOK_BACK, 0) : at]) is not None)
+
+
+def dictionary() -> str:
+    """Which dictionary says what is a word; another may mend otherwise."""
+    return f"pyspellchecker {version('pyspellchecker')}"
 
 
 @cache

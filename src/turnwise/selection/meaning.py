@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import itertools
 import logging
 import threading
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from turnwise.matching.normalize import legible
 from turnwise.matching.segments import segments
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.held import Hold, held, hold_of
-from turnwise.selection.phrases import phrases_of
+from turnwise.selection.phrases import phrases_of, words_of
 from turnwise.selection.served import Reading, Served, with_parts
 from turnwise.selection.vectors import Keeping, Progress, encoded, vectors_of
 
@@ -102,13 +103,13 @@ class Meaning:
         if failure is not None:
             raise failure
 
-    async def read(self, texts: Sequence[str], *, at_once: int = 1) -> list[Reading]:
+    async def read(self, texts: Sequence[str], *, together: bool = False) -> list[Reading]:
         """One reading a text, in their order; over all agents of the tree that have something to go by.
 
         Waits until it is ready. A few short texts are read here and now when the encoder is local, others in a thread. All
         that is read in one `held` block is read by one state. EncoderError when there is no vector for a text, or when it was
-        closed before it was ready. at_once: so many texts are read together, which is faster; numbers of a text that is read
-        among others may differ in the last digit.
+        closed before it was ready. together: for many texts, as in training: that is faster, and numbers of a text that is
+        read among others may differ in the last digit.
         """
         served = await self._state()
         found = served.remembered(texts)
@@ -116,7 +117,7 @@ class Meaning:
         if missing:
             brief = len(missing) <= _BRIEF_TEXTS and sum(map(len, missing)) <= _BRIEF_CHARACTERS
             here = brief and self.encoder.is_local
-            work = partial(served.read, missing, at_once=at_once)
+            work = partial(served.read, missing, together=together)
             fresh = work() if here else await asyncio.to_thread(work)
             found.update((reading.text, reading) for reading in fresh)
         return [found[text] for text in texts]
@@ -200,7 +201,8 @@ class Meaning:
         if self.encoder.is_local:
             self.encoder.encode(["hello"])  # a model that is loaded at its first use should not delay a message
         smalltalk = SmallTalk.for_encoder(Keeping(self.encoder, kept, progress))
-        spelling = Spelling(phrase.text for phrase in phrases)
+        names = (words_of(card.name) for card in self.tree)  # of those too that count by nothing else
+        spelling = Spelling(itertools.chain(names, (phrase.text for phrase in phrases)))
         if not phrases:
             return self._serve(Served(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
         before = _fitted_before(kept, fingerprint, phrases, self.encoder.dimensions)
@@ -287,10 +289,11 @@ class Meaning:
 
 
 def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
-    """Twenty hexadecimal digits for what a fitted matcher depends on: phrases, encoder, and the version of matching."""
+    """Twenty hexadecimal digits for what readings depend on: phrases, encoder, dictionary, and the version of matching."""
     from turnwise.matching.kept import version
+    from turnwise.matching.spelling import dictionary
 
-    digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0".encode())
+    digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0{dictionary()}\0".encode())
     for phrase in phrases:
         digest.update("\0".join(phrase).encode("utf-8", "surrogatepass") + b"\1")
     return digest.hexdigest()[:20]

@@ -2,11 +2,11 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnwise.matching.match import Match
-from turnwise.matching.normalize import legible
+from turnwise.matching.normalize import composed, legible
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.vectors import encoded
 
@@ -24,6 +24,7 @@ READ_CHARACTERS = 20_000
 
 _REMEMBERED_NUMBERS = 6_000_000  # a reading holds two numbers of eight bytes for each label
 _REMEMBERED_CHARACTERS = 2_000
+_AT_ONCE = 256
 
 
 class Reading(NamedTuple):
@@ -39,8 +40,12 @@ class Reading(NamedTuple):
 
 
 def with_parts(whole: Reading, parts: Sequence[Reading]) -> Reading:
-    """The reading of a text that was read part by part, too: its match is what all say together."""
-    return whole._replace(match=whole.match.with_parts([part.match for part in parts])) if parts else whole
+    """The reading of a text that was read part by part, too: its match is what all say together, slips are those of all."""
+    if not parts:
+        return whole
+    slips = tuple(dict.fromkeys(slip for each in (whole, *parts) for slip in each.mended.slips))
+    match = whole.match.with_parts([part.match for part in parts])
+    return whole._replace(match=match, mended=whole.mended._replace(slips=slips))
 
 
 class Served:
@@ -74,14 +79,14 @@ class Served:
                     found[text] = reading
         return found
 
-    def read(self, texts: Sequence[str], *, at_once: int = 1) -> list[Reading]:
+    def read(self, texts: Sequence[str], *, together: bool = False) -> list[Reading]:
         """One reading a text, in their order. EncoderError when there are no vectors for them.
 
-        at_once: so many texts are read together. That is faster, and their numbers may differ in the last digit.
+        together: they are matched in one go. That is faster, and numbers may differ in the last digit.
         """
         readings: list[Reading] = []
-        for start in range(0, len(texts), at_once):
-            readings += self._read(texts[start : start + at_once])
+        for start in range(0, len(texts), _AT_ONCE):
+            readings += self._read(texts[start : start + _AT_ONCE], together)
         with self._lock:
             for reading in readings:
                 if len(reading.text) <= _REMEMBERED_CHARACTERS:
@@ -91,15 +96,19 @@ class Served:
         return readings
 
     def mended(self, text: str) -> "Mended":
-        """The text as it is read: of a long one the beginning, without slips."""
-        return self.spelling.mended(text[:READ_CHARACTERS])
+        """The text as it is read: of a long one the beginning, in one form, without slips."""
+        return self.spelling.mended(composed(text[:READ_CHARACTERS]))
 
-    def _read(self, texts: Sequence[str]) -> list[Reading]:
+    def _read(self, texts: Sequence[str], together: bool) -> Iterator[Reading]:
         mended = [self.mended(text) for text in texts]
         plain = [legible(each.text) for each in mended]
         vectors = encoded(plain, self._encoder)
-        chatting = self.smalltalk.probabilities(vectors, plain)
-        return list(map(Reading, texts, vectors, self._matched(plain, vectors), chatting.tolist(), mended))
+        size = len(texts) if together else 1
+        for start in range(0, len(texts), size):
+            some = slice(start, start + size)
+            chatting = self.smalltalk.probabilities(vectors[some], plain[some])
+            matches = self._matched(plain[some], vectors[some])
+            yield from map(Reading, texts[some], vectors[some], matches, chatting.tolist(), mended[some])
 
     def _matched(self, texts: Sequence[str], vectors: "NDArray[np.float32]") -> Sequence[Match]:
         if self.matcher is None:

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnwise.facts.selections import Candidate, Verdict
-from turnwise.matching.spelling import Slip
 from turnwise.ports.selector import SelectionRequest
+
+if TYPE_CHECKING:
+    from turnwise.matching.spelling import Slip
 
 RECORDED = 50
 """So many candidates, authors passed over, and things ignored are kept of one verdict."""
@@ -27,7 +29,7 @@ def abstained(selector: str, reason: str, **more: Any) -> Verdict:
     return Verdict(selector=selector, reason=reason, **more)
 
 
-def as_read(verdict: Verdict, slips: Sequence[Slip]) -> Verdict:
+def as_read(verdict: Verdict, slips: "Sequence[Slip]") -> Verdict:
     """The verdict; its reason says which words of the message were read as others."""
     if not slips:
         return verdict

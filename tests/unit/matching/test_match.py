@@ -63,6 +63,8 @@ def test_the_part_that_is_nearest_to_something_counts() -> None:
 def test_nearest_phrases_are_told_once_and_of_one_label_not_too_many() -> None:
     same = part_of(0.5, 0.6, 0.4)
     parts = [same, same, part_of(0.6, 0.6, 0.4), part_of(0.7, 0.6, 0.4)]
+    many = part_of(0.5, 0.25, 0.25, 0.25, 0.25)
+    assert len(many.with_parts([many, part_of(0.6, 0.25, 0.25, 0.25, 0.25)]).nearest) == 5
     assert [(near.label, near.text) for near in same.with_parts(parts).nearest] == [
         ("a", "a 0.7"), ("a", "a 0.6"), ("b", "b 0.7"), ("b", "b 0.6"),
     ]  # fmt: skip

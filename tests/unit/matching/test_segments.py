@@ -49,8 +49,16 @@ def test_without_any_sign_it_is_cut() -> None:
 def test_of_a_very_long_one_the_beginning_and_the_end_are_read() -> None:
     text = " ".join(f"This is sentence number {number}." for number in range(1_000))
     parts = segments(text)
-    assert parts == [f"This is sentence number {number}." for number in (*range(6), *range(994, 1_000))]
-    assert len(segments("word " * 4_000_000)) <= 12
+    alone = [f"This is sentence number {number}." for number in (*range(4), *range(996, 1_000))]
+    assert [*parts[:4], *parts[-4:]] == alone
+    assert len(parts) == 12
+    assert parts[4].startswith("This is sentence number 4. This is sentence number 5. ")
+
+
+def test_what_lies_between_is_put_together() -> None:
+    text = " ".join(f"Sentence number {number}." for number in range(20))
+    assert " ".join(segments(text)) == text
+    assert [part.count(".") for part in segments(text)] == [1] * 4 + [3] * 4 + [1] * 4
 
 
 @given(st.lists(st.sampled_from(["one", "two,", "three.", "and", "!", "\n", "-"]), max_size=400).map(" ".join))

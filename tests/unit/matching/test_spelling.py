@@ -34,9 +34,31 @@ def test_a_word_that_nobody_knows_is_read_as_the_one_it_nearly_is(text: str, sli
 
 
 def test_agents_words_come_before_english_ones() -> None:
-    """Without agents who speak of it, "sole" would be as near as "sofa"."""
-    assert Spelling(["a sofa for the living room"]).mended("my sofq is broken").text == "my sofa is broken"
+    assert Spelling([]).mended("about my plaze").text == "about my place"
+    assert Spelling(["the plaza hotel"]).mended("about my plaze").text == "about my plaza"
     assert Spelling(["the glimmerbox is broken"]).mended("my glimerbox hums").text == "my glimmerbox hums"
+
+
+def test_the_first_letter_stays_unless_two_are_swapped() -> None:
+    """What is put before a word often turns it round."""
+    agents = Spelling(["rechnungen anmelden", "lock the glimmerbox", "quittance"])
+    assert agents.mended("my zlimmerbox is here").slips == ()
+    assert agents.mended("my climmerbox is here").slips == ()
+    assert agents.mended("my lgimmerbox is here").slips == (Slip("lgimmerbox", "glimmerbox"),)
+    assert agents.mended("an acquittance is here, uittance").slips == ()
+
+
+def test_of_two_words_as_near_the_one_with_the_same_letters_is_meant() -> None:
+    assert Spelling(["salsa salsa salsa", "a salad"]).mended("one salda please").text == "one salad please"
+
+
+def test_where_most_words_are_strange_only_agents_words_count() -> None:
+    """It may be another language."""
+    assert AGENTS.mended("chnge plaese") == Mended("chnge plaese")
+    assert AGENTS.mended("pasword chnge").text == "password chnge"
+    assert AGENTS.mended("thnks").text == "thanks"
+    strange = "".join(f"pasword xq{letter * 4} " for letter in "abcdefghijk")
+    assert AGENTS.mended("please look at what I wrote about this today and then " * 4 + strange).slips == ()
 
 
 @pytest.mark.parametrize(
@@ -52,6 +74,13 @@ def test_agents_words_come_before_english_ones() -> None:
         "write to pasword@example.com or invoce.example.com/pasword",
         "ORD-pasword pasword_reset pasword2 x-pasword's",
         "teh abd",  # too short to tell
+        "ask Dr. Kowalsky about it",
+        "https://example.com/?pasword $pasword `pasword` <pasword> pasword(1) C:\\pasword\\invoce a=pasword",
+        "it dosnt work and they havnt called, theyd know",
+        "venmo my wifi bill by autopay",
+        "rechnung bitte",
+        "meine karte gesperrt",
+        "lyrica and statin",
         "¿Cuánto cuesta una habitación en el hotel mañana por la noche?",
         "chcialbym zarezerwowac stolik na dwie osoby",
         "saya mau pesan tiket pesawat ke jakarta besok",
@@ -64,12 +93,15 @@ def test_what_is_no_slip_stays(text: str) -> None:
 
 
 def test_a_long_text_is_mended_where_it_is_read_and_no_word_is_cut() -> None:
-    begins = "please reset it " * (READ_CHARACTERS // 16)
-    text = f"pasword {begins[:-20]} informations pasword"
-    mended = AGENTS.mended(text)
-    assert mended.slips == (Slip("pasword", "password"),)
-    assert mended.text == "password" + text.removeprefix("pasword")
-    assert AGENTS.mended("z" * 1_000_000) == Mended("z" * 1_000_000)
+    for space in (" ", "\n"):
+        begins = f"pasword{space}" + f"please reset it{space}" * 130
+        text = begins[: READ_CHARACTERS - 7].strip().ljust(READ_CHARACTERS - 7, "!") + space + "passwordx pasword"
+        mended = AGENTS.mended(text)
+        assert mended.slips == (Slip("pasword", "password"),)
+        assert mended.text == "password" + text.removeprefix("pasword")
+    assert AGENTS.mended(" " * 5_000) == Mended(" " * 5_000)
+    word = "p" * 40
+    assert Spelling([word]).mended(f"my {word}q is here").slips == ()
 
 
 def test_one_slip_in_most_words_is_found() -> None:

@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import EncoderError
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.kept import Kept
-from turnwise.selection.meaning import Meaning
+from turnwise.matching.spelling import Slip, dictionary
+from turnwise.selection.meaning import Meaning, fingerprint_of
 
 EXAMPLES = {
     "billing": ("where is my invoice", "send the invoice again", "the bill is wrong", "pay my bill"),
@@ -80,6 +82,54 @@ async def test_a_text_is_encoded_once() -> None:
     before = len(encoder.asked)
     await meaning.read(["my flight", "my flight"])
     assert len(encoder.asked) == before
+
+
+async def test_names_of_agents_that_count_by_nothing_else_are_no_slips() -> None:
+    """C2: the root's name is no phrase, and is known all the same."""
+    cards = [AgentCard(name="revolut", examples=("hello",)), AgentCard(name="a", parent="revolut", examples=("a revolt",))]
+    meaning = Meaning(AgentTree(cards), Words())
+    readings = await meaning.read(["talk to revolut please", "talk to revoltu please"])
+    assert [reading.mended.text for reading in readings] == ["talk to revolut please"] * 2
+
+
+@pytest.mark.parametrize("text", ["my pas\u200bword please", "my pa\u00adsword please", "ｍｙ ｐａｓｗｏｒｄ please"])
+async def test_slips_are_mended_in_the_form_that_texts_are_compared_in(text: str) -> None:
+    """C2"""
+    meaning = Meaning(tree_of({"account": ("I forgot my password",)}), Words())
+    (reading,) = await meaning.read([text])
+    assert reading.mended.text == "my password please"
+
+
+async def test_another_dictionary_is_another_state() -> None:
+    """E1, E9: it has its part in what is read."""
+    meaning = Meaning(tree_of(), Words())
+    await meaning.fitted()
+    assert meaning.fingerprint.startswith(fingerprint_of(meaning.phrases, meaning.encoder))
+    assert dictionary().split() == ["pyspellchecker", version("pyspellchecker")]
+
+
+async def test_a_remote_encoder_is_asked_once_for_a_long_message() -> None:
+    asked: list[int] = []
+
+    class Remote(Words):
+        is_local = False
+
+        def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            asked.append(len(texts))
+            return super().encode(texts)
+
+    meaning = Meaning(tree_of(), Remote())
+    await meaning.fitted()
+    asked.clear()
+    heard = await meaning.hear("my aunt has a dog and the dog has a cat. pay my bill. " * 4)
+    assert len(asked) == 1
+    assert heard.match.ranked(1)[0][0] == "billing"
+
+
+async def test_slips_in_any_part_are_told() -> None:
+    told = "my aunt has a dog and the dog has a cat. " * 60
+    heard = await Meaning(tree_of(), Words()).hear(f"{told}send the invocie")
+    assert heard.mended.slips == (Slip("invocie", "invoice"),)
 
 
 async def test_what_a_user_tells_at_length_is_heard_part_by_part() -> None:

@@ -52,9 +52,9 @@ async def test_a_slip_is_read_as_what_was_meant_and_told() -> None:
     verdict = await verdict_of("pay the invocie please")
     assert (verdict.agent, verdict.confidence) == ("billing", (await verdict_of("pay the invoice please")).confidence)
     assert verdict.reason.endswith(" It reads “invocie” as “invoice”.")
-    strange = await verdict_of("tramslate hippopotamus")
+    strange = await verdict_of("whoes hippopotamus is here")
     assert strange.outcome == "abstained"
-    assert strange.reason.endswith(" It reads “tramslate” as “translate”.")
+    assert strange.reason.endswith(" It reads “whoes” as “whose”.")
 
 
 async def test_nothing_similar_abstains_and_says_who_was_best() -> None:
