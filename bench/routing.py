@@ -7,11 +7,14 @@ tuned on CLINC150's validation file; test files are only measured.
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from bench import routing_peer
+from bench.disturbances import behind, slipped
 from bench.measure import progress
 
 from turnwise.facts.cards import AgentCard
@@ -145,6 +148,23 @@ async def banking(bench: Bench) -> AsyncIterator[Row]:
     yield _points("calibration error, BANKING77 train_10", few.found)
 
 
+async def disturbed(bench: Bench) -> AsyncIterator[Row]:
+    """CLINC150's validation messages with ten examples an agent: with a slip in each, and behind what other agents said."""
+    tree = bench.tree("clinc150/train_10.jsonl")
+    cases = [case for case in bench.cases("clinc150/valid.jsonl") if case.turns[0].agent is not None]
+    lines = [turn.system for case in bench.cases("sgd/dev.jsonl") for turn in case.turns if len(turn.system.split()) > 6]
+
+    async def share(name: str, disturb: Callable[[str, random.Random], str], floor: float, goal: float) -> Row:
+        chance = random.Random(1)
+        told = [case._replace(turns=(case.turns[0]._replace(user=disturb(case.turns[0].user, chance)),)) for case in cases]
+        found = await bench.evaluated(name, tree, told)
+        return _share(name, found.measures.in_scope_accuracy, floor, goal)
+
+    yield await share("CLINC150, a slip in each message", slipped, 88.0, 91.0)
+    yield await share("CLINC150, behind two sentences of others", partial(behind, others=lines, count=2), 60.0, 80.0)
+    yield await share("CLINC150, behind forty", partial(behind, others=lines, count=40), 45.0, 70.0)
+
+
 async def names(bench: Bench) -> AsyncIterator[Row]:
     """CLINC150's agents with nothing but their names."""
     tree = bench.tree("clinc150/train_10.jsonl")
@@ -231,7 +251,16 @@ async def smalltalk(bench: Bench) -> AsyncIterator[Row]:
     yield _share("small talk found, at 2 % false alarms", found, 80.0, 92.0)
 
 
-PARTS: tuple[Callable[[Bench], AsyncIterator[Row]], ...] = (clinc, banking, names, domains, scope, smalltalk, dialogues)
+PARTS: tuple[Callable[[Bench], AsyncIterator[Row]], ...] = (
+    clinc,
+    banking,
+    disturbed,
+    names,
+    domains,
+    scope,
+    smalltalk,
+    dialogues,
+)
 
 
 async def routed(bench: Bench, parts: Sequence[str] = ()) -> list[Row]:

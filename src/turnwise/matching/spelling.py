@@ -28,7 +28,7 @@ _LOOK_BACK = 8
 
 # A whole word of plain letters: no part of an address, a code or a compound.
 _WORD = re.compile(r"(?<![\w@.\-/'’\\`$#=<>&?:])[A-Za-z]{4,30}(?![\w@\-/'’\\`$#=<>&(]|[.:]\w)")
-_OWN_WORD = re.compile(r"[a-z]{3,}")
+_OWN_WORD = re.compile(r"[^\W\d_]{3,}")
 _SENTENCE_BEGINS = re.compile(r"(?:^|(?<!\bmr)(?<!\bms)(?<!\bdr)(?<!\bst)(?<!\bmrs)(?<!\bprof)[.!?:;]|\n)\W*\Z", re.IGNORECASE)
 _CONTRACTED = re.compile(
     r"(?:are|ca|could|did|dos|does|do|had|has|have|hav|is|might|must|need|should|was|were|wo|would)nt"

@@ -39,6 +39,10 @@ def test_agents_words_come_before_english_ones() -> None:
     assert Spelling(["the glimmerbox is broken"]).mended("my glimerbox hums").text == "my glimmerbox hums"
 
 
+def test_a_part_of_an_agents_word_is_no_word() -> None:
+    assert Spelling(["eine Überweisung"]).mended("my berweisng is here").slips == ()
+
+
 def test_the_first_letter_stays_unless_two_are_swapped() -> None:
     """What is put before a word often turns it round."""
     agents = Spelling(["rechnungen anmelden", "lock the glimmerbox", "quittance"])

@@ -1,0 +1,28 @@
+"""Messages as people write them: with slips of the pen, and with much told around a request."""
+
+import random
+import re
+from collections.abc import Sequence
+
+_WORD = re.compile(r"[a-z]{4,}", re.IGNORECASE)
+_KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_NEIGHBOURS = {
+    key: row[max(place - 1, 0) : place] + row[place + 1 : place + 2] for row in _KEYS for place, key in enumerate(row)
+}
+
+
+def slipped(text: str, chance: random.Random) -> str:
+    """The text with one slip in a word of four letters or more: one left out, doubled, swapped with the next, or hit beside."""
+    words = list(_WORD.finditer(text))
+    if not words:
+        return text
+    word = chance.choice(words)
+    at = chance.randrange(word.start(), word.end() - 1)
+    before, letter, following, after = text[:at], text[at], text[at + 1], text[at + 2 :]
+    hit = chance.choice(_NEIGHBOURS[letter.lower()])
+    return before + chance.choice((following, letter * 2 + following, following + letter, hit + following)) + after
+
+
+def behind(text: str, chance: random.Random, *, others: Sequence[str], count: int) -> str:
+    """The text after so many sentences of others."""
+    return " ".join([*(f"{chance.choice(others).rstrip(' .!?')}." for _ in range(count)), text])
