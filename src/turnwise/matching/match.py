@@ -1,6 +1,7 @@
 """What matching says of a text: how well it fits each label, which examples say so, and whether it fits any at all."""
 
 import functools
+import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -34,7 +35,7 @@ class Nearest(NamedTuple):
 NEAREST, NEAREST_OF_A_LABEL = 5, 2
 """So many phrases are told of a match."""
 
-_SHARPNESS = 12.0
+_SHARPNESS, _AHEAD = 20.0, 0.15
 _LEAST, _LOWEST = 1e-9, -100.0
 
 
@@ -71,8 +72,9 @@ class Match(NamedTuple):
     def with_parts(self, parts: "Sequence[Match]") -> "Match":
         """What the text and its parts say together; the parts are matched by the same matcher.
 
-        A part counts the more the nearer it is to some phrase, and the text itself no more than one of so many parts: what
-        is told around a request says little. A label's similarity is that of its nearest part.
+        A part counts the more the nearer it is to some phrase. All parts count against the text itself by how much nearer the
+        nearest of them is: a request in a story is, and a request that is told at length is not. A label's similarity is that
+        of its nearest part.
         """
         import numpy as np
 
@@ -80,7 +82,8 @@ class Match(NamedTuple):
         nearness = similarities.max(axis=1, initial=-1.0)
         shares = np.exp(_SHARPNESS * (nearness - nearness.max()))
         shares /= shares.sum()
-        own = 1.0 / len(parts)
+        ahead = float(nearness.max() - self.similarities.max(initial=-1.0)) - _AHEAD
+        own = 1.0 / (1.0 + math.exp(_SHARPNESS * ahead))
         said = shares @ np.stack([each.probabilities for each in parts])
         logs = own * np.log(np.maximum(self.probabilities, _LEAST)) + (1.0 - own) * np.log(np.maximum(said, _LEAST))
         probabilities = np.exp(logs - logs.max(initial=_LOWEST))

@@ -57,7 +57,8 @@ def test_the_part_that_is_nearest_to_something_counts() -> None:
     assert both.novelty < 0.4
     assert both.similarities.tolist() == np.maximum(whole.similarities, request.similarities).tolist()
     assert [near.text for near in both.nearest][:2] == ["b 0.9", "a 0.4"]
-    assert whole.with_parts([story, story]).ranked(1)[0][0] == "a"
+    told_at_length = part_of(0.85, 0.9, 0.05, 0.05).with_parts([story, request, story])
+    assert told_at_length.ranked(1)[0][0] == "a"
 
 
 def test_nearest_phrases_are_told_once_and_of_one_label_not_too_many() -> None:
@@ -75,4 +76,5 @@ def test_where_nobody_can_fit_parts_change_nothing() -> None:
     both = nobody.with_parts([nobody, nobody])
     assert (both.labels, len(both.probabilities), both.novelty, both.nearest) == ((), 0, 1.0, ())
     impossible = match_of(1.0, 0.0).with_parts([match_of(0.0, 1.0), match_of(0.0, 1.0)])
-    assert impossible.probabilities.tolist() == pytest.approx([0.5, 0.5])
+    assert impossible.probabilities.sum() == pytest.approx(1.0)
+    assert (impossible.probabilities > 0.0).all()
