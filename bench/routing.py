@@ -162,7 +162,7 @@ async def disturbed(bench: Bench) -> AsyncIterator[Row]:
 
     yield await share("CLINC150, a slip in each message", slipped, 88.0, 91.0)
     yield await share("CLINC150, behind two sentences of others", partial(behind, others=lines, count=2), 60.0, 80.0)
-    yield await share("CLINC150, behind forty", partial(behind, others=lines, count=40), 40.0, 70.0)
+    yield await share("CLINC150, behind forty", partial(behind, others=lines, count=40), 45.0, 70.0)
 
 
 async def names(bench: Bench) -> AsyncIterator[Row]:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.matching.match import NEAREST, NEAREST_OF_A_LABEL
+
 EXACT_PHRASES = 10_000
 """Up to so many phrases all are compared: about half a millisecond at 384 numbers a vector."""
 
@@ -72,11 +74,11 @@ class Index:
         """Whether every phrase is compared."""
         return isinstance(self._rows, _Exact)
 
-    def search(self, vector: Vectors, count: int = 5, per_label: int = 2) -> Found:
+    def search(self, vector: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> Found:
         """What lies near that vector: at most `count` phrases, at most `per_label` of one label."""
         return self._rows.found(self._rows.compared(vector), count, per_label, self.label_count)
 
-    def search_many(self, vectors: Vectors, count: int = 5, per_label: int = 2) -> list[Found]:
+    def search_many(self, vectors: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> list[Found]:
         """As `search`, for each row; for many rows much faster."""
         if len(vectors) == 1:
             return [self.search(vectors[0], count, per_label)]
