@@ -35,7 +35,8 @@ class Nearest(NamedTuple):
 NEAREST, NEAREST_OF_A_LABEL = 5, 2
 """So many phrases are told of a match."""
 
-_SHARPNESS, _AHEAD = 20.0, 0.15
+_AMONG_PARTS, _AGAINST_ALL = 15.0, 28.0
+_AHEAD, _AHEAD_LESS = 0.27, 0.04
 _LEAST, _LOWEST = 1e-9, -100.0
 
 
@@ -73,17 +74,17 @@ class Match(NamedTuple):
         """What the text and its parts say together; the parts are matched by the same matcher.
 
         A part counts the more the nearer it is to some phrase. All parts count against the text itself by how much nearer the
-        nearest of them is: a request in a story is, and a request that is told at length is not. A label's similarity is that
-        of its nearest part.
+        nearest of them is: a request in a story is, and a request that is told at length is not. The more parts there are, the
+        less does the text as a whole say. A label's similarity is that of its nearest part.
         """
         import numpy as np
 
         similarities = np.stack([each.similarities for each in parts])
         nearness = similarities.max(axis=1, initial=-1.0)
-        shares = np.exp(_SHARPNESS * (nearness - nearness.max()))
+        shares = np.exp(_AMONG_PARTS * (nearness - nearness.max()))
         shares /= shares.sum()
-        ahead = float(nearness.max() - self.similarities.max(initial=-1.0)) - _AHEAD
-        own = 1.0 / (1.0 + math.exp(_SHARPNESS * ahead))
+        ahead = float(nearness.max() - self.similarities.max(initial=-1.0)) - (_AHEAD - _AHEAD_LESS * len(parts))
+        own = 1.0 / (1.0 + math.exp(_AGAINST_ALL * ahead))
         said = shares @ np.stack([each.probabilities for each in parts])
         logs = own * np.log(np.maximum(self.probabilities, _LEAST)) + (1.0 - own) * np.log(np.maximum(said, _LEAST))
         probabilities = np.exp(logs - logs.max(initial=_LOWEST))

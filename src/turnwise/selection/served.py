@@ -25,6 +25,7 @@ READ_CHARACTERS = 20_000
 _REMEMBERED_NUMBERS = 6_000_000  # a reading holds two numbers of eight bytes for each label
 _REMEMBERED_CHARACTERS = 2_000
 _AT_ONCE = 256
+_CHATTING = 0.5
 
 
 class Reading(NamedTuple):
@@ -40,11 +41,15 @@ class Reading(NamedTuple):
 
 
 def with_parts(whole: Reading, parts: Sequence[Reading]) -> Reading:
-    """The reading of a text that was read part by part, too: its match is what all say together, slips are those of all."""
+    """The reading of a text that was read part by part, too: its match is what all say together, slips are those of all.
+
+    Parts that are small talk do not count as long as there are others: some agent's examples greet, too.
+    """
     if not parts:
         return whole
     slips = tuple(dict.fromkeys(slip for each in (whole, *parts) for slip in each.mended.slips))
-    match = whole.match.with_parts([part.match for part in parts])
+    asking = [part for part in parts if part.smalltalk < _CHATTING] or parts
+    match = whole.match.with_parts([part.match for part in asking])
     return whole._replace(match=match, mended=whole.mended._replace(slips=slips))
 
 

@@ -61,6 +61,13 @@ def test_the_part_that_is_nearest_to_something_counts() -> None:
     assert told_at_length.ranked(1)[0][0] == "a"
 
 
+def test_the_more_parts_there_are_the_less_does_the_whole_say() -> None:
+    whole, part = part_of(0.6, 0.7, 0.3), part_of(0.75, 0.3, 0.7)
+    said = [whole.with_parts([part] * count).probabilities[0] for count in (2, 4, 8, 12)]
+    assert said == sorted(said, reverse=True)
+    assert said[0] > 0.5 > said[-1]
+
+
 def test_nearest_phrases_are_told_once_and_of_one_label_not_too_many() -> None:
     same = part_of(0.5, 0.6, 0.4)
     parts = [same, same, part_of(0.6, 0.6, 0.4), part_of(0.7, 0.6, 0.4)]

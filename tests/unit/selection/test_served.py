@@ -9,7 +9,7 @@ from turnwise.matching.match import Phrase
 from turnwise.matching.matcher import nearest
 from turnwise.matching.smalltalk import SmallTalk
 from turnwise.matching.spelling import Spelling
-from turnwise.selection.served import REMEMBERED, Served
+from turnwise.selection.served import REMEMBERED, Served, with_parts
 
 PHRASES = (Phrase("billing", "where is my invoice"), Phrase("travel", "book a flight to rome"))
 
@@ -93,3 +93,16 @@ def test_threads_read_the_same() -> None:
     for thread in threads:
         thread.join()
     assert found == [found[0]] * 4
+
+
+def test_a_greeting_in_a_long_message_does_not_count() -> None:
+    """C8: also where an agent's examples greet."""
+    greeting, request = "good morning to all of you", "book a flight to rome"
+    served = served_of(Words(), (Phrase("desk", greeting), *PHRASES))
+    whole, hello, asks = served.read([f"{greeting}. {request}", greeting, request])
+    hello, asks = hello._replace(smalltalk=0.9), asks._replace(smalltalk=0.1)
+    heard = with_parts(whole, [hello, asks, asks])
+    assert heard.match.ranked(1)[0][0] == "travel"
+    assert np.array_equal(heard.match.probabilities, whole.match.with_parts([asks.match, asks.match]).probabilities)
+    only = with_parts(whole, [hello, hello])
+    assert np.array_equal(only.match.probabilities, whole.match.with_parts([hello.match, hello.match]).probabilities)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from turnwise.facts.errors import EncoderError, MissingExtra, TurnwiseError
-from turnwise.matching.encoder import graph, source
+from turnwise.matching.encoder import graph, outliers, source
 from turnwise.matching.encoder.onnx_encoder import FORMAT, MODEL_FILE, SETTINGS_FILE, VOCABULARY_FILE
 from turnwise.matching.encoder.wordpiece import WordPiece
 
@@ -32,8 +32,11 @@ def export(model: Path, target: Path, *, sha256: str | None = None, name: str | 
         raise MissingExtra("Exporting an encoder", "export") from error
     found = source.load(model, max_tokens=_MAX_TOKENS, sha256=sha256)
     try:
-        WordPiece(found.vocabulary, **found.tokenizer)
-        content = graph.write(found.weights, found.shape, quantized=quantized)
+        tokenizer = WordPiece(found.vocabulary, **found.tokenizer)
+        content = graph.write(found.weights, found.shape, quantized=False)
+        if quantized:
+            uneven = outliers.divisors(content, found.vocabulary, tokenizer, found.shape.max_tokens)
+            content = graph.write(found.weights, found.shape, divisors=uneven)
     except KeyError as error:
         raise EncoderError(f"The model lacks {error}.", fix="It is no BERT, or its files are incomplete.") from error
     settings = {

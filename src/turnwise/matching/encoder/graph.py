@@ -5,6 +5,7 @@ uint8 as they come, with one scale for all of the text. So the graph takes one t
 would depend on its neighbours.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Weights = dict[str, NDArray[np.float32]]
+    Divisors = Mapping[str, NDArray[np.float32]]
 
 # Two products of a uint8 and a weight within this bound fit in 16 bits: processors without a dot product of bytes add
 # them up so, and would cut off what is larger. Thus all processors compute the same integers.
@@ -33,10 +35,10 @@ class Shape(NamedTuple):
 class _Writer:
     """Nodes and tensors so far. Every method returns the name of what it adds."""
 
-    def __init__(self, *, quantized: bool) -> None:
+    def __init__(self, *, quantized: bool, divisors: "Divisors") -> None:
         from onnx import NodeProto, TensorProto
 
-        self.quantized = quantized
+        self.quantized, self._divisors = quantized, divisors
         self.nodes: list[NodeProto] = []
         self.tensors: list[TensorProto] = []
 
@@ -59,6 +61,7 @@ class _Writer:
         if not self.quantized:
             product = self.node("MatMul", [inputs, self.constant(f"{name}.weight", weight)], f"{name}.product")
             return self.node("Add", [product, self.constant(f"{name}.bias", bias)], name)
+        inputs, weight = self._evened(inputs, weight)
         tensors = [*self._as_bytes(name, weight), self.constant(f"{name}.bias", bias)]
         return self.node("DynamicQuantizeMatMul", [inputs, *tensors], name, domain="com.microsoft")
 
@@ -67,6 +70,7 @@ class _Writer:
         if not self.quantized:
             tensors = [self.constant(f"{name}.weight", weight), self.constant(f"{name}.bias", bias)]
             return self.node("Attention", [inputs, *tensors], name, domain="com.microsoft", num_heads=heads)
+        inputs, weight = self._evened(inputs, weight)
         rounded = self.node("DynamicQuantizeLinear", [inputs], f"{name}.input", outputs=3)
         values, scale, zero = self._as_bytes(name, weight)
         tensors = [values, self.constant(f"{name}.bias", bias), f"{rounded}.1", scale, "", f"{rounded}.2", zero]
@@ -86,6 +90,14 @@ class _Writer:
         picked = self.node("Gather", [self.constant(f"{name}.table", values), numbers], f"{name}.picked")
         scale = self.node("Gather", [self.constant(f"{name}.scales", scales[:, None]), numbers], f"{name}.scale")
         return self.node("Mul", [self.node("Cast", [picked], f"{name}.float", to=TensorProto.FLOAT), scale], name)
+
+    def _evened(self, inputs: str, weight: "NDArray[np.float32]") -> "tuple[str, NDArray[np.float32]]":
+        """The same product of other factors: inputs whose channels reach about equally far, and weights to them."""
+        if inputs not in self._divisors:
+            return inputs, weight
+        divisor = self._divisors[inputs]
+        parts = self.constant(f"{inputs}.parts", 1 / divisor)
+        return self.node("Mul", [inputs, parts], f"{inputs}.evened"), weight * divisor[:, None]
 
     def _as_bytes(self, name: str, weight: "NDArray[np.float32]") -> tuple[str, str, str]:
         import numpy as np
@@ -108,14 +120,15 @@ def _rounded(values: "NDArray[np.float32]", *, axis: int, largest: int) -> "tupl
     return rounded.astype(np.int8), scales
 
 
-def write(weights: "Weights", shape: Shape, *, quantized: bool = True) -> bytes:
+def write(weights: "Weights", shape: Shape, *, quantized: bool = True, divisors: "Divisors | None" = None) -> bytes:
     """The model's file. Input `numbers`: int64, 1 × n, n at most `max_tokens`. Output `vector`: float32, 1 × dimensions.
 
+    divisors: of the channels of layers' inputs, by the tensor's name; for a quantized graph.
     The same weights give the same bytes. KeyError names a weight that is missing.
     """
     from onnx import TensorProto, helper
 
-    writer = _Writer(quantized=quantized)
+    writer = _Writer(quantized=quantized, divisors=divisors or {})
     hidden = _embedded(writer, weights, shape)
     for layer in range(shape.layers):
         hidden = _layer(writer, weights, shape, layer, hidden)

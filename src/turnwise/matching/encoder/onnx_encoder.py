@@ -89,7 +89,7 @@ class OnnxEncoder:
         with self._lock:
             if self._loaded is None:
                 vocabulary = self._read(VOCABULARY_FILE, self._vocabulary_hash).decode("utf-8")
-                session = _session(self._read(MODEL_FILE, self._model_hash), self._directory / MODEL_FILE)
+                session = session_of(self._read(MODEL_FILE, self._model_hash), str(self._directory / MODEL_FILE))
                 self._loaded = WordPiece(vocabulary, **self._tokenizer), session
             return self._loaded
 
@@ -144,7 +144,8 @@ def _runtime() -> Any:
     return onnxruntime
 
 
-def _session(model: bytes, path: Path) -> "InferenceSession":
+def session_of(model: bytes, name: str) -> "InferenceSession":
+    """The graph, ready to run on one thread. EncoderError, with the name, when it does not load."""
     onnxruntime = _runtime()
     onnxruntime.set_default_logger_severity(4)
     options = onnxruntime.SessionOptions()
@@ -156,5 +157,5 @@ def _session(model: bytes, path: Path) -> "InferenceSession":
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the library's errors share no class
-        problem = f"{path} does not load: {type(error).__name__}: {error}."
+        problem = f"{name} does not load: {type(error).__name__}: {error}."
         raise EncoderError(problem, fix="Export the model again.") from error
