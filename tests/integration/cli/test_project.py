@@ -151,7 +151,9 @@ def test_select_knows_the_session_and_the_context(shop: Path) -> None:
     """A2, C1."""
     turnwise("chat", "-s", "one", cwd=shop, stdin="where is my order?\n")
     assert "→ orders · contextual_stay" in turnwise("select", "1001", "-s", "one", cwd=shop).stdout
-    assert "→ desk " in turnwise("select", "1001", cwd=shop).stdout
+    assert "contextual_stay" not in turnwise("select", "1001", cwd=shop).stdout
+    assert "→ orders · contextual_stay" in turnwise("select", "thank you", "-s", "one", cwd=shop).stdout
+    assert "→ desk " in turnwise("select", "thank you", cwd=shop).stdout
     directed = turnwise("select", "1001", "--context", '{"direct_agent_id": "hours"}', cwd=shop).stdout
     assert directed.startswith("→ hours · direct_routing 1.00")
     missing = turnwise("select", "1001", "-s", "none", cwd=shop)
