@@ -77,7 +77,7 @@ class Chooser:
 
     def row(self, found: Features) -> int:
         scores = self.model.scores(found)
-        if scores.smalltalk > max(0.5, scores.nobody):
+        if scores.smalltalk > 0.5:
             return SMALLTALK_ROW
         return NO_ROW if scores.nobody > self._nobody else int(scores.agents.argmax())
 

@@ -9,12 +9,14 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from turnwise.facts.errors import EncoderError
 from turnwise.matching.encoder.onnx_encoder import session_of
 from turnwise.matching.encoder.wordpiece import WordPiece
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from onnxruntime import InferenceSession
 
 _TEXTS, _MOST_WORDS = 200, 40
 _USUAL = 99
@@ -25,7 +27,7 @@ def divisors(model: bytes, vocabulary: str, tokenizer: WordPiece, max_tokens: in
     """For each tensor that goes into a layer and has channels that stick out: one number a channel, 1 or a power of two.
 
     model: the graph with weights of float32. It reads words of its vocabulary at random, the same ones each time: what sticks
-    out does so for every text.
+    out does so for every text. EncoderError when it cannot be run.
     """
     import numpy as np
     import onnx
@@ -38,15 +40,25 @@ def divisors(model: bytes, vocabulary: str, tokenizer: WordPiece, max_tokens: in
     reach: dict[str, NDArray[np.float32]] = {}
     for text in _texts(vocabulary):
         numbers = np.array([tokenizer.numbers(text, max_tokens)], np.int64)
-        for name, values in zip(names, session.run(names, {"numbers": numbers}), strict=True):
+        for name, values in zip(names, _run(session, names, numbers), strict=True):
             farthest = np.abs(values[0]).max(axis=0)
             reach[name] = np.maximum(reach[name], farthest) if name in reach else farthest
     found = {name: _divisor(farthest) for name, farthest in reach.items()}
     return {name: divisor for name, divisor in found.items() if divisor.max() > 1}
 
 
+def _run(session: "InferenceSession", names: list[str], numbers: "NDArray[np.int64]") -> "list[NDArray[np.float32]]":
+    try:
+        found: list[NDArray[np.float32]] = session.run(names, {"numbers": numbers})
+    except Exception as error:  # the library's errors share no class
+        problem = f"The model cannot be run: {type(error).__name__}: {error}."
+        raise EncoderError(problem, fix="Its weights do not fit its config.json: get the files again.") from error
+    return found
+
+
 def _texts(vocabulary: str) -> Iterator[str]:
-    words = [piece for piece in vocabulary.split("\n") if piece.isalpha()]
+    pieces = vocabulary.split("\n")
+    words = [piece for piece in pieces if piece.isalpha()] or pieces
     chance = random.Random(0)
     for _ in range(_TEXTS):
         yield " ".join(chance.choices(words, k=chance.randint(1, _MOST_WORDS)))

@@ -64,7 +64,7 @@ class Model:
         top = max(float(utilities.max(initial=-np.inf)), 0.0)
         shares = np.exp(utilities - top)
         smalltalk = 1.0 / (1.0 + math.exp(-min(max(float(found.around @ self.coefficients.smalltalk), -40.0), 40.0)))
-        return Scores(shares / (shares.sum() + found.rest * math.exp(-top)), found.novelty * (1.0 - smalltalk), smalltalk)
+        return Scores(shares / (shares.sum() + found.rest * math.exp(-top)), found.novelty, smalltalk)
 
     def _going(self, found: Features, active: int) -> Scores:
         at, context = self.coefficients, np.concatenate([found.around, found.said])

@@ -65,7 +65,7 @@ class Wording(NamedTuple):
 
     resumes: words of taking something up again. calls: words of asking for somebody. strange: four words or more, and none
     of English's commonest. unreadable: nothing of Latin letters or digits that could be a word, or mostly letters of other
-    scripts.
+    scripts. empty: no word names anything, there are but small words, openings and numbers.
     """
 
     clues: Clues
@@ -74,6 +74,7 @@ class Wording(NamedTuple):
     calls: bool
     strange: bool
     unreadable: bool
+    empty: bool
 
 
 class Said(NamedTuple):
@@ -100,6 +101,7 @@ def wording(text: str) -> Wording:
         calls=found.somebody or bool(_CALLS.search(folded) or _SOMEBODY.search(folded)),
         strange=len(every) >= 4 and _ENGLISH.isdisjoint(every),
         unreadable=found.other_script > 0.5 or not any(_is_readable(token) for token in every),
+        empty=found.content <= sum(token.isdigit() for token in every),
     )
 
 

@@ -54,6 +54,19 @@ def test_a_model_that_lacks_weights_or_tokens_is_named(make_model: Make, tmp_pat
     assert not (tmp_path / "target").exists()
 
 
+def test_a_model_whose_settings_do_not_fit_its_weights_is_refused(make_model: Make, tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match="cannot be run"):
+        export(make_model(config={"num_attention_heads": 5}), tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_vocabulary_without_words_will_do(make_model: Make, tmp_path: Path) -> None:
+    root = make_model()
+    (root / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"0123456789"]) + "\n", "utf-8")
+    export(root, tmp_path / "target")
+    assert OnnxEncoder(tmp_path / "target").encode(["1 2"]).shape == (1, 32)
+
+
 def test_weights_of_a_checkpoint_with_a_prefix(make_model: Make, tmp_path: Path, weights: Weights) -> None:
     prefixed = make_model("prefixed", tensors={f"bert.{name}": tensor for name, tensor in weights.items()})
     assert export(prefixed, tmp_path / "one") == export(make_model(), tmp_path / "other")

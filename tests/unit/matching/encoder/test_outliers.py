@@ -31,7 +31,7 @@ def divided(weights: Weights) -> dict[str, NDArray[np.float32]]:
 @pytest.fixture
 def uneven(weights: Weights) -> Weights:
     """One channel of two layers' inputs reaches a hundred times as far as the others, and the layers look at it as little."""
-    changed = {}
+    changed: Weights = {}
     for layer in ("encoder.layer.0", "encoder.layer.1"):
         norm, wide = f"{layer}.attention.output.LayerNorm.weight", f"{layer}.intermediate.dense.weight"
         changed |= {name: weights[name].copy() for name in (norm, wide)}

@@ -217,6 +217,21 @@ async def test_only_the_eligible_are_chosen() -> None:
     assert (await decide("Where is my order?", eligible=())).outcome == "abstained"
 
 
+@pytest.mark.parametrize("text", ["yes", "12345", "ok", "what do you need", "and then?", "1 2 3"])
+async def test_what_names_nothing_and_opens_a_conversation_is_for_nobody(text: str) -> None:
+    """C9: unless somebody has examples like it, or helped before."""
+    verdict = await decide(text)
+    if verdict.method != SMALLTALK:
+        assert (verdict.outcome, verdict.agent) == ("abstained", None)
+        assert verdict.reason == "No word of the message says what it is about, and nobody has the conversation."
+        assert (verdict.novelty or 0.0) >= 0.9
+    helped = await decide(text, context=MessageContext(previous_agents=("orders",)))
+    assert "No word" not in helped.reason
+    likewise = AgentTree([AgentCard(name="front"), agent("likewise", text, "and more of it"), agent("other", "pay my bill")])
+    request = SelectionRequest(text_content(text), likewise, Head(), ("front", "likewise", "other"))
+    assert (await Contextual(Meaning(likewise, OnnxEncoder()), pattern_index(likewise)).select(request)).agent == "likewise"
+
+
 async def test_previous_agents_weigh() -> None:
     """C17"""
     plain = await decide("I have a question about my card")

@@ -13,9 +13,9 @@ from turnwise.selection.meaning import Reading
 LABELS = tuple("abcdefghijklmnopqrstuvwxyz")
 
 
-def opening(shares: np.ndarray, novelty: float = 0.0) -> Turn:
+def opening(shares: np.ndarray, novelty: float = 0.0, smalltalk: float = 0.0) -> Turn:
     match = Match(LABELS, shares, shares, novelty, ())
-    return Turn(Reading("text", np.zeros(2, np.float32), match, 0.0, Mended("text")), wording("where is it"))
+    return Turn(Reading("text", np.zeros(2, np.float32), match, smalltalk, Mended("text")), wording("where is it"))
 
 
 def coefficients() -> Coefficients:
@@ -58,11 +58,9 @@ def test_without_a_conversation_the_probabilities_stand_as_they_are() -> None:
 
 def test_nobody_at_the_start_is_the_matchers_novelty() -> None:
     shares = np.full(26, 1 / 26)
-    low, high = (
-        shipped().scores(features(situate(opening(shares, each), Roster(LABELS, LABELS), UNTRAINED))) for each in (0.2, 0.9)
-    )
-    assert low.nobody <= 0.2
-    assert low.nobody < high.nobody <= 0.9
+    for novelty, smalltalk in ((0.2, 0.0), (0.9, 0.0), (0.9, 0.5), (0.99, 0.95)):
+        situation = situate(opening(shares, novelty, smalltalk), Roster(LABELS, LABELS), UNTRAINED)
+        assert shipped().scores(features(situation)).nobody == novelty
 
 
 def test_probabilities_sum_to_one() -> None:

@@ -15,6 +15,18 @@ def test_texts_that_can_be_read(text: str) -> None:
     assert not wording(text).unreadable
 
 
+@pytest.mark.parametrize("text", ["yes", "12345", "ok, 12", "what do you need", "and then?", "it is 1001", "1 2 3 4"])
+def test_texts_that_name_nothing(text: str) -> None:
+    """C9"""
+    assert wording(text).empty
+
+
+@pytest.mark.parametrize("text", ["parcel 12345", "w2", "AB-1001", "yes, the invoice", "tomorrow", "I hate you"])
+def test_texts_that_name_something(text: str) -> None:
+    """C9"""
+    assert not wording(text).empty
+
+
 @pytest.mark.parametrize("text", ["now back to my order", "let's return to the invoice", "Anyway, the parcel"])
 def test_words_of_taking_up_again(text: str) -> None:
     """C9"""
