@@ -42,7 +42,7 @@ from turnwise.selection.contextual.features import Features
 from turnwise.selection.contextual.gathering import joined
 from turnwise.selection.contextual.model import Model, dumped, shipped
 from turnwise.selection.contextual.naming import Names
-from turnwise.selection.contextual.situation import Situation
+from turnwise.selection.contextual.situation import Situation, is_empty
 from turnwise.selection.meaning import Meaning, Reading
 from turnwise.selection.served import with_parts
 
@@ -82,7 +82,7 @@ class Chooser:
         return NO_ROW if scores.nobody > self._nobody else int(scores.agents.argmax())
 
     def __call__(self, situation: Situation, found: Features) -> str:
-        row = self.row(found)
+        row = NO_ROW if is_empty(situation) and self.row(found) != SMALLTALK_ROW else self.row(found)
         return {NO_ROW: NOBODY, SMALLTALK_ROW: SMALLTALK}.get(row) or situation.candidates[row]
 
 

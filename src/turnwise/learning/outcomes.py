@@ -73,10 +73,11 @@ def _best_first(candidates: tuple[Candidate, ...]) -> list[Candidate]:
 
 
 def novelty_of(selection: Selection, default: str) -> float:
-    """How likely it is that nobody should take it: what the last verdict that knows says; without one, what the best score
-    leaves over."""
+    """How likely it is that nobody should take it: what the last verdict that knows says, and small talk that the default agent
+    takes besides; without one, what the best score leaves over."""
     said = [verdict.novelty for verdict in selection.verdicts if verdict.novelty is not None]
     if said:
-        return said[-1]
+        chats = selection.method == "smalltalk" and selection.agent == default
+        return min(said[-1] + selection.confidence, 1.0) if chats else said[-1]
     ranked = ranking_of(selection, default)
     return 1.0 - ranked[0][1] if ranked else 1.0

@@ -11,19 +11,16 @@ from turnwise.learning.evaluate import History, Step, evaluate
 from turnwise.learning.measures import share
 from turnwise.selection.cascade import Cascade
 
-_TENTHS = tuple(number / 10 for number in range(1, 10))
+_SHARES = tuple(number / 40 for number in range(1, 40))
 Tunable = Mapping[str, Mapping[str, tuple[float, ...]]]
 TUNABLE: Tunable = {
     "patterns": {"threshold": (0.5, 0.6, 0.7, 0.8, 0.9)},
-    "semantic": {"threshold": _TENTHS},
-    "contextual": {"nobody": _TENTHS},
-    "smalltalk": {"threshold": _TENTHS},
+    "semantic": {"threshold": _SHARES},
+    "contextual": {"nobody": _SHARES},
+    "smalltalk": {"threshold": _SHARES},
     "clarify": {"margin": (0.0, 0.05, 0.1, 0.2, 0.3)},
 }
 """Which options of which selectors are tried, and with which values."""
-
-FINER = (0.05, 0.025)
-"""Around the best of tenths, values so far away are tried after them, one step after the other."""
 
 NOBODYS_SHARE = 0.2
 """What cases of nobody's count for at least."""
@@ -102,13 +99,7 @@ class _Trials:
         self, cascade: Cascade, stage: str, option: str, values: tuple[float, ...], before: _Trial
     ) -> tuple[float | None, _Trial]:
         """The best value of an option with what it reaches; None when none is better than what was there."""
-        reached: dict[float, _Trial] = {}
-        for value in values:
-            reached[value] = await self.of(_with(cascade, stage, option, value))
-        for distance in FINER if values is _TENTHS else ():
-            middle = _middle(reached)
-            for value in (round(middle - distance, 3), round(middle + distance, 3)):
-                reached[value] = await self.of(_with(cascade, stage, option, value))
+        reached = {value: await self.of(_with(cascade, stage, option, value)) for value in values}
         value = _middle(reached)
         return (value, reached[value]) if reached[value].worth > before.worth else (None, before)
 
@@ -121,7 +112,7 @@ def _middle(reached: Mapping[float, _Trial]) -> float:
 
 def decisions(cascade: Cascade, cases: Sequence[Case]) -> int:
     """How many decisions `tuned` makes, at most."""
-    passes = 2 + sum(len(values) + 2 * len(FINER) * (values is _TENTHS) for _, _, values in options_of(cascade))
+    passes = 2 + sum(len(values) for _, _, values in options_of(cascade))
     return passes * sum(len(case.turns) for case in _some(cases))
 
 

@@ -32,6 +32,7 @@ from turnwise.selection.several import SEVERAL, asked_for, reason_for, refuse_un
 from turnwise.selection.stages import BY_MEANING, Factory, Site, Stage, build, meaning_of, refuse_unknown_agents, site_of
 from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import abstained, checked
+from turnwise.selection.version import version
 
 _EXCLUDED_RECORDED = 50
 _ROSTERS_KEPT = 256
@@ -105,14 +106,15 @@ class Cascade:
     @property
     def fingerprint(self) -> str:
         """Identifies all that decisions rest on beside the tree and the facts, as it is now: the policy, its options, and for
-        stages that go by meaning the encoder and what is fitted, which changes when `prepare` is done.
+        stages that go by meaning the encoder, what is fitted, which changes when `prepare` is done, and this release's rules
+        and trained numbers.
         """
         return self._fingerprint_with(self.meaning.fingerprint if self.meaning else "")
 
     def _fingerprint_with(self, meaning: str) -> str:
         if meaning not in self._fingerprints:
             # A policy that does not go by meaning has the fingerprint that it always had.
-            self._fingerprints[meaning] = fingerprint([*self._resolved, meaning] if self.meaning else self._resolved)
+            self._fingerprints[meaning] = fingerprint([*self._resolved, meaning, version()] if self.meaning else self._resolved)
         return self._fingerprints[meaning]
 
     def under(self, spec: PolicySpec, *, tree: AgentTree | None = None, meaning: Meaning | None = None) -> "Cascade":

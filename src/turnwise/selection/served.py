@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from turnwise.matching.clues import clues
 from turnwise.matching.match import Match
 from turnwise.matching.normalize import composed, legible
 from turnwise.ports.encoder import Encoder
@@ -25,7 +26,6 @@ READ_CHARACTERS = 20_000
 _REMEMBERED_NUMBERS = 6_000_000  # a reading holds two numbers of eight bytes for each label
 _REMEMBERED_CHARACTERS = 2_000
 _AT_ONCE = 256
-_CHATTING = 0.5
 
 
 class Reading(NamedTuple):
@@ -43,14 +43,19 @@ class Reading(NamedTuple):
 def with_parts(whole: Reading, parts: Sequence[Reading]) -> Reading:
     """The reading of a text that was read part by part, too: its match is what all say together, slips are those of all.
 
-    Parts that are small talk do not count as long as there are others: some agent's examples greet, too.
+    Greetings and thanks do not count as long as there is more: some agent's examples greet, too.
     """
     if not parts:
         return whole
     slips = tuple(dict.fromkeys(slip for each in (whole, *parts) for slip in each.mended.slips))
-    asking = [part for part in parts if part.smalltalk < _CHATTING] or parts
+    asking = [part for part in parts if not _greets(part.mended.text)] or parts
     match = whole.match.with_parts([part.match for part in asking])
     return whole._replace(match=match, mended=whole.mended._replace(slips=slips))
+
+
+def _greets(text: str) -> bool:
+    found = clues(text)
+    return found.content == 0 and (found.opens_greeting or found.thanks or found.closing)
 
 
 class Served:

@@ -40,6 +40,14 @@ def test_novelty_is_what_a_verdict_says_else_what_the_best_leaves_over() -> None
     assert novelty_of(selection("root"), "root") == 1.0
 
 
+def test_small_talk_that_the_default_agent_takes_is_for_nobody() -> None:
+    """E3: for nobody as a request, or no request; both cannot be."""
+    chatting = {"method": "smalltalk", "confidence": 0.8}
+    said = verdict("contextual", ("a", 0.9), novelty=0.15)
+    assert novelty_of(selection("root", said, **chatting), "root") == pytest.approx(0.95)
+    assert novelty_of(selection("host", said, **chatting), "root") == 0.15
+
+
 def test_the_best_is_known_without_a_choice() -> None:
     """E3"""
     outcome = Outcome("t", "a", "root", None, (("a", 0.4), ("b", 0.3)))

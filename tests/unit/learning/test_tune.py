@@ -61,7 +61,7 @@ def test_only_what_can_change_a_decision_is_tried() -> None:
     assert options_of(Cascade(spec, AgentTree([AgentCard(name="root")]))) == []
 
 
-async def test_around_the_best_tenth_it_is_tried_more_finely() -> None:
+async def test_shares_are_tried_in_fortieths() -> None:
     """E3: of the scores 0.71 and 0.74, the threshold that parts them lies between tenths."""
 
     class Scored:

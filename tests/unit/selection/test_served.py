@@ -96,13 +96,15 @@ def test_threads_read_the_same() -> None:
 
 
 def test_a_greeting_in_a_long_message_does_not_count() -> None:
-    """C8: also where an agent's examples greet."""
-    greeting, request = "good morning to all of you", "book a flight to rome"
+    """C8: also where an agent's examples greet; what an agent is for is no greeting, small talk or not."""
+    greeting, request = "good morning to you", "book a flight to rome"
     served = served_of(Words(), (Phrase("desk", greeting), *PHRASES))
     whole, hello, asks = served.read([f"{greeting}. {request}", greeting, request])
-    hello, asks = hello._replace(smalltalk=0.9), asks._replace(smalltalk=0.1)
     heard = with_parts(whole, [hello, asks, asks])
     assert heard.match.ranked(1)[0][0] == "travel"
     assert np.array_equal(heard.match.probabilities, whole.match.with_parts([asks.match, asks.match]).probabilities)
     only = with_parts(whole, [hello, hello])
     assert np.array_equal(only.match.probabilities, whole.match.with_parts([hello.match, hello.match]).probabilities)
+    joke = asks._replace(smalltalk=0.99)
+    told = with_parts(whole, [hello, joke])
+    assert np.array_equal(told.match.probabilities, whole.match.with_parts([joke.match]).probabilities)

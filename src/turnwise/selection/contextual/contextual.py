@@ -13,7 +13,7 @@ from turnwise.selection.contextual.gathering import Standing, lines_of, messages
 from turnwise.selection.contextual.model import Model, Scores, shipped
 from turnwise.selection.contextual.naming import Names
 from turnwise.selection.contextual.parts import halves
-from turnwise.selection.contextual.situation import Roster, Situation, situate
+from turnwise.selection.contextual.situation import Roster, Situation, is_empty, situate
 from turnwise.selection.contextual.wording import wording
 from turnwise.selection.meaning import Meaning, Reading
 from turnwise.selection.verdicts import abstained, as_read, chosen
@@ -31,7 +31,7 @@ _BAR, _STRANGE = 0.5, 0.7
 _PLAIN = 0.97
 _UNREADABLE_STAY = 0.6
 _SMALLTALK = 0.5
-_ALIKE, _EMPTY_NOVELTY = 0.45, 0.9
+_EMPTY_NOVELTY = 0.9
 _EMPTY = "No word of the message says what it is about, and nobody has the conversation."
 
 
@@ -123,17 +123,22 @@ class Contextual:
         return chosen(self.name, agent, method=STAY, confidence=_UNREADABLE_STAY, reason=said, passed_over=stands.passed_over)
 
     def _decided(self, request: SelectionRequest, stands: Standing, situation: Situation, scores: Scores) -> Verdict:
-        turn, candidates, empty = situation.turn, reason.candidates_of(situation, scores), _is_empty(situation)
+        turn, candidates, empty = situation.turn, reason.candidates_of(situation, scores), is_empty(situation)
+        chats = turn.active is None and scores.smalltalk > _SMALLTALK
         nobody = max(scores.nobody, _EMPTY_NOVELTY) if empty else scores.nobody
-        found: dict[str, Any] = {"candidates": candidates, "passed_over": stands.passed_over, "novelty": round(nobody, 6)}
+        found: dict[str, Any] = {
+            "candidates": candidates,
+            "passed_over": stands.passed_over,
+            "novelty": round(nobody * (1.0 - scores.smalltalk) if chats else nobody, 6),
+        }
         best, second = candidates[0], candidates[1] if len(candidates) > 1 else None
         agent = best.agent
-        if turn.active is None and scores.smalltalk > _SMALLTALK:
+        if chats:
             if turn.general is None:
                 return abstained(self.name, "Small talk, and nobody is there for it.", confidence=scores.smalltalk, **found)
             said = f"routes to {turn.general}: small talk, no request."
             return chosen(self.name, turn.general, method=SMALLTALK, confidence=scores.smalltalk, reason=said, **found)
-        if nobody > self._nobody:
+        if empty or nobody > self._nobody:
             said = f"Nobody should take it, it seems: the nearest is {agent} ({best.evidence})."
             return abstained(self.name, _EMPTY if empty else said, confidence=nobody, **found)
         if second and best.score - second.score < self._margin and turn.active not in (agent, second.agent):
@@ -169,10 +174,3 @@ class Contextual:
             return None
         agent, share = match.ranked(1)[0]
         return agent if share >= _BAR else None
-
-
-def _is_empty(situation: Situation) -> bool:
-    """A bare "yes" or number that opens a conversation is nobody's, unless somebody's phrases are like it."""
-    turn = situation.turn
-    known = turn.active or turn.visited or turn.previous or turn.hits or turn.named
-    return turn.wording.empty and not known and float(situation.similarities.max(initial=0.0)) < _ALIKE

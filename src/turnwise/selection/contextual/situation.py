@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 SCORED = 8
 """So many of the best by the message itself are candidates, and fewer by anything else."""
 _BY_OTHER_TEXTS, _VISITED, _PREVIOUS, _MARKED = 3, 6, 3, 8
+_ALIKE = 0.45
 CANDIDATES = 32
 
 
@@ -213,3 +214,12 @@ def _candidates(turn: Turn, roster: Roster, shares: Floats) -> tuple[str, ...]:
 def _entropy(shares: Floats) -> float:
     certain = shares[shares > FLOOR]
     return float(-(certain @ np.log(certain))) / math.log(max(len(shares), 2))
+
+
+def is_empty(situation: Situation) -> bool:
+    """Whether the message names nothing and opens a conversation: a bare "yes" or number is nobody's then, unless somebody's
+    phrases are like it.
+    """
+    turn = situation.turn
+    known = turn.active or turn.awaiting or turn.visited or turn.previous or turn.offered or turn.hits or turn.named
+    return turn.wording.empty and not known and float(situation.similarities.max(initial=0.0)) < _ALIKE

@@ -65,7 +65,7 @@ class Wording(NamedTuple):
 
     resumes: words of taking something up again. calls: words of asking for somebody. strange: four words or more, and none
     of English's commonest. unreadable: nothing of Latin letters or digits that could be a word, or mostly letters of other
-    scripts. empty: no word names anything, there are but small words, openings and numbers.
+    scripts. empty: nothing is named, all are small words, openings and numbers.
     """
 
     clues: Clues
@@ -91,7 +91,8 @@ class Said(NamedTuple):
 def wording(text: str) -> Wording:
     """What the message's words say; of long ones the first 2,000 characters."""
     folded = normalize(text[:READ_CHARACTERS], fold=True).replace("’", "'")
-    every = _TOKEN.findall(folded)[:_TOKENS]
+    words = _TOKEN.findall(folded)
+    every = words[:_TOKENS]
     tokens = tuple(_TOKEN.findall(_CALLING.sub(" ", folded))[:_TOKENS])
     found = clues(text)
     return Wording(
@@ -101,7 +102,7 @@ def wording(text: str) -> Wording:
         calls=found.somebody or bool(_CALLS.search(folded) or _SOMEBODY.search(folded)),
         strange=len(every) >= 4 and _ENGLISH.isdisjoint(every),
         unreadable=found.other_script > 0.5 or not any(_is_readable(token) for token in every),
-        empty=found.content <= sum(token.isdigit() for token in every),
+        empty=len(text) <= READ_CHARACTERS and not found.emoji and found.content <= sum(map(str.isdigit, words)),
     )
 
 

@@ -217,19 +217,33 @@ async def test_only_the_eligible_are_chosen() -> None:
     assert (await decide("Where is my order?", eligible=())).outcome == "abstained"
 
 
-@pytest.mark.parametrize("text", ["yes", "12345", "ok", "what do you need", "and then?", "1 2 3"])
+@pytest.mark.parametrize("text", ["yes", "12345", "what do you need", "1 2 3"])
 async def test_what_names_nothing_and_opens_a_conversation_is_for_nobody(text: str) -> None:
-    """C9: unless somebody has examples like it, or helped before."""
+    """C9: unless somebody has examples like it, or helped before, or the user was asked to choose."""
     verdict = await decide(text)
-    if verdict.method != SMALLTALK:
-        assert (verdict.outcome, verdict.agent) == ("abstained", None)
-        assert verdict.reason == "No word of the message says what it is about, and nobody has the conversation."
-        assert (verdict.novelty or 0.0) >= 0.9
+    assert (verdict.outcome, verdict.agent) == ("abstained", None)
+    assert verdict.reason == EMPTY
+    assert (verdict.novelty or 0.0) >= 0.9
+    sure = Contextual(Meaning(tree(), OnnxEncoder()), pattern_index(tree()), nobody=0.95)
+    alone = SelectionRequest(text_content(text), tree(), Head(), tuple(card.name for card in tree()))
+    assert (await sure.select(alone)).reason == EMPTY
     helped = await decide(text, context=MessageContext(previous_agents=("orders",)))
-    assert "No word" not in helped.reason
+    offered = await decide(text, Head(offered=("orders", "billing")))
+    assert EMPTY not in (helped.reason, offered.reason)
     likewise = AgentTree([AgentCard(name="front"), agent("likewise", text, "and more of it"), agent("other", "pay my bill")])
     request = SelectionRequest(text_content(text), likewise, Head(), ("front", "likewise", "other"))
     assert (await Contextual(Meaning(likewise, OnnxEncoder()), pattern_index(likewise)).select(request)).agent == "likewise"
+
+
+EMPTY = "No word of the message says what it is about, and nobody has the conversation."
+
+
+async def test_small_talk_is_not_called_strange() -> None:
+    """C8: the novelty on record is that of a request."""
+    verdict = await decide("ok")
+    assert (verdict.agent, verdict.method) == ("front", SMALLTALK)
+    assert verdict.novelty is not None
+    assert verdict.novelty < 0.5
 
 
 async def test_previous_agents_weigh() -> None:

@@ -21,7 +21,9 @@ def test_texts_that_name_nothing(text: str) -> None:
     assert wording(text).empty
 
 
-@pytest.mark.parametrize("text", ["parcel 12345", "w2", "AB-1001", "yes, the invoice", "tomorrow", "I hate you"])
+@pytest.mark.parametrize(
+    "text", ["parcel 12345", "w2", "AB-1001", "yes, the invoice", "I hate you", "I want 🍕", "12345 " * 400 + "my parcel"]
+)
 def test_texts_that_name_something(text: str) -> None:
     """C9"""
     assert not wording(text).empty
