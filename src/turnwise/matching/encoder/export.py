@@ -2,7 +2,8 @@
 
     python -m turnwise.matching.encoder.export SOURCE TARGET [--sha256 HASH] [--name NAME]
 
-SOURCE is the model's directory, or a wheel that holds it. Needs the `export` extra. The same source gives the same bytes on the same machine.
+SOURCE is the model's directory, or a wheel that holds it. Needs the `export` extra. On one machine the same source gives
+the same bytes.
 """
 
 import argparse
