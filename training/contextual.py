@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from contextual_belief import STEPS, fit_tracking, track
-from contextual_companies import Drill, by_agent, lines_of, made_up, read, real_dialogues, services
+from contextual_companies import Drill, by_agent, elsewhere, lines_of, made_up, read, real_dialogues, services
 from contextual_dialogues import NOBODY, SMALLTALK
 from contextual_fit import NOBODY as NO_ROW
 from contextual_fit import SMALLTALK as SMALLTALK_ROW
@@ -209,6 +209,7 @@ def drills_of(data: Path, rows: Sequence[Row], talks: Sequence[str], agents: fro
         Drill("services, all examples", known, real_dialogues(rows[:1300]), lines),
         Drill("services, five examples", five, real_dialogues(rows[-1300:]), lines),
         *services(known, rows, smalltalk, foreign, 14),
+        *elsewhere(rows, 4),
         *made_up(clinc, domains, banking, smalltalk, foreign, 48),
         *drills(talks, TALKS_WEIGHT),
     ]

@@ -112,6 +112,36 @@ def services(
         yield Drill(f"services {number}: {len(agents)} × {few}", known, talks, lines)
 
 
+def elsewhere(rows: Sequence[Mapping[str, Any]], count: int) -> Iterator[Drill]:
+    """The services, known by requests of some dialogues, in dialogues of other kinds.
+
+    A dialogue's kind is which services it is with. In another company a service is asked for in other words, and another
+    version of it may be meant, so here users' requests are less like the examples than in dialogues of one kind.
+    """
+    chance = random.Random(31)
+    lines = lines_of(rows)
+    kinds = sorted({_kind(row) for row in rows})
+    for number in range(count):
+        here = frozenset(chance.sample(kinds, len(kinds) // 2))
+        examples = by_agent([turn for row in rows if _kind(row) in here for turn in _requests(row)])
+        others = [row for row in rows if _kind(row) not in here and examples.keys() >= set(_kind(row))]
+        talks = real_dialogues(chance.sample(others, min(300, len(others))))
+        yield Drill(f"services elsewhere {number}: {len(examples)} agents", examples, talks, lines)
+
+
+def _kind(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(sorted({turn["agent"] for turn in row["turns"] if turn["agent"]}))
+
+
+def _requests(row: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """The messages that begin something with an agent."""
+    before: str | None = None
+    for turn in row["turns"]:
+        if turn["agent"] not in (None, before):
+            yield {"text": turn["user"], "agent": turn["agent"]}
+            before = turn["agent"]
+
+
 def made_up(
     clinc: Mapping[str, Sequence[str]],
     domains: Mapping[str, Sequence[str]],

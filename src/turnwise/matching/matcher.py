@@ -181,7 +181,8 @@ def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None
         owners.append(study.owners[held])
     tick = _tick(progress, (len(folds) + 0.5) / (len(folds) + 1.5))
     learned = learn(study, tick)
-    weights, gate = learned.weights, _untried(phrases)
+    examples = sum(phrases[place].kind == "example" for place in kept)
+    weights, gate = learned.weights(examples / len(learned.starts)), _untried(phrases)
     if folds:
         evidence, right, counts = np.concatenate(opinions), np.concatenate(places), balanced(np.concatenate(owners))
         placed = right >= 0

@@ -5,6 +5,7 @@ In this order: the meaning (a linear model of vectors), the skills (the same, a 
 would take too long, one pass over the phrases.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ from turnwise.matching.solver import Rescale, Tick
 OPINIONS = ("meaning", "skills", "wording", "nearest", "mean")
 _WEIGHTS = np.array([1.2, 0.0, 0.4, 0.55, 0.25], np.float32)
 _WEIGHTS_WITH_SKILLS = np.array([0.5, 0.8, 0.5, 0.8, 0.3], np.float32)
+_WEIGHTS_UNTOLD = np.array([0.5, 0.5, 0.5, 0.5, 0.8], np.float32)
+_TOLD = 10
 COSINE_SCALE = 10.0
 """Cosines count ten times, to be about as large as scores."""
 
@@ -114,10 +117,15 @@ class Learned(NamedTuple):
         """The places of the opinions it has, in OPINIONS."""
         return [place for place in range(len(OPINIONS)) if place != 1 or self.skills is not None]
 
-    @property
-    def weights(self) -> Floats:
-        """What the opinions asked weigh before they were tried: about what they did on public sets of requests."""
-        return (_WEIGHTS if self.skills is None else _WEIGHTS_WITH_SKILLS)[self.asked]
+    def weights(self, examples: float) -> Floats:
+        """What the opinions asked weigh before they were tried: about what they did on public sets of requests.
+
+        examples: how many a label has on average. A description, or a name, is worded unlike requests: by such texts alone,
+        how near a request is says more than what a linear model learns of them.
+        """
+        told = min(math.log1p(examples) / math.log1p(_TOLD), 1.0)
+        weights = _WEIGHTS if self.skills is None else _WEIGHTS_WITH_SKILLS
+        return np.asarray(told * weights + (1.0 - told) * _WEIGHTS_UNTOLD, np.float32)[self.asked]
 
     def say(self, texts: Sequence[str], vectors: Floats, best: Floats) -> Said:
         """Its opinions of texts. best: texts × labels, the cosine of the label's nearest phrase."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from turnwise.matching.heads import Floats, directions
 from turnwise.matching.match import Match, Phrase
 from turnwise.matching.matcher import Matcher, fit, nearest
+from turnwise.matching.opinions import learn, prepare
 
 SUBJECTS = {
     "orders": ("order", "parcel", "delivery", "shipment", "tracking"),
@@ -73,6 +74,21 @@ def test_names_alone_are_something_to_go_by() -> None:
     """C19: an agent without examples still has a name."""
     matcher = fitted([Phrase(word, word, "name") for word in ("parcel", "invoice", "hotel")])
     assert asked(matcher, "my parcel").ranked(1)[0][0] == "parcel"
+
+
+def test_the_fewer_examples_the_more_counts_how_near_a_text_is() -> None:
+    """A description is worded unlike a request, so a linear model of descriptions says little of one."""
+    known = phrases(5)
+    vectors = encoded([phrase.text for phrase in known])
+    owners = np.repeat(np.arange(3), 6)
+    order = sorted(range(len(known)), key=lambda place: list(SUBJECTS).index(known[place].label))
+    study = prepare([known[place].text for place in order], vectors[order], owners, owners, np.arange(3))
+    untold, few, told, many = (learn(study).weights(examples) for examples in (0, 2, 10, 1_000))
+    meaning, *_, mean = range(len(untold))
+    assert untold[mean] > untold[meaning]
+    assert untold[meaning] < few[meaning] < told[meaning]
+    assert untold[mean] > few[mean] > told[mean]
+    assert many.tolist() == told.tolist()
 
 
 def test_a_match_is_what_its_contract_says() -> None:

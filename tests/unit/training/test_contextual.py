@@ -1,5 +1,6 @@
 """What training/contextual.py is made of; the training itself takes minutes and data that are not here."""
 
+import itertools
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -54,6 +55,27 @@ def test_requests_for_unknown_services_are_nobodys(modules: dict[str, Any]) -> N
     turns.append({"system": "s", "user": "c", "agent": "y"})
     (talk,) = modules["companies"].real_dialogues([{"turns": turns}], frozenset({"x"}))
     assert [step.label for step in talk.steps] == ["x", modules["dialogues"].NOBODY, None]
+
+
+def test_elsewhere_no_kind_of_dialogue_gives_both_examples_and_requests(modules: dict[str, Any]) -> None:
+    """C9: what users say is not quite like the examples."""
+    rows = []
+    for kind in itertools.combinations("abcd", 2):
+        said = f"of {''.join(kind)}"
+        turns = [{"system": "", "user": f"{kind[0]} {said}", "agent": kind[0]}]
+        turns.append({"system": "s", "user": f"yes {said}", "agent": kind[0]})
+        turns.append({"system": "s", "user": f"{kind[1]} {said}", "agent": kind[1]})
+        rows.append({"turns": turns})
+    drills = list(modules["companies"].elsewhere(rows, 8))
+    assert len({str(drill.examples) for drill in drills}) > 1
+    assert any(drill.dialogues for drill in drills)
+    for drill in drills:
+        texts = [(agent, text) for agent, texts in drill.examples.items() for text in texts]
+        assert all(text.startswith(f"{agent} ") for agent, text in texts)
+        learned = {text.split(" of ")[1] for _, text in texts}
+        played = [step for talk in drill.dialogues for step in talk.steps]
+        assert learned.isdisjoint(step.user.split(" of ")[1] for step in played)
+        assert {step.label for step in played} <= drill.examples.keys()
 
 
 def test_the_fit_learns_whom_a_claim_speaks_for(modules: dict[str, Any]) -> None:
