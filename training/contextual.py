@@ -209,7 +209,7 @@ def drills_of(data: Path, rows: Sequence[Row], talks: Sequence[str], agents: fro
         Drill("services, all examples", known, real_dialogues(rows[:1300]), lines),
         Drill("services, five examples", five, real_dialogues(rows[-1300:]), lines),
         *services(known, rows, smalltalk, foreign, 14),
-        *elsewhere(rows, 4),
+        *elsewhere(rows, 8),
         *made_up(clinc, domains, banking, smalltalk, foreign, 48),
         *drills(talks, TALKS_WEIGHT),
     ]

@@ -115,8 +115,8 @@ def services(
 def elsewhere(rows: Sequence[Mapping[str, Any]], count: int) -> Iterator[Drill]:
     """The services, known by requests of some dialogues, in dialogues of other kinds.
 
-    A dialogue's kind is which services it is with. In another company a service is asked for in other words, and another
-    version of it may be meant, so here users' requests are less like the examples than in dialogues of one kind.
+    A dialogue's kind is which services it is with. Beside other services a service is asked for in other words, so users'
+    requests are less like the examples than where all kinds give some. The examples are all requests of half of the kinds.
     """
     chance = random.Random(31)
     lines = lines_of(rows)

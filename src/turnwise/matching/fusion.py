@@ -5,18 +5,29 @@ import numpy as np
 from turnwise.matching.heads import Classes, Floats, log_softmax
 from turnwise.matching.solver import Tick, minimize
 
-_TRUST, _TRUST_PER_LABEL = 4.0, 2.0
+HELD_OUT, HEARD = 40.0, 4.0
+"""So many texts do the expected weights count like: where texts are held out of a file of examples, which are more like each
+other than like what users say; and where users said them.
+"""
+
+_TRUST_PER_LABEL = 2.0
 _HIGHEST_LOG = 4.0
 
 
 def fit_weights(
-    evidence: Floats, right: Classes, expected: Floats, *, counts: Floats | None = None, tick: Tick | None = None
+    evidence: Floats,
+    right: Classes,
+    expected: Floats,
+    *,
+    trust: float,
+    counts: Floats | None = None,
+    tick: Tick | None = None,
 ) -> Floats:
     """The weights under which the right labels are likeliest; the sums' probabilities are then calibrated.
 
     evidence: texts × labels × opinions, of texts that those who hold the opinions did not learn from. expected: the weights
-    without any text; they count like some texts, like many when a label has but one or two: with one held out, too little was
-    left to learn from. None is below zero.
+    without any text; they count like `trust` texts, and like many more when a label has but one or two: with one held out, too
+    little was left to learn from. None is below zero.
     """
     if not len(right):
         return expected
@@ -24,7 +35,7 @@ def fit_weights(
     counts = np.ones(len(right), np.float32) if counts is None else counts
     chosen = counts @ evidence[rows, right]
     labels = len(np.unique(right))
-    trusted = _TRUST + _TRUST_PER_LABEL * labels * (labels / len(right)) ** 2
+    trusted = trust + _TRUST_PER_LABEL * labels * (labels / len(right)) ** 2
     pull = np.float32(trusted / len(right))
     middle = np.log(expected)
 

@@ -137,13 +137,3 @@ def log_softmax(scores: Floats) -> Floats:
     """Along the last axis; the result's exponentials sum to 1."""
     shifted = scores - scores.max(axis=-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)), np.float32)
-
-
-def log_sum_by(scores: Floats, starts: Classes) -> Floats:
-    """Logarithms of sums of exponentials over the runs of columns that begin at `starts`, which begin with 0."""
-    if len(starts) == scores.shape[-1]:
-        return scores
-    highest = np.maximum.reduceat(scores, starts, axis=-1)
-    widths = np.diff(np.append(starts, scores.shape[-1]))
-    sums = np.add.reduceat(np.exp(scores - np.repeat(highest, widths, axis=-1)), starts, axis=-1)
-    return np.asarray(highest + np.log(sums), np.float32)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.fusion import fit_weights
+from turnwise.matching.fusion import HEARD, HELD_OUT, fit_weights
 from turnwise.matching.heads import Classes, Floats, Head, balanced, log_softmax
 from turnwise.matching.index import Index
 from turnwise.matching.lexical import Lexicon
@@ -71,7 +71,7 @@ class Matcher:
         said = self._said(texts, vectors, best)
         probabilities = np.exp(log_softmax(said.scores(self._weights)).astype(np.float64))
         probabilities /= probabilities.sum(axis=1, keepdims=True)
-        novelty = self._gate.novelty(signs(said.opinions, self._asked))
+        novelty = self._gate.novelty(signs(said.opinions, self._opinions))
         similarities = np.clip(best, -1.0, 1.0).astype(np.float64)
         return [
             Match(self.labels, fit, alike, new, self._near(each.places, each.cosines), self.fitted)
@@ -83,8 +83,8 @@ class Matcher:
         return tuple(Nearest(each.label, each.text, cosine) for each, cosine in zip(phrases, cosines.tolist(), strict=True))
 
     @property
-    def _asked(self) -> list[int]:
-        return [OPINIONS.index("nearest")] if self._learned is None else self._learned.asked
+    def _opinions(self) -> Sequence[str]:
+        return ("nearest",) if self._learned is None else OPINIONS
 
     def _said(self, texts: Sequence[str], vectors: Floats, best: Floats) -> Said:
         if self._learned is None:
@@ -112,9 +112,9 @@ class Matcher:
             places.append(said.placed(right[rows]))
         evidence, right = np.concatenate(opinions), np.concatenate(places)
         known = np.array([labels[row] is not None for row in kept])
-        weights = fit_weights(evidence[right >= 0], right[right >= 0], self._weights)
+        weights = fit_weights(evidence[right >= 0], right[right >= 0], self._weights, trust=HEARD)
         chosen = (evidence @ weights).argmax(axis=1)
-        gate = tune_gate(self._gate, signs(evidence, self._asked), known & (chosen == right), ~known)
+        gate = tune_gate(self._gate, signs(evidence, self._opinions), known & (chosen == right), ~known)
         return Matcher(self._phrases, self._index, self._learned, weights, gate)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -126,7 +126,7 @@ class Matcher:
             for name, value in self._learned._asdict().items():
                 if isinstance(value, Head):
                     kept |= {f"learned.{name}.{part}": array for part, array in value._asdict().items()}
-                elif value is not None:
+                else:
                     kept[f"learned.{name}"] = value.weights if isinstance(value, Lexicon) else value
         return kept
 
@@ -137,16 +137,10 @@ class Matcher:
         gate = Gate(**{name: arrays[f"gate.{name}"] for name in Gate._fields})
         learned = None
         if "learned.starts" in arrays:
-            heads = {
-                name: Head(arrays[f"learned.{name}.weights"], arrays[f"learned.{name}.bias"])
-                for name in ("meaning", "skills", "wording")
-                if f"learned.{name}.bias" in arrays
-            }
             learned = Learned(
                 starts=arrays["learned.starts"],
-                meaning=heads["meaning"],
-                skills=heads.get("skills"),
-                wording=heads["wording"],
+                meaning=Head(arrays["learned.meaning.weights"], arrays["learned.meaning.bias"]),
+                wording=Head(arrays["learned.wording.weights"], arrays["learned.wording.bias"]),
                 lexicon=Lexicon(arrays["learned.lexicon"]),
                 means=arrays["learned.means"],
             )
@@ -181,13 +175,14 @@ def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None
         owners.append(study.owners[held])
     tick = _tick(progress, (len(folds) + 0.5) / (len(folds) + 1.5))
     learned = learn(study, tick)
-    examples = sum(phrases[place].kind == "example" for place in kept)
-    weights, gate = learned.weights(examples / len(learned.starts)), _untried(phrases)
+    exemplary = np.array([phrases[place].kind == "example" for place in kept])
+    weights = learned.weights(np.bincount(study.owners[exemplary], minlength=len(learned.starts)))
+    gate = _untried(phrases)
     if folds:
         evidence, right, counts = np.concatenate(opinions), np.concatenate(places), balanced(np.concatenate(owners))
         placed = right >= 0
-        weights = fit_weights(evidence[placed], right[placed], weights, counts=counts[placed], tick=tick)
-        gate = fit_gate(gate, signs(evidence, learned.asked), counts)
+        weights = fit_weights(evidence[placed], right[placed], weights, trust=HELD_OUT, counts=counts[placed], tick=tick)
+        gate = fit_gate(gate, signs(evidence), counts)
     if progress:
         progress(1.0)
     return Matcher(phrases, index, learned, weights, gate)

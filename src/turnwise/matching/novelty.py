@@ -1,6 +1,7 @@
 """Whether a text belongs to none of the labels."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ REFUSED = 0.03
 STRANGERS = 0.2
 """At least so large a share of what comes is for nobody: a file of examples has fewer of these than use brings."""
 
-_WEIGHTS = {"meaning": 1.0, "skills": 0.0, "wording": 0.6, "nearest": 1.0, "mean": 0.6}
+_WEIGHTS = {"meaning": 0.5, "wording": 0.5, "nearest": 1.0, "mean": 1.0}
 _LEAST = 50
 _SHARPNESS = 2.0
 _BELONGING, _NEAREST = 0, 1
@@ -55,14 +56,14 @@ def untried(phrases: int) -> Gate:
     return Gate(np.array(_NEAREST), unlike, np.array(_UNLIKE_SCALE), unlike)
 
 
-def signs(evidence: Floats, asked: list[int]) -> Floats:
+def signs(evidence: Floats, opinions: Sequence[str] = OPINIONS) -> Floats:
     """How much speaks for a text belonging to some label: all opinions of the best label together; the nearest phrase's cosine.
 
-    evidence: texts × labels × opinions; asked: their places in OPINIONS. The scores are taken as they are, not as shares of
-    all labels': a text that fits nothing has low ones everywhere.
+    evidence: texts × labels × opinions. The scores are taken as they are, not as shares of all labels': a text that fits
+    nothing has low ones everywhere.
     """
-    weights = np.array([_WEIGHTS[OPINIONS[place]] for place in asked], np.float32)
-    nearest = evidence[:, :, [OPINIONS[place] for place in asked].index("nearest")].max(axis=1) / COSINE_SCALE
+    weights = np.array([_WEIGHTS[opinion] for opinion in opinions], np.float32)
+    nearest = evidence[:, :, opinions.index("nearest")].max(axis=1) / COSINE_SCALE
     return np.stack([(evidence @ weights).max(axis=1), nearest], axis=1)
 
 

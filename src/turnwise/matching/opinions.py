@@ -1,8 +1,7 @@
 """The opinions about which label a text belongs to, and how those who hold them learn.
 
-In this order: the meaning (a linear model of vectors), the skills (the same, a label being the sum of its parts), the wording
-(a linear model of grams), the nearest phrase, the mean of a skill. A linear model is softmax regression, or, when that
-would take too long, one pass over the phrases.
+In this order: the meaning (a linear model of vectors), the wording (a linear model of grams), the nearest phrase, the mean of
+the nearest skill. A linear model is softmax regression, or, when that would take too long, one pass over the phrases.
 """
 
 import math
@@ -21,15 +20,14 @@ from turnwise.matching.heads import (
     directions,
     fit_normal,
     fit_softmax,
-    log_sum_by,
 )
 from turnwise.matching.lexical import PLACES, Lexicon
 from turnwise.matching.solver import Rescale, Tick
 
-OPINIONS = ("meaning", "skills", "wording", "nearest", "mean")
-_WEIGHTS = np.array([1.2, 0.0, 0.4, 0.55, 0.25], np.float32)
-_WEIGHTS_WITH_SKILLS = np.array([0.5, 0.8, 0.5, 0.8, 0.3], np.float32)
-_WEIGHTS_UNTOLD = np.array([0.5, 0.5, 0.5, 0.5, 0.8], np.float32)
+OPINIONS = ("meaning", "wording", "nearest", "mean")
+_WEIGHTS = np.array([1.2, 0.4, 0.55, 0.25], np.float32)
+_WEIGHTS_WITH_SKILLS = np.array([0.6, 0.5, 0.6, 0.4], np.float32)
+_WEIGHTS_UNTOLD = np.array([0.5, 0.5, 0.5, 0.8], np.float32)
 _TOLD = 10
 COSINE_SCALE = 10.0
 """Cosines count ten times, to be about as large as scores."""
@@ -74,7 +72,7 @@ class Study(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What was said of some texts. opinions: texts × labels × opinions asked.
+    """What was said of some texts. opinions: texts × labels × opinions.
 
     labels: the labels of each row, shortlisted; None = all, in their order. meaning: then the scores of all by meaning alone.
     """
@@ -103,29 +101,30 @@ class Said(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Who holds the opinions. starts: the first skill of each label. skills: None when every label has but one."""
+    """Who holds the opinions. starts: the first skill of each label. means: skills × dimensions, of length 1."""
 
     starts: Classes
     meaning: Head
-    skills: Head | None
     wording: Head
     lexicon: Lexicon
-    means: Floats  # skills × dimensions
+    means: Floats
+
+    def weights(self, examples: NDArray[np.integer]) -> Floats:
+        """What the opinions weigh before they were tried: about what they did on public sets of requests.
+
+        examples: how many each label has. A description is worded unlike requests, so what a linear model learns of one says
+        little of them: where examples are few, the mean of all that is known of a label counts instead. It counts more, too,
+        where labels have several skills, of which each has its mean.
+        """
+        told = float(np.minimum(np.log1p(examples) / math.log1p(_TOLD), 1.0).mean())
+        several = float((self._skills > 1).mean())
+        weights = (1.0 - several) * _WEIGHTS + several * _WEIGHTS_WITH_SKILLS
+        return np.asarray(told * weights + (1.0 - told) * _WEIGHTS_UNTOLD, np.float32)
 
     @property
-    def asked(self) -> list[int]:
-        """The places of the opinions it has, in OPINIONS."""
-        return [place for place in range(len(OPINIONS)) if place != 1 or self.skills is not None]
-
-    def weights(self, examples: float) -> Floats:
-        """What the opinions asked weigh before they were tried: about what they did on public sets of requests.
-
-        examples: how many a label has on average. A description, or a name, is worded unlike requests: by such texts alone,
-        how near a request is says more than what a linear model learns of them.
-        """
-        told = min(math.log1p(examples) / math.log1p(_TOLD), 1.0)
-        weights = _WEIGHTS if self.skills is None else _WEIGHTS_WITH_SKILLS
-        return np.asarray(told * weights + (1.0 - told) * _WEIGHTS_UNTOLD, np.float32)[self.asked]
+    def _skills(self) -> Classes:
+        """How many each label has."""
+        return np.diff(self.starts, append=len(self.means))
 
     def say(self, texts: Sequence[str], vectors: Floats, best: Floats) -> Said:
         """Its opinions of texts. best: texts × labels, the cosine of the label's nearest phrase."""
@@ -134,20 +133,21 @@ class Learned(NamedTuple):
             labels = np.argpartition(-(meaning + COSINE_SCALE * best), SHORTLIST, axis=1)[:, :SHORTLIST]
             return Said(self._opinions_among(texts, vectors, meaning, best, labels), labels, meaning)
         near = np.maximum.reduceat(vectors @ self.means.T, self.starts, axis=1)
-        said = [meaning, self._worded(texts), COSINE_SCALE * best, COSINE_SCALE * near]
-        if self.skills is not None:
-            said.insert(1, log_sum_by(self.skills.scores(vectors), self.starts))
-        return Said(np.stack(said, axis=-1))
+        return Said(np.stack([meaning, self._worded(texts), COSINE_SCALE * best, COSINE_SCALE * near], axis=-1))
 
     def _opinions_among(self, texts: Sequence[str], vectors: Floats, meaning: Floats, best: Floats, labels: Classes) -> Floats:
-        """Opinions of some labels of each row. So many labels have one skill each."""
+        """Opinions of some labels of each row."""
         rows, places, values = self.lexicon.rows(texts)
         bounds = np.searchsorted(rows, np.arange(len(texts) + 1))
         wording, near = np.zeros(labels.shape, np.float32), np.empty(labels.shape, np.float32)
+        counts = self._skills
         for row, chosen in enumerate(labels):
             used = slice(bounds[row], bounds[row + 1])
             wording[row] = values[used] @ self.wording.weights[np.ix_(places[used], chosen)] + self.wording.bias[chosen]
-            near[row] = self.means[self.starts[chosen]] @ vectors[row]
+            ends = np.cumsum(counts[chosen])
+            firsts = ends - counts[chosen]
+            skills = np.repeat(self.starts[chosen] - firsts, counts[chosen]) + np.arange(ends[-1])
+            near[row] = np.maximum.reduceat(self.means[skills] @ vectors[row], firsts)
         said = np.take_along_axis(meaning, labels, axis=1), np.take_along_axis(best, labels, axis=1)
         return np.stack([said[0], wording, COSINE_SCALE * said[1], COSINE_SCALE * near], axis=-1)
 
@@ -167,7 +167,7 @@ def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Clas
     labels = int(parents[-1]) + 1
     wording = lexicon.dense(texts) if (len(texts) + PLACES) * labels <= _WORDING_WORK else None
     shared = (
-        curvature(vectors, strength=_STRENGTH) if _is_fast(vectors, len(parents)) else None,
+        curvature(vectors, strength=_STRENGTH) if _is_fast(vectors, labels) else None,
         None if wording is None else curvature(wording, strength=_STRENGTH),
     )
     return Study(texts, vectors, owners, skills, parents, lexicon, wording, shared)
@@ -175,16 +175,15 @@ def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Clas
 
 def learn(study: Study, tick: Tick | None = None) -> Learned:
     """Opinions from phrases: every label has at least one. tick: called while it lasts."""
-    labels, skills = int(study.parents[-1]) + 1, len(study.parents)
-    skilled = None
-    if study.wording is None and not _is_fast(study.vectors, skills):
+    labels = int(study.parents[-1]) + 1
+    if study.wording is None and not _is_fast(study.vectors, labels):
         meaning = fit_normal(study.vectors, study.owners, labels)
     else:
         rows = study.owners >= 0
         vectors = study.vectors if rows.all() else study.vectors[rows]
-        meaning = _softmax(vectors, study.owners[rows], labels, study.rescales[0], tick)
-        if skills > labels:
-            skilled = _softmax(vectors, study.skills[rows], skills, study.rescales[0], tick)
+        meaning = fit_softmax(
+            vectors, study.owners[rows], labels, strength=_STRENGTH, steps=_STEPS, rescale=study.rescales[0], tick=tick
+        )
     if study.wording is None:
         wording = _summed(study, labels)
     else:
@@ -192,17 +191,13 @@ def learn(study: Study, tick: Tick | None = None) -> Learned:
         wording = fit_softmax(
             study.wording, study.owners, labels, strength=_STRENGTH, steps=steps, rescale=study.rescales[1], tick=tick
         )
-    means = directions(class_sums(study.vectors, study.skills, skills))
+    means = directions(class_sums(study.vectors, study.skills, len(study.parents)))
     starts = np.searchsorted(study.parents, np.arange(labels))
-    return Learned(starts, meaning, skilled, wording, study.lexicon, means)
+    return Learned(starts, meaning, wording, study.lexicon, means)
 
 
 def _is_fast(vectors: Floats, classes: int) -> bool:
     return sum(vectors.shape) * classes <= _MEANING_WORK
-
-
-def _softmax(vectors: Floats, classes: Classes, count: int, rescale: Rescale | None, tick: Tick | None) -> Head:
-    return fit_softmax(vectors, classes, count, strength=_STRENGTH, steps=_STEPS, rescale=rescale, tick=tick)
 
 
 def _summed(study: Study, labels: int) -> Head:

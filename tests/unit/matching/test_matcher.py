@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from turnwise.matching.heads import Floats, directions
+from turnwise.matching.heads import Floats, Head, directions
+from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Phrase
 from turnwise.matching.matcher import Matcher, fit, nearest
-from turnwise.matching.opinions import learn, prepare
+from turnwise.matching.opinions import COSINE_SCALE, OPINIONS, SHORTLISTED_ABOVE, Learned, learn, prepare
 
 SUBJECTS = {
     "orders": ("order", "parcel", "delivery", "shipment", "tracking"),
@@ -76,19 +77,42 @@ def test_names_alone_are_something_to_go_by() -> None:
     assert asked(matcher, "my parcel").ranked(1)[0][0] == "parcel"
 
 
-def test_the_fewer_examples_the_more_counts_how_near_a_text_is() -> None:
-    """A description is worded unlike a request, so a linear model of descriptions says little of one."""
-    known = phrases(5)
-    vectors = encoded([phrase.text for phrase in known])
-    owners = np.repeat(np.arange(3), 6)
-    order = sorted(range(len(known)), key=lambda place: list(SUBJECTS).index(known[place].label))
-    study = prepare([known[place].text for place in order], vectors[order], owners, owners, np.arange(3))
-    untold, few, told, many = (learn(study).weights(examples) for examples in (0, 2, 10, 1_000))
-    meaning, *_, mean = range(len(untold))
-    assert untold[mean] > untold[meaning]
+def test_where_examples_are_few_the_mean_of_what_is_known_counts_more_than_a_linear_model() -> None:
+    weights = [dict(zip(OPINIONS, fitted(phrases(each)).arrays()["weights"], strict=True)) for each in (0, 1)]
+    none, one = weights
+    assert none["mean"] > none["meaning"]
+    assert one["meaning"] / one["mean"] > none["meaning"] / none["mean"]
+
+
+def learned(skills: int) -> Learned:
+    """Of three labels with so many skills each."""
+    head, starts = Head(np.zeros((1, 3), np.float32), np.zeros(3, np.float32)), skills * np.arange(3)
+    return Learned(starts, head, head, Lexicon.of(["a text"]), np.ones((3 * skills, 1), np.float32))
+
+
+def test_what_opinions_weigh_goes_with_examples_and_skills() -> None:
+    one, several = learned(1), learned(4)
+    untold, few, told, many = (one.weights(np.full(3, count)) for count in (0, 2, 10, 1_000))
+    meaning, *_, mean = range(len(OPINIONS))
     assert untold[meaning] < few[meaning] < told[meaning]
     assert untold[mean] > few[mean] > told[mean]
     assert many.tolist() == told.tolist()
+    assert one.weights(np.array([0, 0, 1_000])) == pytest.approx((2 * untold + told) / 3)
+    assert several.weights(np.full(3, 10))[mean] > told[mean]
+    assert several.weights(np.zeros(3, int)) == pytest.approx(untold)
+
+
+def test_of_very_many_labels_each_counts_by_its_nearest_skill() -> None:
+    labels = SHORTLISTED_ABOVE + 50
+    skills = np.arange(2 * labels)
+    texts = [f"request {skill}" for skill in skills]
+    vectors = directions(np.random.default_rng(3).normal(size=(len(texts), 24)).astype(np.float32))
+    held = learn(prepare(texts, vectors, skills // 2, skills, skills // 2))
+    for skill in (0, 7, 2 * labels - 1):
+        said = held.say([texts[skill]], vectors[[skill]], np.zeros((1, labels), np.float32))
+        assert said.labels is not None
+        place = said.labels[0].tolist().index(skill // 2)
+        assert said.opinions[0, place, OPINIONS.index("mean")] == pytest.approx(COSINE_SCALE, rel=1e-4)
 
 
 def test_a_match_is_what_its_contract_says() -> None:

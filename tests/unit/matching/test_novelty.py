@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from turnwise.matching.novelty import REFUSED, fit_gate, signs, tune_gate, untried
+from turnwise.matching.opinions import OPINIONS
 
 UNTRIED = untried(20)
 
@@ -80,6 +81,15 @@ def test_a_text_that_fits_nothing_has_low_signs_though_its_best_label_is_far_ahe
     evidence[0, 0] = [8.0, 2.0, 9.0, 8.0]
     evidence[0, 1:] = [7.0, 1.0, 8.0, 7.0]
     evidence[1, 0] = [1.0, 0.0, 2.0, 1.0]
-    strength = signs(evidence, [0, 2, 3, 4])
+    strength = signs(evidence)
     assert strength[0, 0] > strength[1, 0]
     assert strength[:, 1] == pytest.approx([0.9, 0.2])
+
+
+def test_who_is_near_to_something_known_belongs_more_than_whom_the_linear_models_like() -> None:
+    evidence = np.full((2, 2, len(OPINIONS)), 1.0, np.float32)
+    linear = [OPINIONS.index(name) for name in ("meaning", "wording")]
+    near = [OPINIONS.index(name) for name in ("nearest", "mean")]
+    evidence[0, 0, near], evidence[1, 0, linear] = 5.0, 5.0
+    strength = signs(evidence)[:, 0]
+    assert strength[0] > strength[1] > 0.0
