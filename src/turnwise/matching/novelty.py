@@ -14,12 +14,15 @@ from turnwise.matching.solver import minimize
 REFUSED = 0.03
 """So many of the requests that do belong may be taken for strangers, when nothing else is known."""
 
+SURELY_REFUSED, SURELY = 0.005, 0.85
+"""So many of them may have a novelty above this."""
+
 STRANGERS = 0.2
 """At least so large a share of what comes is for nobody: a file of examples has fewer of these than use brings."""
 
-_WEIGHTS = {"meaning": 0.5, "wording": 0.5, "nearest": 1.0, "mean": 1.0}
+_WEIGHTS = {"meaning": 1.0, "wording": 0.6, "nearest": 1.0, "mean": 0.6}
 _LEAST = 50
-_SHARPNESS = 2.0
+_SHARPEST = 4.0
 _BELONGING, _NEAREST = 0, 1
 # Agents drawn from public sets, 2 to 5 with 2 to 5 examples each: of 100 requests that belong 1 to 3 lie lower, of 100 texts
 # without a meaning 97 to 99. The more phrases there are, the nearer comes one by chance; beyond a score more of those that
@@ -68,17 +71,20 @@ def signs(evidence: Floats, opinions: Sequence[str] = OPINIONS) -> Floats:
 
 
 def fit_gate(gate: Gate, signs: Floats, counts: Floats) -> Gate:
-    """A gate under which REFUSED of these texts, which do belong and were not learned from, score above 0.5, or little more.
+    """A gate for texts that do belong and were not learned from: REFUSED of them score above 0.5, SURELY_REFUSED above SURELY.
 
     gate: the one without any text, which stays when there are too few. counts: how much each text counts.
     """
     if len(signs) < _LEAST:
         return gate
     belonging = signs[:, _BELONGING].astype(np.float64)
-    scale = max(float(belonging.std()), 1e-3) / _SHARPNESS
     order = np.argsort(belonging, kind="stable")
     share = np.cumsum(counts[order], dtype=np.float64) / counts.sum(dtype=np.float64)
-    return Gate(np.array(_BELONGING), belonging[order][np.searchsorted(share, REFUSED)], np.array(scale), gate.unlike)
+    refused, surely = belonging[order][np.searchsorted(share, (REFUSED, SURELY_REFUSED))]
+    # Of few texts the lowest ones are hardly apart, by chance.
+    sharpest = max(float(belonging.std()), 1e-3) / _SHARPEST
+    scale = max(float(refused - surely) / math.log(SURELY / (1.0 - SURELY)), sharpest)
+    return Gate(np.array(_BELONGING), refused, np.array(scale), gate.unlike)
 
 
 def tune_gate(gate: Gate, signs: Floats, right: NDArray[np.bool_], strange: NDArray[np.bool_]) -> Gate:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from turnwise.matching.novelty import REFUSED, fit_gate, signs, tune_gate, untried
-from turnwise.matching.opinions import OPINIONS
+from turnwise.matching.novelty import REFUSED, SURELY, SURELY_REFUSED, fit_gate, signs, tune_gate, untried
 
 UNTRIED = untried(20)
 
@@ -20,6 +19,23 @@ def test_the_stated_share_of_what_belongs_is_refused() -> None:
     assert (fit_gate(UNTRIED, belonging, np.ones(len(belonging), np.float32)).novelty(belonging) > 0.5).mean() == pytest.approx(
         REFUSED, abs=0.002
     )
+
+
+def test_the_stated_share_of_what_belongs_is_surely_refused_however_it_is_spread() -> None:
+    generator = np.random.default_rng(7)
+    light, heavy = generator.normal(10.0, 1.0, 4000), 10.0 + generator.standard_t(3, 4000)
+    for strength in (light, heavy):
+        belonging = np.stack([strength, np.full(4000, 0.5)], axis=1).astype(np.float32)
+        novelty = fit_gate(UNTRIED, belonging, np.ones(4000, np.float32)).novelty(belonging)
+        assert (novelty > 0.5).mean() == pytest.approx(REFUSED, abs=0.002)
+        assert (novelty > SURELY).mean() == pytest.approx(SURELY_REFUSED, abs=0.001)
+
+
+def test_of_few_texts_the_gate_is_not_as_steep_as_they_happen_to_lie() -> None:
+    strength = np.concatenate([[4.0, 4.0, 4.0], np.linspace(8.0, 12.0, 57)])
+    belonging = np.stack([strength, np.full(60, 0.5)], axis=1).astype(np.float32)
+    gate = fit_gate(UNTRIED, belonging, np.ones(60, np.float32))
+    assert gate.novelty(np.array([[3.9, 0.5], [3.0, 0.5]], np.float32)) == pytest.approx([0.55, 0.9], abs=0.1)
 
 
 def test_less_belonging_is_more_novel() -> None:
@@ -84,12 +100,3 @@ def test_a_text_that_fits_nothing_has_low_signs_though_its_best_label_is_far_ahe
     strength = signs(evidence)
     assert strength[0, 0] > strength[1, 0]
     assert strength[:, 1] == pytest.approx([0.9, 0.2])
-
-
-def test_who_is_near_to_something_known_belongs_more_than_whom_the_linear_models_like() -> None:
-    evidence = np.full((2, 2, len(OPINIONS)), 1.0, np.float32)
-    linear = [OPINIONS.index(name) for name in ("meaning", "wording")]
-    near = [OPINIONS.index(name) for name in ("nearest", "mean")]
-    evidence[0, 0, near], evidence[1, 0, linear] = 5.0, 5.0
-    strength = signs(evidence)[:, 0]
-    assert strength[0] > strength[1] > 0.0
