@@ -22,7 +22,7 @@ STRANGERS = 0.2
 
 _WEIGHTS = {"meaning": 1.0, "wording": 0.6, "nearest": 1.0, "mean": 0.6}
 _LEAST = 50
-_SHARPEST = 4.0
+_SHARPNESS, _SHARPEST = 2.0, 4.0
 _BELONGING, _NEAREST = 0, 1
 # Agents drawn from public sets, 2 to 5 with 2 to 5 examples each: of 100 requests that belong 1 to 3 lie lower, of 100 texts
 # without a meaning 97 to 99. The more phrases there are, the nearer comes one by chance; beyond a score more of those that
@@ -81,9 +81,11 @@ def fit_gate(gate: Gate, signs: Floats, counts: Floats) -> Gate:
     order = np.argsort(belonging, kind="stable")
     share = np.cumsum(counts[order], dtype=np.float64) / counts.sum(dtype=np.float64)
     refused, surely = belonging[order][np.searchsorted(share, (REFUSED, SURELY_REFUSED))]
-    # Of few texts the lowest ones are hardly apart, by chance.
-    sharpest = max(float(belonging.std()), 1e-3) / _SHARPEST
-    scale = max(float(refused - surely) / math.log(SURELY / (1.0 - SURELY)), sharpest)
+    spread = max(float(belonging.std()), 1e-3)
+    scale = spread / _SHARPNESS
+    if len(signs) * SURELY_REFUSED >= 1.0:  # in fewer texts nothing so rare is seen
+        apart = float(refused - surely) / math.log(SURELY / (1.0 - SURELY))
+        scale = max(apart, spread / _SHARPEST)
     return Gate(np.array(_BELONGING), refused, np.array(scale), gate.unlike)
 
 

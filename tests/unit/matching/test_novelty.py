@@ -31,11 +31,16 @@ def test_the_stated_share_of_what_belongs_is_surely_refused_however_it_is_spread
         assert (novelty > SURELY).mean() == pytest.approx(SURELY_REFUSED, abs=0.001)
 
 
-def test_of_few_texts_the_gate_is_not_as_steep_as_they_happen_to_lie() -> None:
-    strength = np.concatenate([[4.0, 4.0, 4.0], np.linspace(8.0, 12.0, 57)])
-    belonging = np.stack([strength, np.full(60, 0.5)], axis=1).astype(np.float32)
-    gate = fit_gate(UNTRIED, belonging, np.ones(60, np.float32))
-    assert gate.novelty(np.array([[3.9, 0.5], [3.0, 0.5]], np.float32)) == pytest.approx([0.55, 0.9], abs=0.1)
+def test_how_steep_the_gate_is_only_many_texts_can_say() -> None:
+    generator = np.random.default_rng(8)
+    for strength, among_many in ((generator.normal(size=4000), 0.4), (generator.laplace(size=4000), 0.73)):
+        belonging = np.stack([strength, np.full(4000, 0.5)], axis=1).astype(np.float32)
+        few, many = (
+            float(fit_gate(UNTRIED, each, np.ones(len(each), np.float32)).scale / each[:, 0].std())
+            for each in (belonging[:150], belonging)
+        )
+        assert few == pytest.approx(0.5, rel=0.01)
+        assert many == pytest.approx(among_many, abs=0.1)
 
 
 def test_less_belonging_is_more_novel() -> None:
