@@ -20,7 +20,7 @@ def described(function: Callable[..., Any]) -> Described:
     written = inspect.getdoc(function) or ""
     try:
         docstring = parse(written)
-    except ParseError:
+    except (ParseError, IndexError):  # it does not expect a field without a name
         return Described(written, {})
     parameters = {
         name.strip().lstrip("*"): _one_line(parameter.description)

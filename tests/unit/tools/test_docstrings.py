@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from turnwise.tools.docstrings import described
@@ -84,6 +84,7 @@ def test_what_has_no_style_is_all_text() -> None:
     assert "Finds" in described(broken).text
 
 
+@example(": : what is it")
 @given(st.text(alphabet=":- \nabArgsPm*(),", max_size=200))
 def test_any_docstring_is_read(text: str) -> None:
     def function() -> None: ...
