@@ -11,16 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.heads import (
-    Classes,
-    Floats,
-    Head,
-    class_sums,
-    curvature,
-    directions,
-    fit_normal,
-    fit_softmax,
-)
+from turnwise.matching.heads import Classes, Floats, Head, class_sums, curvature, directions, fit_normal, fit_softmax
 from turnwise.matching.lexical import PLACES, Lexicon
 from turnwise.matching.solver import Rescale, Tick
 
@@ -117,13 +108,13 @@ class Learned(NamedTuple):
         where labels have several skills, of which each has its mean.
         """
         told = float(np.minimum(np.log1p(examples) / math.log1p(_TOLD), 1.0).mean())
-        several = float((self._skills > 1).mean())
+        several = float((self._skill_counts > 1).mean())
         weights = (1.0 - several) * _WEIGHTS + several * _WEIGHTS_WITH_SKILLS
         return np.asarray(told * weights + (1.0 - told) * _WEIGHTS_UNTOLD, np.float32)
 
     @property
-    def _skills(self) -> Classes:
-        """How many each label has."""
+    def _skill_counts(self) -> Classes:
+        """How many skills each label has."""
         return np.diff(self.starts, append=len(self.means))
 
     def say(self, texts: Sequence[str], vectors: Floats, best: Floats) -> Said:
@@ -140,7 +131,7 @@ class Learned(NamedTuple):
         rows, places, values = self.lexicon.rows(texts)
         bounds = np.searchsorted(rows, np.arange(len(texts) + 1))
         wording, near = np.zeros(labels.shape, np.float32), np.empty(labels.shape, np.float32)
-        counts = self._skills
+        counts = self._skill_counts
         for row, chosen in enumerate(labels):
             used = slice(bounds[row], bounds[row + 1])
             wording[row] = values[used] @ self.wording.weights[np.ix_(places[used], chosen)] + self.wording.bias[chosen]
