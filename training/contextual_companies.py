@@ -116,16 +116,18 @@ def elsewhere(rows: Sequence[Mapping[str, Any]], count: int) -> Iterator[Drill]:
     """The services, known by requests of some dialogues, in dialogues of other kinds.
 
     A dialogue's kind is which services it is with. Beside other services a service is asked for in other words, so users'
-    requests are less like the examples than where all kinds give some. The examples are all requests of half of the kinds.
+    requests are less like the examples than where all kinds give some. The examples are all requests of half of the kinds. All
+    drills together have no more dialogues than there are: where these are few, the same ones again would outweigh the rest.
     """
     chance = random.Random(31)
     lines = lines_of(rows)
     kinds = sorted({_kind(row) for row in rows})
+    most = min(300, len(rows) // count)
     for number in range(count):
         here = frozenset(chance.sample(kinds, len(kinds) // 2))
         examples = by_agent([turn for row in rows if _kind(row) in here for turn in _requests(row)])
         others = [row for row in rows if _kind(row) not in here and examples.keys() >= set(_kind(row))]
-        talks = real_dialogues(chance.sample(others, min(300, len(others))))
+        talks = real_dialogues(chance.sample(others, min(most, len(others))))
         yield Drill(f"services elsewhere {number}: {len(examples)} agents", examples, talks, lines)
 
 
