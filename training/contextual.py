@@ -3,10 +3,10 @@
     python training/contextual.py --data DIR [--out FILE] [--held-out | --services-apart | --report]
 
 DIR holds clinc150/, banking77/, smalltalk/ and sgd/ as line-delimited JSON; the conversations in training/talks are learned
-from, too. The same data give the same file, in minutes. --held-out: trains without the last fifth of the real dialogues and
-without every third company of the talks, and reports on them; nothing is written. --services-apart: the same, and without
-half of the services too: reports on held out dialogues with those. --report: trains nothing; what the model of the package
-reaches on sgd/dev.jsonl, which nothing else here looks at.
+from, too. The same data give the same file on the same machine, in minutes: others may round sums differently. --held-out:
+trains without the last fifth of the real dialogues and without every third company of the talks, and reports on them; nothing
+is written. --services-apart: the same, and without half of the services too: reports on held out dialogues with those.
+--report: trains nothing; what the model of the package reaches on sgd/dev.jsonl, which nothing else here looks at.
 """
 
 import argparse
