@@ -65,10 +65,10 @@ def test_elsewhere_no_kind_of_dialogue_gives_both_examples_and_requests(modules:
         turns = [{"system": "", "user": f"{kind[0]} {said}", "agent": kind[0]}]
         turns.append({"system": "s", "user": f"yes {said}", "agent": kind[0]})
         turns.append({"system": "s", "user": f"{kind[1]} {said}", "agent": kind[1]})
-        rows.append({"turns": turns})
+        rows += [{"turns": turns}] * 5
     drills = list(modules["companies"].elsewhere(rows, 8))
     assert len({str(drill.examples) for drill in drills}) > 1
-    assert any(drill.dialogues for drill in drills)
+    assert 0 < sum(len(drill.dialogues) for drill in drills) <= len(rows)
     for drill in drills:
         texts = [(agent, text) for agent, texts in drill.examples.items() for text in texts]
         assert all(text.startswith(f"{agent} ") for agent, text in texts)
