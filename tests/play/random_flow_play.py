@@ -21,14 +21,7 @@ from turnwise.testing.models import FunctionModel, calls
 
 AGENTS = ("ann", "bob", "cid", "dot")
 DEEDS = ("succeed", "fail", "raise", "end_turn", "say", "wrong", "nothing", "all")
-STRATEGIES: dict[str, Any] = {
-    "none": lambda: None,
-    "popcorn": Popcorn,
-    "single": lambda: Single("ann"),
-    "round-robin": RoundRobin,
-    "random": lambda: Random(3),
-    "most-busy": MostBusy,
-}
+STRATEGIES = ("none", "popcorn", "single", "round-robin", "random", "most-busy")
 UNTIL: dict[str, Any] = {
     "none": lambda: None,
     "failed": AnyFailed,
@@ -69,7 +62,7 @@ def plans() -> st.SearchStrategy[Plan]:
         st.lists(st.booleans(), min_size=10, max_size=10),
         st.lists(st.booleans(), min_size=len(AGENTS), max_size=len(AGENTS)),
         st.lists(deed, min_size=1, max_size=12).map(lambda deeds: [*deeds, Deed("succeed")]),
-        st.sampled_from(sorted(STRATEGIES)),
+        st.sampled_from(STRATEGIES),
         st.sampled_from(sorted(UNTIL)),
         st.integers(1, 3),
     )
@@ -82,9 +75,21 @@ def build(plan: Plan) -> Flow:
         for task, who, result in zip(plan.tasks, plan.who, [int if number else str for number in plan.numbers], strict=False)
     ]
     agents = [_agent(name, is_model, deeds) for name, is_model in zip(AGENTS, plan.models, strict=True)]
-    strategy: Selector | None = STRATEGIES[plan.strategy]()
     until: Until | None = UNTIL[plan.until]()
+    strategy = _strategy(plan)
     return Flow("flow", tasks, agents=agents, strategy=strategy, until=until, side_by_side=plan.side_by_side, max_turns=30)
+
+
+def _strategy(plan: Plan) -> Selector | None:
+    made: dict[str, Selector | None] = {
+        "none": None,
+        "popcorn": Popcorn(),
+        "single": Single(plan.who[0][0]),  # one who may do nothing in the flow is refused
+        "round-robin": RoundRobin(),
+        "random": Random(3),
+        "most-busy": MostBusy(),
+    }
+    return made[plan.strategy]
 
 
 def _agent(name: str, is_model: bool, deeds: Iterator[Deed]) -> Agent:
