@@ -88,11 +88,12 @@ def _grams(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]
         inner = gaps[size - 1 : size - 1 + count] == gaps[1 : 1 + count]
         kept = np.flatnonzero(inner & ~end[:count] & ~end[size - 1 :] & ~(space[:count] & space[size - 1 :] & (size == 2)))
         found_rows.append(rows[kept])
-        found.append(_mixed(running[kept] + np.uint64(size)))
+        found.append(running[kept] + np.uint64(size))
     word_rows, words = _words(letters, rows, space)
     paired = word_rows[:-1] == word_rows[1:]
-    pairs = _mixed(words[:-1] * np.uint64(3) + words[1:])[paired]
-    return np.concatenate([*found_rows, word_rows, word_rows[:-1][paired]]), np.concatenate([*found, words, pairs])
+    found.append((words[:-1] * np.uint64(3) + words[1:])[paired])
+    hashes = _mixed(np.concatenate(found))
+    return np.concatenate([*found_rows, word_rows[:-1][paired], word_rows]), np.concatenate([hashes, words])
 
 
 def _words(

@@ -40,7 +40,7 @@ def as_read(verdict: Verdict, slips: "Sequence[Slip]") -> Verdict:
 def shown(text: str) -> str:
     """What somebody wrote, short enough for a record, on one line."""
     short = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
-    return "".join(c if c.isprintable() else "�" for c in short)
+    return short if short.isprintable() else "".join(c if c.isprintable() else "�" for c in short)
 
 
 def checked(verdict: object, request: SelectionRequest, selector: str) -> Verdict:
@@ -85,7 +85,8 @@ def checked(verdict: object, request: SelectionRequest, selector: str) -> Verdic
 
 
 def _bounded(candidate: Candidate) -> Candidate:
-    return candidate.model_copy(update={"score": _fraction(candidate.score)})
+    score = _fraction(candidate.score)
+    return candidate if score == candidate.score else candidate.model_copy(update={"score": score})
 
 
 def _fraction(number: float) -> float:

@@ -76,8 +76,8 @@ class OnnxEncoder:
                 numbers = np.array([tokenizer.numbers(texts[row], self._max_tokens)], np.int64)
                 vectors[row] = session.run(None, {"numbers": numbers})[0][0]
 
-        workers = min(_THREADS, os.cpu_count() or 1)
-        if len(texts) < _WORTH_THREADS or workers == 1:
+        workers = min(_THREADS, os.cpu_count() or 1) if len(texts) >= _WORTH_THREADS else 1
+        if workers == 1:
             fill(range(len(texts)))
         else:
             with ThreadPoolExecutor(workers, "turnwise-encoder") as pool:
