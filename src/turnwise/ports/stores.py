@@ -304,6 +304,10 @@ class SessionStore(Protocol):
         """
         ...
 
+    async def check_writable(self) -> None:
+        """Commits a write that changes nothing. StoreError when the store takes no writes: unreachable, read-only, full."""
+        ...
+
     async def close(self) -> None:
         """Gives back connections and threads. Idempotent."""
         ...

@@ -40,16 +40,16 @@ async def test_it_is_not_ready_before_the_policy_is_prepared(make_runner: MakeRu
 
 async def test_it_is_not_ready_without_its_store_and_does_not_say_where_that_is(make_runner: MakeRunner) -> None:
     away = StoreUnavailable("The database at db.example cannot be reached: password=x.")
-    store = Fails(make_runner(desk).store, "open", away, times=1)
+    store = Fails(make_runner(desk).store, "check_writable", away, times=1)
     async with served(make_runner(desk, store=store)) as client:
         answer = await client.get(f"{API}/ready")
-        assert (answer.status_code, answer.json()["title"]) == (503, "The session store cannot be reached.")
+        assert (answer.status_code, answer.json()["title"]) == (503, "The session store takes no messages now.")
         assert "db.example" not in answer.text
         assert (await client.get(f"{API}/ready")).status_code == 200
 
 
 async def test_those_who_ask_at_once_look_once(make_runner: MakeRunner) -> None:
-    store = Holds(make_runner(desk).store, "open")
+    store = Holds(make_runner(desk).store, "check_writable")
     async with served(make_runner(desk, store=store)) as client:
         asked = [asyncio.create_task(client.get(f"{API}/ready")) for _ in range(3)]
         await store.reached.wait()

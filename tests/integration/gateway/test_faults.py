@@ -4,6 +4,7 @@ not read, and senders who do not stop. What was accepted is answered once, and n
 
 import asyncio
 import json
+import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 import httpx
 import psutil  # type: ignore[import-untyped]
+import psycopg
 import pytest
 from gateway_play import DEADLINE_SECONDS, Served, events_in, served
 from runner_play import Gate, soon
@@ -19,9 +21,11 @@ from serve_play import STREAM, Process, project
 from websockets.asyncio.client import connect
 
 from turnwise import AgentContext, ProcessConfig, Runner, SqlSessionStore, agent
+from turnwise.facts.content import text_content
 from turnwise.facts.gateway import CallerLimits, GatewayConfig
+from turnwise.facts.messages import Message
 from turnwise.gateway.connection import Connection
-from turnwise.testing.postgres import PostgresServer, new_postgres_database
+from turnwise.testing.postgres import PostgresServer, new_postgres_database, postgres_url
 
 MakeRunner = Callable[..., Runner]
 Serve = Callable[..., Process]
@@ -204,6 +208,49 @@ async def test_a_database_that_goes_away_and_comes_back(server: PostgresServer) 
             log = await runner.store.events(runner.key("local", sender.session))
             assert [event.text for event in log if event.author == "user"] == [f"m{number}" for number in range(MANY)]
         assert (await client.get("/api/v1/ready")).status_code == 200
+    await runner.close()
+
+
+OUT_OF_ORDER = {
+    "login refused": ("ALLOW_CONNECTIONS false", "ALLOW_CONNECTIONS true"),
+    "read-only": ("SET default_transaction_read_only = on", "SET default_transaction_read_only = off"),
+}
+
+
+def alter(url: str, change: str) -> None:
+    """Changes the database, and ends all connections to it, so that the change counts for everybody."""
+    name = re.search(r"/(\w+)\?", url)
+    assert name is not None
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name[1]} {change}")  # type: ignore[arg-type]
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name[1]])
+
+
+@pytest.mark.parametrize("trouble", OUT_OF_ORDER)
+async def test_recovery_outlives_a_database_that_takes_nothing(trouble: str) -> None:
+    """Such errors do not say that they may pass, and do: readiness says what messages meet, and recovery goes on."""
+    url = new_postgres_database()
+    store = SqlSessionStore(url, patience=0.5)
+    runner = Runner(counting, store=store, process=ProcessConfig(lease_seconds=1, recovery_seconds=0.05))
+    async with served(runner, GatewayConfig(limits=ENOUGH)) as client:
+        working = asyncio.create_task(runner.work())
+        assert (await client.send_message("one")).status_code == 200
+        await asyncio.to_thread(alter, url, OUT_OF_ORDER[trouble][0])
+        assert (await client.send_message("two", id="two")).status_code in {500, 503}
+        ready = await client.get("/api/v1/ready")
+        assert (ready.status_code, ready.json()["code"]) == (503, "request.not_ready")
+        await asyncio.sleep(0.3)  # some rounds of recovery
+        assert not working.done()
+        await asyncio.to_thread(alter, url, OUT_OF_ORDER[trouble][1])
+        await store.inbox.accept(
+            runner.key("local", "left"), Message(id="m", content=text_content("hi", role="user")), create=True, limit=9
+        )
+        left = await runner.attach(user="local", session="left", message_id="m")
+        assert (await soon(left.result())).text == "hi is number 1"
+        assert (await client.get("/api/v1/ready")).status_code == 200
+        assert (await client.send_message("two", id="two")).json()["text"] == "two is number 2"
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
     await runner.close()
 
 

@@ -25,7 +25,7 @@ async def is_alive() -> Alive:
     responses={**_OPEN, 503: problems()[503]},
 )
 async def is_ready(front: TheFront) -> Alive:
-    """Whether messages should be sent here: the store is reached, the policy is prepared, and it is not being stopped."""
+    """Whether messages should be sent here: the store takes writes, the policy is prepared, and it is not being stopped."""
     await front.standing.check()
     return Alive(status="ready")
 

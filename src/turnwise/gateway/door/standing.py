@@ -4,11 +4,12 @@ import asyncio
 import logging
 
 from turnwise.facts.errors import Closing, NotReady, TurnwiseError
-from turnwise.facts.sessions import SessionKey
 from turnwise.runner import Runner
 
 STORE_SECONDS = 5.0
-"""How long the store may take for one row."""
+"""How long the store may take for one write."""
+GOOD_SECONDS = 1.0
+"""How long a good result is reused: each check is a commit, and anybody may ask."""
 
 log = logging.getLogger("turnwise.gateway")
 
@@ -19,13 +20,16 @@ class Standing:
     def __init__(self, runner: Runner, closing: asyncio.Event, ready: asyncio.Event) -> None:
         self._runner, self._closing, self._ready = runner, closing, ready
         self._looking: asyncio.Task[None] | None = None
+        self._good_until = float("-inf")
 
     async def check(self) -> None:
-        """Closing, NotReady; those who ask at once look once."""
+        """Returns when messages can be stored here. Closing, NotReady. All who ask within a second share one write."""
         if self._closing.is_set():
             raise Closing("This process is being stopped.", fix="Ask another one.")
         if not self._ready.is_set():
             raise NotReady("The policy is still being prepared.", fix="Ask again soon.")
+        if asyncio.get_running_loop().time() < self._good_until:
+            return
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
             self._looking.add_done_callback(self._looked)
@@ -33,13 +37,13 @@ class Standing:
 
     def _looked(self, task: "asyncio.Task[None]") -> None:
         self._looking = None
-        if not task.cancelled():
-            task.exception()
+        if not task.cancelled() and task.exception() is None:
+            self._good_until = asyncio.get_running_loop().time() + GOOD_SECONDS
 
     async def _look(self) -> None:
         try:
             async with asyncio.timeout(STORE_SECONDS):
-                await self._runner.store.open(SessionKey(self._runner.app, "-", "-"))
+                await self._runner.store.check_writable()
         except (TurnwiseError, TimeoutError) as problem:
-            log.warning("The session store cannot be reached: %s", problem)
-            raise NotReady("The session store cannot be reached.", fix="Ask again soon.") from None
+            log.warning("The session store takes no messages: %s", problem or "it did not answer in time")
+            raise NotReady("The session store takes no messages now.", fix="Ask again soon.") from None

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 
-from turnwise.facts.errors import StoreUnavailable
+from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.waiting.lanes import Lanes
@@ -30,16 +30,26 @@ class Rounds:
         return len(taken)
 
     async def forever(self) -> None:
-        """Takes up what is due, again and again, as long as this process has room for it. Survives that the store is away."""
-        reached = True
+        """Takes up due sessions again and again while this process has room for them, until it is cancelled.
+
+        No error of the store ends it: a refused login, a read-only server or a lost connection may pass. The first error of
+        a series is logged, and so is its end.
+        """
+        failing: str | None = None
         while True:
             try:
                 await self._round()
-                reached = True
-            except StoreUnavailable as problem:
-                if reached:
-                    log.warning("What is left to do cannot be read: %s", problem)
-                reached = False
+                if failing is not None:
+                    log.info("The store can be read again; recovery goes on.")
+                failing = None
+            except TurnwiseError as problem:
+                if failing != problem.code:
+                    log.warning("What is left to do cannot be read, next try in %g s: %s", self._seconds, problem)
+                failing = problem.code
+            except Exception as problem:
+                if failing != type(problem).__name__:
+                    log.exception("What is left to do cannot be read, next try in %g s.", self._seconds)
+                failing = type(problem).__name__
             # Not all processes at the same moment.
             await asyncio.sleep(self._seconds * random.uniform(0.8, 1.2))
 

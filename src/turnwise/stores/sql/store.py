@@ -29,7 +29,7 @@ from turnwise.ports.stores import (
     Receipt,
     SessionInfo,
 )
-from turnwise.stores.sql import catalog, decisions, fork, inbox, invocations, leases, log, recovery, replay
+from turnwise.stores.sql import catalog, decisions, fork, inbox, invocations, leases, log, recovery, replay, schema
 from turnwise.stores.sql.calls import PATIENCE, Executor
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.draft import Draft, draft, hides_from
@@ -188,6 +188,9 @@ class SqlSessionStore:
             except fork.LogChanged:
                 continue
         raise StaleWriter(f"Session {key.id!r} kept being rewound while it was forked.", fix="Fork it again.")
+
+    async def check_writable(self) -> None:
+        await self._executor.write(schema.touch)
 
     async def close(self) -> None:
         if self._signals is not None:

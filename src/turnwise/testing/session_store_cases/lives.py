@@ -37,6 +37,15 @@ STRANGE_NAMES = (
 )
 
 
+async def a_check_writes_nothing(store: SessionStore) -> None:
+    """`check_writable` leaves sessions as they were."""
+    key = fresh_key()
+    await store.create(key, state={"a": 1})
+    before = await opened(store, key)
+    await store.check_writable()
+    assert await opened(store, key) == before
+
+
 async def missing_opens_as_none(store: SessionStore) -> None:
     """A29"""
     assert await store.open(fresh_key()) is None
@@ -278,6 +287,7 @@ async def delete_user_takes_all_of_that_user(store: SessionStore) -> None:
 
 
 CASES: tuple[Case, ...] = (
+    a_check_writes_nothing,
     missing_opens_as_none,
     blank_is_not_stored,
     created_opens_as_it_was_given,
