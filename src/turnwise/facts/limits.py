@@ -63,9 +63,11 @@ class ProcessConfig(Fact):
 
     lease_seconds: how long a session stays claimed by a process that died, or stands still; it is renewed three times in
     that time. concurrency: how many messages are answered at once, the others wait their turn in the inbox.
-    recovery_seconds: how often a worker looks for what others left behind.
+    recovery_seconds: how often a worker looks for what others left behind. unknown_agent_seconds: how long work for an agent
+    that this process does not know is left to processes that know it; 0 = not at all.
     """
 
     lease_seconds: float = Field(default=15.0, gt=0, allow_inf_nan=False)
     concurrency: int = Field(default=100, ge=1)
     recovery_seconds: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    unknown_agent_seconds: float = Field(default=30.0, ge=0, allow_inf_nan=False)

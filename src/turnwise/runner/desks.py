@@ -11,6 +11,7 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
 from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.recovering import Recovering
+from turnwise.runner.message.unknown_agents import UnknownAgents
 from turnwise.runner.turn.floor import Cast
 from turnwise.runner.waiting.lanes import Lanes
 from turnwise.runner.waiting.rounds import Rounds
@@ -51,7 +52,8 @@ class Desks:
     def _make(self) -> Desk:
         # Whatever issues the other ids: no two holders may have this one.
         lease = Lease(SystemIssuer().new_id("runner"), self._process.lease_seconds)
-        driver = Driver(self._cast, self._cascade, self._hooks, lease)
-        recovering = Recovering(self._cast, driver, self.config)
+        unknown = UnknownAgents(self._cast.tree, self._process.unknown_agent_seconds)
+        driver = Driver(self._cast, self._cascade, self._hooks, lease, unknown)
+        recovering = Recovering(self._cast, driver, self.config, unknown)
         lanes = Lanes(driver, recovering, self._cast.store, self.config, concurrency=self._process.concurrency)
         return Desk(driver, lanes, Rounds(self._cast.store, lanes, self._app, self._process.recovery_seconds))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from runner_play import UNSURE, Crash, ShortLease, ask, die, key, log, reason
 
-from turnwise import AgentContext, Loop, Parallel, RunConfig, Runner, Sequential, agent
+from turnwise import AgentContext, Loop, Parallel, ProcessConfig, RunConfig, Runner, Sequential, agent
 from turnwise.facts.errors import SessionBusy
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import MessageContext
@@ -181,7 +181,7 @@ async def test_an_agent_that_is_gone_meanwhile_fails_the_answer(process: Process
         return f"new: {message}"
 
     await die(process, old, crash, message_id="m")
-    alive = process(new)
+    alive = process(new, process=ProcessConfig(unknown_agent_seconds=0))
     assert (await ask(alive, "more")).text == "new: more"
     assert reason(await ask(alive, "hi", message_id="m")) == "failed"
 
@@ -279,8 +279,6 @@ async def test_the_context_of_a_message_is_that_of_every_attempt(process: Proces
 
 async def test_a_worker_takes_up_what_is_left_until_it_is_cancelled(process: Process) -> None:
     """E7."""
-    from turnwise.facts.limits import ProcessConfig
-
     crash = Crash()
 
     @agent

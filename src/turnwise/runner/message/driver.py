@@ -27,6 +27,7 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
 from turnwise.runner.message.job import Job
 from turnwise.runner.message.planning import Plan, Planner, Refusal
+from turnwise.runner.message.unknown_agents import UnknownAgents
 from turnwise.runner.record.closing import acting, after, bare_event, closing_events, told
 from turnwise.runner.record.journal import EMPTY, journal_of
 from turnwise.runner.record.origins import offered_to
@@ -46,9 +47,9 @@ log = logging.getLogger("turnwise.runner")
 class Driver:
     """Answers one message at a time of a session. Holds nothing between messages."""
 
-    def __init__(self, cast: Cast, cascade: Cascade, hooks: Sequence[Hooks], lease: Lease) -> None:
+    def __init__(self, cast: Cast, cascade: Cascade, hooks: Sequence[Hooks], lease: Lease, unknown: UnknownAgents) -> None:
         self._cast, self._hooks, self.lease = cast, hooks, lease
-        self._planner = Planner(cast, cascade, lease.holder)
+        self._planner = Planner(cast, cascade, lease.holder, unknown)
 
     async def prepare(self, job: Job) -> None:
         """Lets the guardrails look at the message before anything else is done for it: see `Job.blocked`."""
@@ -59,8 +60,9 @@ class Driver:
 
         None when the session was lost to another process, which answers on; the feed is open then. SessionBusy when
         somebody else writes to the session: the message is then in the inbox, unless the job is to be rejected. Unfinished
-        when an older message is to be recovered first. MessageBlocked when that is on record. Other errors are raised when
-        nothing was stored; once the message is stored they close the feed instead.
+        when an older message is to be recovered first. LeftToOthers when the message is for an agent that only other
+        processes know. MessageBlocked when that is on record. Other errors are raised when nothing was stored; once the
+        message is stored they close the feed instead.
         """
         with answering(job.key, sent_here=job.context is not None):
             recorder, plan = await self._begin(job)

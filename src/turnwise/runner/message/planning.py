@@ -13,6 +13,7 @@ from turnwise.runner.guards.guarding import Guarding
 from turnwise.runner.guards.rulings import blocked_message
 from turnwise.runner.message.continuation import Continuation, continuation_of, interrupted, lapses
 from turnwise.runner.message.job import Job, Prepared
+from turnwise.runner.message.unknown_agents import LeftToOthers, UnknownAgents
 from turnwise.runner.record.closing import after, closing_events
 from turnwise.runner.record.on_record import steps_of
 from turnwise.runner.turn.floor import Cast
@@ -69,14 +70,14 @@ class Unfinished(Exception):
 class Planner:
     """Decides what becomes of a message (the first half of behaviour A18)."""
 
-    def __init__(self, cast: Cast, cascade: Cascade, holder: str) -> None:
-        self._cast, self._cascade, self._me = cast, cascade, holder
+    def __init__(self, cast: Cast, cascade: Cascade, holder: str, unknown: UnknownAgents) -> None:
+        self._cast, self._cascade, self._me, self._unknown = cast, cascade, holder, unknown
 
     async def plan(self, job: Job) -> Plan | Refusal:
         """The plan on the session as it is now. A job is prepared once, however often it is planned anew.
 
-        Unfinished, unless the message interrupts what a dead process left; SessionMissing, UnknownToolCall, NobodyEligible,
-        and what the stores raise.
+        Unfinished, unless the message interrupts what a dead process left; LeftToOthers when it may answer the question of an
+        agent that only other processes know; SessionMissing, UnknownToolCall, NobodyEligible, and what the stores raise.
         """
         session = await self._cast.store.open(job.key, blank=job.config.create_session)
         if session is None:
@@ -89,6 +90,9 @@ class Planner:
                 raise Unfinished(held=held)
         if job.blocked:
             return self._refusal(job, session, prepared)
+        context, now = job.message.context, self._cast.issuer.now()
+        if self._unknown.leaves_message(job.key, session.head, job.message.id, prepared.content, context, now):
+            raise LeftToOthers
         return await self._decide(job, session, prepared)
 
     async def prepare(self, job: Job) -> Prepared:

@@ -13,6 +13,7 @@ from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.job import Job
 from turnwise.runner.message.planning import Plan
 from turnwise.runner.message.recovery import Orphan, asked_of, fate_of, orphan_of
+from turnwise.runner.message.unknown_agents import LeftToOthers, UnknownAgents
 from turnwise.runner.record.closing import acting, bare_event, closing_events
 from turnwise.runner.record.journal import carried
 from turnwise.runner.record.on_record import steps_of
@@ -41,18 +42,24 @@ class Leftover(NamedTuple):
 class Recovering:
     """Finds out what was left in a session, and takes it up. Holds nothing between sessions.
 
-    config: how messages are run that came without a configuration of their own.
+    config: how messages are run that came without a configuration of their own. unknown: which answers are left to processes
+    that know their agents.
     """
 
-    def __init__(self, cast: Cast, driver: Driver, config: RunConfig) -> None:
-        self._cast, self._driver, self._config = cast, driver, config
+    def __init__(self, cast: Cast, driver: Driver, config: RunConfig, unknown: UnknownAgents) -> None:
+        self._cast, self._driver, self._config, self._unknown = cast, driver, config, unknown
 
     async def leftover(self, key: SessionKey) -> Leftover | None:
-        """What a dead process left in the session; None when there is nothing now, or somebody holds it."""
+        """What a dead process left in the session; None when there is nothing now, or somebody holds it.
+
+        LeftToOthers when only other processes know the agent that was answering.
+        """
         session = await self._cast.store.open(key)
         orphan = orphan_of(session, self._driver.lease.holder) if session else None
         if session is None or orphan is None:
             return None
+        if session.stop != orphan.invocation_id and self._unknown.leaves_answer(key, orphan.invocation_id, orphan.open):
+            raise LeftToOthers
         visible = await self._cast.store.events(key, invocation_id=orphan.invocation_id)
         asked = asked_of(visible)
         if asked is None:

@@ -13,6 +13,7 @@ from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.job import Job
 from turnwise.runner.message.planning import Unfinished
 from turnwise.runner.message.recovering import Leftover, Recovering
+from turnwise.runner.message.unknown_agents import LeftToOthers
 from turnwise.runner.waiting.followers import Followers
 from turnwise.runner.waiting.gate import Gate
 from turnwise.runner.waiting.lane import Lane
@@ -22,6 +23,8 @@ from turnwise.runner.waiting.stops import Stops
 
 HEAD_START_SECONDS = 0.05
 """How long others leave a free session to who gave it up: that process works its inbox off."""
+LEFT_SECONDS = 0.5
+"""How often is looked whether what is left to others was taken."""
 SUSPECT_ATTEMPT = 3
 """From this attempt on, invocations run one at a time: one of them may be what kills processes."""
 
@@ -29,10 +32,13 @@ log = logging.getLogger("turnwise.runner")
 
 
 class Next(enum.Enum):
-    """What comes next: another message; a wait, because somebody else has the session; or nothing."""
+    """What comes next: another message; a wait, because somebody else has the session; a longer wait, because somebody else
+    is to take it; or nothing.
+    """
 
     AGAIN = enum.auto()
     WAIT = enum.auto()
+    LEAVE = enum.auto()
     REST = enum.auto()
 
 
@@ -80,6 +86,8 @@ class Shift:
         while (doing is not Next.REST and not lane.closing) or lane.waiting or self._first:
             if doing is Next.WAIT and not await self._wait():
                 return
+            if doing is Next.LEAVE and not (lane.waiting and await self._wait(LEFT_SECONDS)):
+                return
             if not self._inside:
                 self._inside = await self._lookout.enter(self._gate, first=bool(self._first), recovers=self._recovers)
             if not self._inside:
@@ -101,8 +109,11 @@ class Shift:
             job.queued = True
             return await self._serve(job)
         if recover:
-            if await self._recover():
-                return Next.AGAIN
+            try:
+                if await self._recover():
+                    return Next.AGAIN
+            except LeftToOthers:
+                return Next.LEAVE
             await self._tools.recovering.give_up(self._lane.key)
         await self._line.send_on(self._lane)
         return Next.REST
@@ -132,6 +143,10 @@ class Shift:
             session = await self._served(job)
         except Unfinished as older:
             return await self._after_another(job, held=older.held)
+        except LeftToOthers:
+            await self._keep(job)
+            self._lane.current = None
+            return Next.LEAVE
         except SessionBusy as busy:
             if job.config.when_busy == "reject" and not job.queued:
                 job.fail(busy)
@@ -164,7 +179,10 @@ class Shift:
         self._lane.current = None
         if held:
             return Next.WAIT
-        await self._recover()
+        try:
+            await self._recover()
+        except LeftToOthers:
+            return Next.LEAVE
         return Next.AGAIN
 
     async def _keep(self, job: Job) -> None:
@@ -178,7 +196,7 @@ class Shift:
             job.fail(problem)
 
     async def _recover(self) -> bool:
-        """Runs again what a dead process left; False when there is nothing."""
+        """Runs again what a dead process left; False when there is nothing. LeftToOthers."""
         left = await self._tools.recovering.leftover(self._lane.key)
         if left is None:
             return False
@@ -222,9 +240,11 @@ class Shift:
             # Somebody else was faster, or took it away.
             self._tools.followers.follow_invocation(left.job, left.orphan.invocation_id)
 
-    async def _wait(self) -> bool:
-        """Returns when the session is free: True; or when nobody here waits for it any more, for its holder works it off."""
-        pause, free, revision = HEAD_START_SECONDS, False, -1
+    async def _wait(self, head_start: float = HEAD_START_SECONDS) -> bool:
+        """Returns when the session was free for `head_start` seconds: True; or when nobody here waits for it any more, for its
+        holder works it off.
+        """
+        pause, free, revision = head_start, False, -1
         self._lane.looks_elsewhere = True
         try:
             with self._store.signals.watch(self._lane.key) as watch:
@@ -238,7 +258,7 @@ class Shift:
                         revision = session.revision if session else -1
                     if held and not self._lane.waiting:
                         return False
-                    pause = HEAD_START_SECONDS if not held else min(2 * pause, self._store.signals.poll_seconds)
+                    pause = head_start if not held else min(2 * pause, self._store.signals.poll_seconds)
                     free = not held
                     while await watch.next(pause) is not None:
                         continue
