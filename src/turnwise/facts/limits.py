@@ -11,6 +11,8 @@ class Limits(Fact):
     """Bounds on what users and agents may cause. Sizes are bytes, times seconds.
 
     transfers: hand-overs for one message. turns: turns of a team for one message. events: stored events of one invocation.
+    answer_bytes: one event of an agent: text, data and recorded steps, blobs aside. invocation_bytes: all of those in one
+    invocation.
     queue: messages waiting in one session. message_bytes: text and data of one message, blobs aside. blob_bytes: one blob
     or artifact. parts: parts of one content. tools: tools that a caller offers with one message. state_bytes: one state value
     as JSON. history_events: one window of history.
@@ -23,6 +25,8 @@ class Limits(Fact):
     transfers: int = Field(default=8, ge=0)
     turns: int = Field(default=12, ge=1)
     events: int = Field(default=1_000, ge=1)
+    answer_bytes: int = Field(default=2 * 1024 * 1024, ge=1)
+    invocation_bytes: int = Field(default=64 * 1024 * 1024, ge=1)
     queue: int = Field(default=100, ge=0)
     message_bytes: int = Field(default=256 * 1024, ge=1)
     blob_bytes: int = Field(default=20 * 1024 * 1024, ge=1)

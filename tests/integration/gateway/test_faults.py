@@ -222,7 +222,7 @@ def alter(url: str, change: str) -> None:
     name = re.search(r"/(\w+)\?", url)
     assert name is not None
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE {name[1]} {change}")  # type: ignore[arg-type]
+        connection.execute(f"ALTER DATABASE {name[1]} {change}")
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name[1]])
 
 

@@ -11,8 +11,9 @@ from turnwise.agents.llm.room import room
 from turnwise.agents.llm.summary import Summarizing
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.agents.reading import LogReader
+from turnwise.agents.yielding import Yielding
 from turnwise.facts.content import text_content
-from turnwise.facts.errors import ModelAnswerInvalid, ModelUnavailable
+from turnwise.facts.errors import LimitReached, ModelAnswerInvalid, ModelUnavailable
 from turnwise.facts.events import End, Event
 from turnwise.models.reading import reading
 from turnwise.ports.context import AgentContext, Show
@@ -95,13 +96,15 @@ class Asking:
         for attempt in range(BROKEN_OFF + 1):
             # A new event each time: the pieces of one that broke off belong to no other.
             event = self._context.event()
-            shown = False
+            shown, size, yielding = False, 0, Yielding()
             try:
                 async with reading(self._design.model, request, stream=self._context.config.streaming) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, ModelReply):
                             return event, piece
-                        shown = True
+                        shown, size = True, size + len(piece.text)
+                        self._check_size(size)
+                        await yielding.turn()
                         if self._design.output is None or piece.kind != "text":  # text is no answer of a type
                             await show(partial(event, piece, marks))
             except ModelUnavailable as error:
@@ -112,6 +115,13 @@ class Asking:
             else:
                 break
         raise ModelAnswerInvalid(f"The model {self._design.model.name} gave pieces of an answer, but no whole one.")
+
+    def _check_size(self, size: int) -> None:
+        """LimitReached (answer_bytes). What a model writes is bounded also where none of it is shown."""
+        limit = self._context.config.limits.answer_bytes
+        if size > limit:
+            problem = f"The model {self._design.model.name} wrote more than {limit:,} bytes in one answer."
+            raise LimitReached("answer_bytes", problem, fix="Set max_tokens, or raise limits.answer_bytes.")
 
     def _acting(self, event: Event) -> Event:
         assert event.content is not None

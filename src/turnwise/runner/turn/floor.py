@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.content import Content, TextPart
+from turnwise.facts.content import BlobPart, Content, TextPart
 from turnwise.facts.depth import DEEPEST, holds_deep
 from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import End, Event, StepRecord
@@ -25,6 +25,7 @@ from turnwise.runner.record.event_ids import EventIds
 from turnwise.runner.record.journal import Journal
 from turnwise.runner.record.recorder import Recorder
 from turnwise.runner.record.replay import Replay
+from turnwise.runner.turn.answer_size import AnswerSize
 from turnwise.runner.turn.writes import Unsaid
 from turnwise.selection.conversational import may_name
 from turnwise.selection.next_tag import take_next
@@ -87,6 +88,7 @@ class Floor:
         self._tells_before = bool(journal.state_before)
         self._pending: dict[str, Any] = {}
         self._made = journal.made
+        self.size = AnswerSize(config.limits)
         self.unsaid = Unsaid()
         self.guarding = Guarding(cast.guardrails, config.limits.guardrail_seconds)
         self._held_back = HoldingBack(self.guarding.stages)
@@ -126,10 +128,11 @@ class Floor:
     async def emit(self, event: Event, *, hold: bool = False) -> Event:
         """Stores an agent's event, after the tag is taken out and the guardrails have looked at it; or holds it.
 
-        Returns it as it is recorded. LimitReached (events).
+        Returns it as it is recorded. LimitReached (events, answer_bytes, invocation_bytes, blob_bytes).
         """
         if self._made >= self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
+        self.size.check_content(event)
         self._held_back.forget(event.id)
         event = _without_tag(event)
         if self.cast.guardrails:
@@ -176,7 +179,7 @@ class Floor:
     def hold(self, event: Event) -> Event:
         """Puts an event behind the held ones, with what is to be recorded beside it."""
         event = self._with_pending(event)
-        check_storable(event, event.author)
+        self.size.add(event, check_storable(event, event.author))
         delta = event.actions.state_delta
         if delta:
             self.keep_temporary(delta)
@@ -233,13 +236,17 @@ class Floor:
             self._recorder.show(shown)
 
 
-def check_storable(fact: Fact, author: str) -> None:
-    """AgentFailed when what the author said cannot be written as JSON, or could not be read again."""
+def check_storable(fact: Fact, author: str) -> int:
+    """The bytes of its JSON, files aside. AgentFailed when what the author said cannot be written as JSON, or could not be
+    read again.
+    """
     content = fact.content if isinstance(fact, Event) else fact
     if isinstance(content, Content) and holds_deep(content):
         raise AgentFailed(f"{author!r} said something that is nested more than {DEEPEST} levels deep.")
+    parts = content.parts if isinstance(content, Content) else ()
+    files = sum(len(part.data) for part in parts if isinstance(part, BlobPart))
     try:
-        fact.model_dump_json()
+        return len(fact.model_dump_json().encode()) - files * 4 // 3
     except ValueError as error:
         raise AgentFailed(f"{author!r} said something that cannot be stored: {error}") from None
 

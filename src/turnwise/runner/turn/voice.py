@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from turnwise.agents.yielding import Yielding
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import Actions, Await, ErrorInfo, Event
@@ -30,6 +31,7 @@ class Voice:
         self._writes, self._replay = writes, floor.replay
         self._stated: set[str] = set()
         self._pieces = PieceFilter()
+        self._yielding = Yielding()
 
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
         """A new event of the agent."""
@@ -67,7 +69,13 @@ class Voice:
             await self._store(self.event(awaits=wait), hold=True)
 
     async def show(self, event: Event) -> None:
-        """Passes a partial event on, unless what it is a piece of was said before. AgentFailed as of `check_storable`."""
+        """Passes a partial event on, unless what it is a piece of was said before; others run in between.
+
+        AgentFailed as of `check_storable`, LimitReached (answer_bytes).
+        """
+        if event.content is not None:
+            self._floor.size.add_piece(event.id, self._agent, event.content)
+        await self._yielding.turn()
         visible = None if self._replay.has(spot_of(self._branch)) else self._pieces.feed(event)
         if visible is not None:
             check_storable(visible.content or Content(), self._agent)
