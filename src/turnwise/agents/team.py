@@ -11,13 +11,16 @@ from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.selector import Selector
 
+_ENDS = ("untagged", "escalated")
+
 
 class Team:
     """Members who share one task; a selector says who is first, and after every answer who is next.
 
     lead: the first to work, and the fallback whenever the selector names nobody (B1); the first member by default. ends:
     `untagged`, an answer that hands on to nobody is for the user and ends the task; `escalated`, it goes on until a member
-    escalates. In both, a member that transfers, or limits.turns, ends it.
+    escalates. In both, a member that transfers, or limits.turns, ends it. Raises AgentDefinitionError for a team without
+    members, a lead or a name in the selector's order that is no member, something else than a selector, and other `ends`.
     """
 
     def __init__(
@@ -39,6 +42,9 @@ class Team:
             raise AgentDefinitionError(
                 f"The lead {lead!r} of team {name!r} is not a member.", fix=f"Members: {', '.join(self._names)}."
             )
+        if ends not in _ENDS:
+            raise AgentDefinitionError(f"The team {name!r} cannot end {ends!r}.", fix=f"Pass one of: {', '.join(_ENDS)}.")
+        _check_selector(name, selector, self._names)
         self._lead = lead or self._names[0]
         self._selector = selector
         self._ends = ends
@@ -49,7 +55,7 @@ class Team:
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         answer: Event | None = None
         for turn in range(context.config.limits.turns):
-            verdict = await context.select(self._selector, among=self._names, answer=answer)
+            verdict = await context.select(self._selector, among=self._names, answer=answer, lead=self._lead)
             speaker = verdict.agent or self._lead
             outcome = await context.delegate(speaker, segment=f"{segment_of(speaker)}#{turn}")
             answer = outcome.event
@@ -59,3 +65,25 @@ class Team:
                 return
         raise LimitReached("turns", f"Team {self.card.name!r} took {context.config.limits.turns} turns without an end.")
         yield
+
+
+def _check_selector(team: str, selector: object, members: Sequence[str]) -> None:
+    if isinstance(selector, type) or not callable(getattr(selector, "select", None)):
+        raise AgentDefinitionError(
+            f"The selector of team {team!r} is {_shown(selector)}, which has no method `select`.",
+            fix="Pass a selector such as Conversational() or Iterative(order=[…]).",
+        )
+    if not isinstance(getattr(selector, "name", None), str):
+        raise AgentDefinitionError(f"The selector of team {team!r} has no `name`.", fix="Give it a name: a string.")
+    unknown = [agent for agent in getattr(selector, "named_agents", ()) if agent not in members]
+    if unknown:
+        raise AgentDefinitionError(
+            f"The selector of team {team!r} names {unknown[0]!r}, which is not a member.",
+            fix=f"Members: {', '.join(members)}.",
+        )
+
+
+def _shown(selector: object) -> str:
+    if isinstance(selector, str):
+        return f"the text {selector!r}"
+    return f"the class {selector.__name__}" if isinstance(selector, type) else f"a {type(selector).__name__}"

@@ -220,11 +220,13 @@ class AgentContext(Protocol):
         among: tuple[str, ...],
         answer: Event | None = None,
         tasks: Mapping[str, int] | None = None,
+        lead: str | None = None,
     ) -> Verdict:
         """Asks a selector who of `among` speaks next, on the message or on an answer; the verdict is recorded.
 
-        tasks: in a flow, how many ready tasks each of them has.
-        When it abstains, the verdict chooses nobody; the asker falls back to its lead.
+        tasks: in a flow, how many ready tasks each of them has. lead: who works first, and takes what names nobody.
+        A selector that raises, returns no verdict or names somebody else abstains, on record. When it abstains, the verdict
+        chooses nobody; the asker falls back to its lead.
         """
         ...
 

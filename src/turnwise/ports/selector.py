@@ -18,7 +18,8 @@ class SelectionRequest(NamedTuple):
     chosen, in the tree's order (a team's members only, when a team asks); excluded: the others, and why. positions: the
     selectors' places in their orders, by selector's name, from the session's head; missing means 0. verdicts: what the
     selectors before said in this decision, all of them abstentions. tasks: in a flow, how many ready tasks each of the eligible
-    has. message_id: the caller's id of the message; None when none was sent, as for a preview.
+    has. message_id: the caller's id of the message; None when none was sent, as for a preview. lead: the agent that works
+    first and takes what names nobody, when a team asks; None = the tree's root.
     """
 
     message: Content
@@ -33,6 +34,7 @@ class SelectionRequest(NamedTuple):
     verdicts: tuple[Verdict, ...] = ()
     tasks: Mapping[str, int] = {}
     message_id: str | None = None
+    lead: str | None = None
 
     @property
     def text(self) -> str:

@@ -1,7 +1,6 @@
 """Who answers: the selectors of a policy, asked in order, and the record of what each said (behaviours C10, E1)."""
 
 import asyncio
-import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -31,13 +30,12 @@ from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, Stage
 from turnwise.selection.several import SEVERAL, asked_for, reason_for, refuse_unfit_server
 from turnwise.selection.stages import BY_MEANING, Factory, Site, Stage, build, meaning_of, refuse_unknown_agents, site_of
 from turnwise.selection.vectors import Progress
-from turnwise.selection.verdicts import abstained, checked
+from turnwise.selection.verdicts import asked
 from turnwise.selection.version import version
 
 _EXCLUDED_RECORDED = 50
 _ROSTERS_KEPT = 256
 _NO_CONTEXT = MessageContext()
-_log = logging.getLogger("turnwise.selection")
 
 
 BeforeAsking = Callable[[], Awaitable[None]]
@@ -315,12 +313,7 @@ def _without_declined(request: SelectionRequest, verdict: Verdict) -> SelectionR
 
 
 async def _ask(stage: Stage, request: SelectionRequest) -> Verdict:
-    """The stage's verdict. What a selector does wrong is an abstention on record, never the end of the turn."""
+    """The stage's verdict, and how long it took."""
     began = perf_counter()
-    try:
-        verdict = checked(await stage.selector.select(request), request, stage.name)
-    except Exception as problem:
-        # The text of the exception may hold a secret or the user's words: its type has to do.
-        _log.warning("The selector %r raised %s.", stage.name, type(problem).__name__)
-        verdict = abstained(stage.name, f"It raised {type(problem).__name__}, so it was passed over.")
+    verdict = await asked(stage.selector, request, stage.name)
     return verdict.model_copy(update={"ms": round((perf_counter() - began) * 1000, 3)})

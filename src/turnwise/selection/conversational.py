@@ -21,12 +21,17 @@ class Conversational:
 
     `Self` is the agent that spoke, whatever the agents are called. A name also fits without regard to case and trailing
     punctuation, when it then fits exactly one. Only an agent's own answer counts: a tag that a user writes is ignored, and
-    the verdict says so. Without a lead of its own: the tree's root, or the first of a team.
+    the verdict says so. Without a lead of its own: the lead of the team that asks, or the tree's root.
     """
 
     def __init__(self, lead: str | None = None, *, name: str = "conversational") -> None:
         self.name = name
         self._lead = lead
+
+    @property
+    def named_agents(self) -> tuple[str, ...]:
+        """The agents that it was given by name."""
+        return () if self._lead is None else (self._lead,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
         ignored = _tags_elsewhere(request)

@@ -6,7 +6,11 @@ from turnwise.selection.verdicts import abstained, chosen
 
 
 def lead_of(lead: str | None, request: SelectionRequest) -> str | None:
-    """The lead, if it may be chosen; without one the tree's root, else the first who may. None when there is nobody."""
+    """The selector's own lead, else that of the team that asks, if it may be chosen; None when it may not.
+
+    Without either: the tree's root, else the first agent that may be chosen, None when there is none.
+    """
+    lead = lead or request.lead
     if lead is not None:
         return lead if lead in request.eligible else None
     if request.tree.root in request.eligible:
@@ -15,14 +19,20 @@ def lead_of(lead: str | None, request: SelectionRequest) -> str | None:
 
 
 class Identity:
-    """Chooses its lead, whatever is said. Without a lead of its own: the tree's root, or the first of a team."""
+    """Chooses its lead, whatever is said. Without a lead of its own: the lead of the team that asks, or the tree's root."""
 
     def __init__(self, lead: str | None = None, *, name: str = "identity") -> None:
         self.name = name
         self._lead = lead
 
+    @property
+    def named_agents(self) -> tuple[str, ...]:
+        """The agents that it was given by name."""
+        return () if self._lead is None else (self._lead,)
+
     async def select(self, request: SelectionRequest) -> Verdict:
         lead = lead_of(self._lead, request)
         if lead is None:
-            return abstained(self.name, f"The lead {self._lead or request.tree.root} may not be chosen.")
+            missing = self._lead or request.lead or request.tree.root
+            return abstained(self.name, f"The lead {missing} may not be chosen.")
         return chosen(self.name, lead, method="identity", confidence=1.0, reason=f"{lead} is the lead and takes everything.")

@@ -20,6 +20,11 @@ class Iterative:
         self.name = name
         self._order = tuple(order)
 
+    @property
+    def named_agents(self) -> tuple[str, ...]:
+        """The agents that it was given by name."""
+        return self._order
+
     async def select(self, request: SelectionRequest) -> Verdict:
         size = len(self._order)
         start = request.positions.get(self.name, 0)

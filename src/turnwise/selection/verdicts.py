@@ -1,11 +1,12 @@
 """Making verdicts, and making sure of those that others made."""
 
+import logging
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from turnwise.facts.selections import Candidate, Verdict
-from turnwise.ports.selector import SelectionRequest
+from turnwise.ports.selector import SelectionRequest, Selector
 
 if TYPE_CHECKING:
     from turnwise.matching.spelling import Slip
@@ -14,6 +15,7 @@ RECORDED = 50
 """So many candidates, authors passed over, and things ignored are kept of one verdict."""
 SHOWN_CHARACTERS = 64
 _REASON_CHARACTERS = 500
+_log = logging.getLogger("turnwise.selection")
 _SLIPS_TOLD = 3
 
 
@@ -41,6 +43,18 @@ def shown(text: str) -> str:
     """What somebody wrote, short enough for a record, on one line."""
     short = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
     return short if short.isprintable() else "".join(c if c.isprintable() else "�" for c in short)
+
+
+async def asked(selector: Selector, request: SelectionRequest, name: str) -> Verdict:
+    """The selector's verdict under this name. What the selector does wrong is an abstention on record: an exception, a value
+    that is no verdict, an agent that may not be chosen.
+    """
+    try:
+        return checked(await selector.select(request), request, name)
+    except Exception as problem:
+        # The text of the exception may hold a secret or the user's words: its type has to do.
+        _log.warning("The selector %r raised %s.", name, type(problem).__name__)
+        return abstained(name, f"It raised {type(problem).__name__}, so it was passed over.")
 
 
 def checked(verdict: object, request: SelectionRequest, selector: str) -> Verdict:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from config_play import module_in
 
+from turnwise import Runner, SqlSessionStore
 from turnwise.config.placed import PlacedAgent
 from turnwise.config.roster import Roster
 from turnwise.config.settings import read_settings
@@ -113,6 +114,17 @@ def test_a_team_with_a_selector(build: Build) -> None:
     built(build, f"agents: [{team % '{selector: iterative, options: {order: [b, a]}}'}]\n")
     _, problems = build(f"agents: [{team % '{selector: iterative, options: {order: [b, c]}}'}]\n")
     assert "config.policy t.yaml:2: Policy 't', stage 'iterative', 'order': there is no agent 'c'." in problems[0]
+
+
+@pytest.mark.parametrize("selector", ["identity", "conversational"])
+@pytest.mark.parametrize("lead", ["a", "b"])
+def test_the_lead_of_a_team_works_first_wherever_it_stands(build: Build, selector: str, lead: str) -> None:
+    """B1."""
+    members = "[{name: a, run: 'M:plain'}, {name: b, run: 'M:plain'}]"
+    team = built(build, f"agents: [{{name: t, kind: team, selector: {selector}, lead: {lead}, children: {members}}}]\n")
+    runner = Runner(team, store=SqlSessionStore("sqlite://"))
+    result = runner.run_sync("hi", user="ann", session="s")
+    assert [event.author for event in result.events if event.author != "user" and event.text] == [lead]
 
 
 @pytest.mark.parametrize(

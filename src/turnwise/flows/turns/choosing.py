@@ -1,14 +1,12 @@
 """Who has the next turn of a flow: the agent at work, else whom it named, else the strategy's choice (behaviour D3)."""
 
-import logging
 from collections.abc import Collection
 
 from turnwise.facts.selections import Verdict
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection.conversational import fitting
-from turnwise.selection.verdicts import abstained, checked, chosen, shown
+from turnwise.selection.verdicts import abstained, asked, chosen, shown
 
-_log = logging.getLogger(__name__)
 _AGENTS_SHOWN = 8
 
 
@@ -43,7 +41,7 @@ class TurnChoice:
             method, why = ("active", "is at work") if agent == self._active else ("named", "was named as the next")
             reason = f"{agent} {why}. {pool}"
             return chosen(self.name, agent, method=method, confidence=1.0, reason=reason, ignored=ignored)
-        verdict = await self._asked(request)
+        verdict = await asked(self._strategy, request, self.name)
         ignored = (*ignored, *verdict.ignored)
         if verdict.outcome == "chosen":
             reason = f"{verdict.reason} {pool}" if len(request.eligible) > 1 else _alone(request)
@@ -56,15 +54,6 @@ class TurnChoice:
         if not self._named or self.settled(pool) is not None:
             return ()
         return (f"{shown(self._named)!r} was named as the next, and has no ready task",)
-
-    async def _asked(self, request: SelectionRequest) -> Verdict:
-        """The strategy's verdict; what it does wrong is an abstention on record."""
-        try:
-            return checked(await self._strategy.select(request), request, self.name)
-        except Exception as problem:
-            # The text of the exception may hold a secret or the user's words: its type has to do.
-            _log.warning("The strategy %r raised %s.", self.name, type(problem).__name__)
-            return abstained(self.name, f"It raised {type(problem).__name__}, so it was passed over.")
 
 
 def _pool(request: SelectionRequest) -> str:

@@ -27,6 +27,7 @@ from turnwise.runner.turn.streaming import open_stream
 from turnwise.runner.turn.views import ArtifactsView, HistoryView, StateView
 from turnwise.runner.turn.voice import Voice
 from turnwise.runner.turn.writes import Writes
+from turnwise.selection.verdicts import asked
 
 T = TypeVar("T")
 
@@ -186,6 +187,7 @@ class Frame:
         among: tuple[str, ...],
         answer: Event | None = None,
         tasks: Mapping[str, int] | None = None,
+        lead: str | None = None,
     ) -> Verdict:
         self._selections += 1
         key = f"{DECISION}{self.branch}:select#{self._selections}"
@@ -203,13 +205,14 @@ class Frame:
             answer=answer,
             positions={selector.name: self._floor.head_positions.get(place, 0)},
             tasks=tasks or {},
+            lead=lead,
         )
-        verdict = await selector.select(request)
+        verdict = await asked(selector, request, selector.name)
         if self._floor.has_undelivered_decision:
             self._floor.hold(self.event())
         positions = {} if verdict.position is None else {place: verdict.position}
         step = StepRecord(key=key, value=decided(verdict))
-        self._floor.decided(decision_of(verdict, request, among[0]), positions, step)
+        self._floor.decided(decision_of(verdict, request, lead or among[0]), positions, step)
         return verdict
 
     async def escalate(self) -> None:
