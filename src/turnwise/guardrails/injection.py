@@ -6,7 +6,7 @@ from turnwise.facts.content import Content, ToolResultPart
 from turnwise.guardrails.findings import labelled
 from turnwise.guardrails.injection_rules import control_tokens, has_phrase, without_hidden
 from turnwise.guardrails.replacing import checked_places
-from turnwise.guardrails.strings import changed
+from turnwise.guardrails.strings import changed_aside
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 
 
@@ -40,7 +40,7 @@ class InjectionMarks:
             return left
 
         left = [
-            changed(Content(parts=(part,)), place, change).parts[0]
+            (await changed_aside(Content(parts=(part,)), place, change)).parts[0]
             if place == "message" or isinstance(part, ToolResultPart)
             else part
             for part in content.parts

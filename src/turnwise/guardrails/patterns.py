@@ -6,8 +6,6 @@ from typing import Any
 
 import re2
 
-from turnwise.guardrails.reading import LETTER
-
 
 @cache
 def compiled(pattern: bytes) -> Any:
@@ -25,11 +23,14 @@ def spans(pattern: bytes, data: bytes, group: int = 0) -> Iterator[tuple[int, in
 
 
 def stands_alone(data: bytes, start: int, end: int, *, before: bytes = b"", after: bytes = b"") -> bool:
-    """Whether no letter or digit, nor any of these other characters, stands right before or after that piece.
+    """Whether the piece is no part of a longer word or number: whether no ASCII letter or digit, nor one of the other
+    characters, stands right before or after it.
 
-    after: counts only if a digit follows: a full stop may end a sentence.
+    before: a full stop or comma counts only after a digit, a dash or slash only after a letter or digit, any other character
+    always. after: counts only if a digit follows, as a full stop may end a sentence. Letters outside ASCII end a word: what
+    is looked for holds none, and many scripts are written without spaces.
     """
-    if not begins_a_word(data, start) or (start > 0 and data[start - 1] in before):
+    if start > 0 and (_is_word(data[start - 1]) or (data[start - 1] in before and _goes_on_before(data, start - 1))):
         return False
     if end >= len(data):
         return True
@@ -37,10 +38,14 @@ def stands_alone(data: bytes, start: int, end: int, *, before: bytes = b"", afte
     return not (_is_word(data[end]) or goes_on)
 
 
-def begins_a_word(data: bytes, start: int) -> bool:
-    """Whether no letter or digit stands right before."""
-    return start == 0 or not _is_word(data[start - 1])
-
-
 def _is_word(byte: int) -> bool:
-    return byte == LETTER or bytes([byte]).isalnum()
+    """Whether the byte is an ASCII letter or digit."""
+    return bytes([byte]).isalnum()
+
+
+def _goes_on_before(data: bytes, at: int) -> bool:
+    """Whether the character at that place joins what stands before it to what follows."""
+    previous = data[max(0, at - 1) : at]
+    if data[at] in b".,":
+        return previous.isdigit()
+    return previous.isalnum() if data[at] in b"-/" else True

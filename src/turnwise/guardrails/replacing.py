@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError
 from turnwise.guardrails.findings import Find, kinds_in, labelled
-from turnwise.guardrails.strings import changed
+from turnwise.guardrails.strings import changed_aside
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 
 Action = Literal["rewrite", "block"]
@@ -37,7 +37,7 @@ class Replacing:
             kinds.update(found)
             return labelled(text, self._find) if found else text
 
-        left = changed(content, place, change)
+        left = await changed_aside(content, place, change)
         if not kinds:
             return ALLOW
         reason = f"It held {self._what}: {', '.join(sorted(kinds))}."

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from math import log2
 
 from turnwise.guardrails.findings import Finding
-from turnwise.guardrails.patterns import begins_a_word, compiled, spans
+from turnwise.guardrails.patterns import compiled, spans
 
 REACH = 160
 """How many characters it takes to know any of them."""
@@ -28,6 +28,7 @@ _KEYS = (
     rb"|dapi[a-f0-9]{32}|AGE-SECRET-KEY-1[A-Z0-9]{50,}|eyJ" + _WORD + rb"{17,}(?:\.[A-Za-z0-9_-]+){0,2}"
     rb")"
 )
+_KEY_AFTER = rb"[^A-Za-z0-9](" + _KEYS + rb")"
 _TOKEN_PREFIX = rb"eyJ"
 _BEGIN = rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 _SPACE = rb"(?:[\s\"',+>]|\\[nrt])*"
@@ -71,14 +72,13 @@ def _private_keys(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _keys(data: bytes) -> Iterator[tuple[int, int]]:
+    # What stands before a key is part of the pattern: asked after each match, a text full of beginnings would cost its length
+    # squared. The end of a key is a beginning, too: a label will stand there.
     at = 0
-    while (match := compiled(_KEYS).search(data, at)) is not None:
-        start, end = match.span()
-        if begins_a_word(data, start):
-            yield start, end
-            at = end
-        else:
-            at = start + 1
+    while match := compiled(_KEYS).match(data, at) or compiled(_KEY_AFTER).search(data, at):
+        start, end = match.span(match.re.groups)
+        yield start, end
+        at = end
 
 
 def _bearers(data: bytes) -> Iterator[tuple[int, int]]:
