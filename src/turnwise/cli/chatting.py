@@ -1,6 +1,7 @@
 """`turnwise chat`: a conversation at the terminal, or line by line from a pipe."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,6 +51,8 @@ def _chat(
     from turnwise.cli.conversation import Conversation
     from turnwise.cli.preparing import ready
 
+    # What an agent raises is shown in the conversation itself.
+    logging.getLogger("turnwise.runner").addHandler(logging.NullHandler())
     app = load_app(config)
     conversation = Conversation(app, user, session, context)
     interactive = terminal.is_interactive()

@@ -1,7 +1,9 @@
 """One conversation: sends a message, shows the answer as it comes, and cancels it on Ctrl-C."""
 
 import asyncio
+import os
 import shlex
+import traceback
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -92,7 +94,10 @@ class Conversation:
             if not event.partial and (question := question_in(event)):
                 self.questions.append(question)
         answer.close()
-        end = (await invocation.result()).end
+        result = await invocation.result()
+        if result.exception is not None:
+            _show_place(result.exception)
+        end = result.end
         if end is not None and end.reason not in GOOD_ENDS:
             self.failures += 1
 
@@ -115,6 +120,16 @@ class Conversation:
 async def _cancel_when(asked: asyncio.Event, invocation: "Invocation") -> None:
     await asked.wait()
     await invocation.cancel()
+
+
+def _show_place(exception: BaseException) -> None:
+    """Shows where the agent's own code raised; all of it with TURNWISE_DEBUG."""
+    from turnwise.runner.turn.own_frames import own_frames
+
+    if os.environ.get("TURNWISE_DEBUG"):
+        terminal.note("".join(traceback.format_exception(exception)).rstrip())
+    else:
+        terminal.say(f"  at {clean(own_frames(exception)[-1])} (TURNWISE_DEBUG=1 shows the whole traceback)", "dim")
 
 
 class Answer:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, overload
 from pydantic import JsonValue
 
 from turnwise.facts.cards import AgentCard
-from turnwise.facts.content import Content, ToolResultPart
+from turnwise.facts.content import BlobPart, Content, TextPart, ToolResultPart
 from turnwise.facts.events import Event
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
@@ -66,7 +66,14 @@ class State(Protocol):
 class Artifacts(Protocol):
     """The session's artifacts. ConfigError when the app has no artifact store."""
 
-    async def save(self, name: str, data: bytes, *, mime_type: str = "application/octet-stream") -> ArtifactInfo: ...
+    async def save(self, name: str, data: bytes | str | BlobPart | TextPart, *, mime_type: str | None = None) -> ArtifactInfo:
+        """Saves the next version of that artifact; it is recorded on the agent's next event.
+
+        mime_type: None = that of the part, `text/plain; charset=utf-8` for text, `application/octet-stream` for bytes.
+        ArtifactName for a name that could leave its place or that a guardrail does not let into the log, ArtifactTooLarge.
+        """
+        ...
+
     async def load(self, name: str, *, version: int | None = None) -> Artifact | None: ...
     async def list(self) -> tuple[ArtifactInfo, ...]: ...
 

@@ -123,6 +123,9 @@ async def test_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[3] == "desk: What?"
     assert lines[5] == "desk: You said this."
     assert "desk failed [agent.failed]: Agent 'desk' raised ValueError: as asked" in lines
+    place = lines[lines.index("desk failed [agent.failed]: Agent 'desk' raised ValueError: as asked") + 2]
+    assert place.startswith(f"  at {__file__}:")
+    assert " in desk (TURNWISE_DEBUG=1" in place
     assert "error[message.empty]: The message is empty." in output.err
     assert any(line.startswith("1. direct  abstained") for line in lines)
     assert lines[-2] == "session a session of user ann in shop, 4 messages so far"

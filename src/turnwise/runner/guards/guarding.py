@@ -58,6 +58,18 @@ class Guarding:
         shown = repr(left[:NAME_CHARACTERS])
         return (f"{shown}…" if len(left) > NAME_CHARACTERS else shown), passed.guarded
 
+    async def error_text(self, text: str, author: str) -> tuple[str, tuple[Guarded, ...]]:
+        """What is left of what an error of that agent says, and what is put on record of that. It is judged as an answer."""
+        passed = await self._passed("answer", text_content(text), author)
+        if not passed.guarded:
+            return text, ()
+        left = f"Agent {author!r} failed; what the error says is withheld." if passed.content is None else passed.content.text
+        return left, passed.guarded
+
+    async def allows(self, text: str, author: str) -> bool:
+        """Whether all guardrails leave that text of the agent as it is, judged as an answer."""
+        return not (await self._passed("answer", text_content(text), author)).guarded
+
     async def event(self, event: Event) -> Event:
         """An agent's event as it is recorded: a summary is judged as an answer, each tool call by itself, then what it says.
 

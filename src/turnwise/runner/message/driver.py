@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from turnwise.facts.content import Content, DataPart, TextPart
-from turnwise.facts.errors import LimitReached, StaleWriter, TurnwiseError
+from turnwise.facts.errors import AgentFailed, LimitReached, StaleWriter, TurnwiseError
 from turnwise.facts.events import End, Event
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.selections import Selection
@@ -157,7 +157,7 @@ class Driver:
         if job.invocation.is_cancelled:
             stop()
         late = await self._watch(work, stopped, job.config)
-        await self._settle(floor, plan.holder, work, late)
+        await self._settle(job, floor, plan.holder, work, late)
 
     async def _watch(self, work: "asyncio.Task[End | None]", stopped: asyncio.Future[None], config: RunConfig) -> str:
         """Waits until the turns are over; an agent that is late, or told to stop, gets a while to do so.
@@ -177,7 +177,7 @@ class Driver:
             work.cancel()
         return f"It took longer than {seconds:g} s." if late else ""
 
-    async def _settle(self, floor: Floor, holder: str, work: "asyncio.Task[End | None]", late: str) -> None:
+    async def _settle(self, job: Job, floor: Floor, holder: str, work: "asyncio.Task[End | None]", late: str) -> None:
         """Records how the turns ended."""
         if floor.recorder.problem:
             work.cancel()
@@ -187,6 +187,7 @@ class Driver:
         elif not work.done() or work.cancelled():
             end = End(reason="cancelled")
         elif error := work.exception():
+            job.invocation.exception = error.__cause__ if isinstance(error, AgentFailed) and error.__cause__ else error
             end = _failed_end(error)
         else:
             end = work.result()

@@ -17,7 +17,8 @@ class Result(NamedTuple):
     text: what the agents said to the user, joined by line breaks. end: None while the invocation waits for a reply or a
     tool result. selection: who was chosen and why; None when it was cancelled before that. error: the last one, of an
     invocation that ended otherwise than `completed`: what failed on the way to a good end is in the events alone. events: the
-    stored ones, without what attempts left whose process died.
+    stored ones, without what attempts left whose process died. exception: what the agent raised that failed, with its
+    traceback, of an invocation that this process ran; None otherwise.
     """
 
     text: str
@@ -26,6 +27,7 @@ class Result(NamedTuple):
     error: ErrorInfo | None
     invocation_id: str
     events: tuple[Event, ...]
+    exception: BaseException | None = None
 
     @property
     def waiting(self) -> bool:
@@ -46,6 +48,8 @@ class Invocation:
         self.id: str | None = None
         """The invocation's id; None while the message is queued."""
         self.feed = Feed()
+        self.exception: BaseException | None = None
+        """What the agent raised that failed the invocation, as long as it runs in this process."""
         self._cancelled = False
         self._stop: Callable[[], object] | None = None
 
@@ -60,7 +64,7 @@ class Invocation:
     async def result(self) -> Result:
         """Waits for the end, or until the invocation waits. Raises what the store raised when it could not go on."""
         await self.feed.closed()
-        return result_of(self.feed.stored)
+        return result_of(self.feed.stored)._replace(exception=self.exception)
 
     async def cancel(self) -> None:
         """Stops it; returns when its end is recorded. Nothing happens when it has ended, or waits."""

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from pydantic import JsonValue
 
@@ -65,7 +65,13 @@ class Frame:
         self.recorded = self._steps.keys
         self.history = HistoryView(floor, agent, branch, scope.sees)
         self.state = StateView(floor, writes)
-        self.artifacts = ArtifactsView(floor.cast.artifacts, floor.key, floor.config.limits, writes)
+        self.artifacts = ArtifactsView(floor.cast.artifacts, floor.key, floor.config.limits, writes, self._allows)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # In words of the agent's developer, who never hears of this class.
+            raise AttributeError(f"The agent's context has no attribute {name!r}.", name=name, obj=self)
 
     @property
     def tree(self) -> AgentTree:
@@ -243,15 +249,18 @@ class Frame:
 
     async def _play(self) -> None:
         """Runs the agent and takes its events; then what it left unrecorded is put behind its last word."""
-        events = self._floor.cast.agents[self.card.name].run(self)
+        events, closes = self._floor.cast.agents[self.card.name].run(self), True
         try:
             async for event in events:
                 await self._take(event)
         except Suspend:
             self.voice.hold_leftovers()
             raise
+        except GeneratorExit:
+            closes = False  # a generator that raises this cannot be closed any more
+            raise
         finally:
-            if isinstance(events, AsyncGenerator):
+            if closes and isinstance(events, AsyncGenerator):
                 await events.aclose()
         self.voice.hold_leftovers(escalate=self.escalated)
         if self.waits:
@@ -298,6 +307,9 @@ class Frame:
     def _wait(self, kind: Literal["reply", "tool_result"], id_: str) -> Await:
         expires_at = self._floor.cast.issuer.now() + timedelta(seconds=self.config.limits.wait_seconds)
         return Await(id=id_, kind=kind, expires_at=expires_at)
+
+    async def _allows(self, name: str) -> bool:
+        return await self._floor.guarding.allows(name, self.card.name)
 
     def _reachable(self, agent: str) -> bool:
         return self._floor.cast.tree.reachable(agent, self.message_context.roles)

@@ -2,24 +2,29 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentFailed, AgentTimeout, TurnwiseError
 from turnwise.ports.context import Suspend
 from turnwise.runner.record.closing import told
+from turnwise.runner.turn.own_frames import own_frames
 
 ERROR_CHARACTERS = 500
 
 log = logging.getLogger("turnwise.runner")
 
 
-async def performed(card: AgentCard, play: Callable[[], Awaitable[None]], report: Callable[[TurnwiseError], None]) -> None:
+async def performed(
+    card: AgentCard, play: Callable[[], Awaitable[None]], report: Callable[[TurnwiseError], Awaitable[None]]
+) -> None:
     """Plays the run, within the card's time limit; what goes wrong is reported, and raised.
 
     Raises Suspend when it waits, AgentTimeout, AgentFailed for whatever else it raises, chained; other typed errors as
     they are.
     """
+    task = asyncio.current_task()
     try:
         async with asyncio.timeout(card.time_limit) as clock:
             await play()
@@ -31,29 +36,38 @@ async def performed(card: AgentCard, play: Callable[[], Awaitable[None]], report
             )
         else:
             problem = _failed(card.name, error)
-        report(problem)
+        await report(problem)
         raise problem from error
     except TurnwiseError as error:
-        report(error)
+        await report(error)
         raise
-    except (GeneratorExit, KeyboardInterrupt, Suspend):
+    except Suspend:
         raise
     except BaseException as error:
-        # SystemExit, a panic of an extension module, a cancellation nobody asked for: the agent's failure, not ours.
-        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+        # SystemExit, KeyboardInterrupt, a panic of an extension module, a cancellation nobody asked for: the agent's failure.
+        if _is_not_the_agents(error, task):
             raise
         problem = _failed(card.name, error)
-        report(problem)
+        await report(problem)
         raise problem from error
 
 
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+def _is_not_the_agents(error: BaseException, task: "asyncio.Task[object] | None") -> bool:
+    """Whether the run is stopped from outside: its task is cancelled, or its coroutine is closed, which its task never does."""
+    if isinstance(error, asyncio.CancelledError):
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, GeneratorExit) and _current_task() is not task
+
+
+def _current_task() -> "asyncio.Task[object] | None":
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def _failed(agent: str, error: BaseException) -> AgentFailed:
-    # What it raised is on record; where, only those who keep it want to know. Without a word from them about log lines, Python
-    # would print a warning to whoever is at the terminal.
-    log.info("Agent %r raised.", agent, exc_info=error)
-    return AgentFailed(f"Agent {agent!r} raised {type(error).__name__}: {told(error)[:ERROR_CHARACTERS]}")
+    """The failure to record. Where it was raised is logged: the places only, as values and texts may be a user's own words."""
+    kind, places = type(error).__name__, " < ".join(reversed(own_frames(error)))
+    log.error("Agent %r raised %s at %s", agent, kind, places, exc_info=error if os.environ.get("TURNWISE_DEBUG") else None)
+    return AgentFailed(f"Agent {agent!r} raised {kind}: {told(error)[:ERROR_CHARACTERS]}")

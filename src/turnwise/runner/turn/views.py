@@ -2,13 +2,14 @@
 
 import copy
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import JsonValue
 
+from turnwise.facts.content import BlobPart, TextPart
 from turnwise.facts.depth import DEEPEST, is_deep
-from turnwise.facts.errors import AgentFailed, ArtifactTooLarge, ConfigError, LimitReached
+from turnwise.facts.errors import AgentFailed, ArtifactName, ArtifactTooLarge, ConfigError, LimitReached
 from turnwise.facts.events import Event, in_scope, sees
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import SessionKey
@@ -118,18 +119,45 @@ def _checked(key: str, value: object, limits: Limits) -> JsonValue:
     return copied
 
 
+def _as_bytes(name: str, data: object) -> tuple[bytes, str]:
+    """The data as it is stored, and its usual type. AgentFailed for what is neither text nor bytes nor a part of either."""
+    if isinstance(data, BlobPart):
+        return data.data, data.mime_type
+    if isinstance(data, TextPart):
+        data = data.text
+    if isinstance(data, str):
+        return data.encode(), "text/plain; charset=utf-8"
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data), "application/octet-stream"
+    raise AgentFailed(f"The artifact {name!r} is a {type(data).__name__}.", fix="Save text, bytes, a TextPart or a BlobPart.")
+
+
 class ArtifactsView:
-    """The session's artifacts; the versions saved are recorded on the agent's next event."""
+    """The session's artifacts; the versions saved are recorded on the agent's next event, under their names.
 
-    def __init__(self, store: ArtifactStore | None, key: SessionKey, limits: Limits, writes: Writes) -> None:
-        self._store, self._key, self._limits, self._writes = store, key, limits, writes
+    allows: whether guardrails let a name into the log.
+    """
 
-    async def save(self, name: str, data: bytes, *, mime_type: str = "application/octet-stream") -> ArtifactInfo:
+    def __init__(
+        self,
+        store: ArtifactStore | None,
+        key: SessionKey,
+        limits: Limits,
+        writes: Writes,
+        allows: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self._store, self._key, self._limits, self._writes, self._allows = store, key, limits, writes, allows
+
+    async def save(self, name: str, data: "bytes | str | BlobPart | TextPart", *, mime_type: str | None = None) -> ArtifactInfo:
+        data, usual = _as_bytes(name, data)
+        mime_type = usual if mime_type is None else mime_type
         if len(data) > self._limits.blob_bytes:
             raise ArtifactTooLarge(
                 f"The artifact {name!r} has {len(data):,} bytes, {self._limits.blob_bytes:,} are allowed.",
                 fix="Raise limits.blob_bytes.",
             )
+        if not await self._allows(name):
+            raise ArtifactName("A guardrail does not let the artifact's name into the log.", fix="Choose another name.")
         info = await self._required().save(self._key, name, data, mime_type=mime_type)
         self._writes.save(name, info.version)
         return info

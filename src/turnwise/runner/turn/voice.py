@@ -98,12 +98,20 @@ class Voice:
         """The run came to something on record: what it wrote before is on record with it."""
         self._floor.keep_temporary(self._writes.recorded())
 
-    def report(self, error: TurnwiseError) -> None:
-        """Puts an error event of this agent on record, once for each error, however far it travels."""
-        if self._floor.failure is not error and self._floor.recorder.problem is None:
-            self._floor.failure = error
-            info = ErrorInfo(code=error.code, message=told(error))
-            self._floor.hold(self.event().model_copy(update={"error": info}))
+    async def report(self, error: TurnwiseError) -> None:
+        """Puts an error event of this agent on record, once for each error, however far it travels.
+
+        Its text is what guardrails leave of it: an exception may quote what nobody is to see. The error says no more from
+        then on.
+        """
+        if self._floor.failure is error or self._floor.recorder.problem is not None:
+            return
+        self._floor.failure = error
+        text, guarded = await self._floor.guarding.error_text(told(error), self._agent)
+        if guarded:
+            error.problem, error.fix = text, ""
+        info = ErrorInfo(code=error.code, message=text)
+        self._floor.hold(self.event(guarded=guarded).model_copy(update={"error": info}))
 
     def hold_leftovers(self, *, escalate: bool = False) -> None:
         """Puts what the run wrote, and did not say yet, behind what it said last; and that it leaves the enclosing loop."""

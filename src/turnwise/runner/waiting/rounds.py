@@ -44,11 +44,11 @@ class Rounds:
                 failing = None
             except TurnwiseError as problem:
                 if failing != problem.code:
-                    log.warning("What is left to do cannot be read, next try in %g s: %s", self._seconds, problem)
+                    log.warning("What is left to do cannot be read: %s", problem)
                 failing = problem.code
             except Exception as problem:
                 if failing != type(problem).__name__:
-                    log.exception("What is left to do cannot be read, next try in %g s.", self._seconds)
+                    log.exception("What is left to do cannot be read.")
                 failing = type(problem).__name__
             # Not all processes at the same moment.
             await asyncio.sleep(self._seconds * random.uniform(0.8, 1.2))
