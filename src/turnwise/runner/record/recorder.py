@@ -110,7 +110,8 @@ class Recorder:
         await self._watchers.told()
 
     def show(self, event: Event) -> None:
-        """Passes a partial event on to whoever reads."""
+        """Passes a partial event on to whoever reads, with the number of the attempt, as the whole will have it."""
+        (event,) = self._stamped((event,))
         self._feed.publish(event)
         if not self._has_shown and event.text and not event.is_private:
             self._has_shown = True
