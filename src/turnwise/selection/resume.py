@@ -62,7 +62,7 @@ class Resume:
             if place.unanswered:
                 passed_over.append(Exclusion(agent=place.author, rule=place.unanswered, detail=_UNANSWERED[place.unanswered]))
                 continue
-            obstacle = _obstacle(place.author, self._rule, request)
+            obstacle = why_not_resumed(place.author, self._rule, request)
             if obstacle is None:
                 others = tuple(each for each in passed_over if each.agent != place.author)
                 return self._chosen(place.author, _reason(place, others), others, CONFIDENCE)
@@ -124,8 +124,8 @@ def open_question(request: SelectionRequest) -> OpenInvocation | None:
     return newest if spoke <= newest.last else None
 
 
-def _obstacle(author: str, rule: Rule, request: SelectionRequest) -> Exclusion | None:
-    """Why the author is not resumed; None when it may be."""
+def why_not_resumed(author: str, rule: Rule, request: SelectionRequest) -> Exclusion | None:
+    """Why the author may not go on with the conversation; None when it may."""
     tree = request.tree
     if author not in tree:
         return Exclusion(agent=shown(author), rule="unknown", detail="no agent has that name now")

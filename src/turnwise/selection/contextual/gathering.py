@@ -9,14 +9,15 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.contextual.situation import Past, Turn
 from turnwise.selection.contextual.wording import said, wording
 from turnwise.selection.meaning import Reading
+from turnwise.selection.resume import why_not_resumed
 from turnwise.selection.verdicts import shown
 
 
 class Standing(NamedTuple):
     """Who stands where in the conversation, eligible ones only.
 
-    active: who has it. visited: who else spoke, most recent first. awaiting: who waits for a reply. passed_over: who had the
-    conversation and may not go on with it, and why.
+    active: who has it. visited: who else spoke and may go on, most recent first. awaiting: who waits for a reply. passed_over:
+    who had the conversation and may not go on with it, and why.
     """
 
     active: str | None
@@ -34,9 +35,6 @@ def standing(request: SelectionRequest) -> Standing:
     given = max(((mark.handed, name) for name, mark in head.authors.items() if mark.handed > mark.failed), default=None)
     if given and given[0] > (spoke[0][0] if spoke else 0) and given[0] > head.authors[given[1]].skipped:
         last = given[1]
-    active = None if head.offered else _may_go_on(last, request)
-    passed_over = () if last is None or active or head.offered else (_why_not(last, request),)
-    visited = [_stands_for(name, request) for _, name in spoke]
     waiting = next(
         (
             found
@@ -45,6 +43,10 @@ def standing(request: SelectionRequest) -> Standing:
         ),
         None,
     )
+    why_not = None if last is None or head.offered else _obstacle(last, request, waiting)
+    active = None if last is None or head.offered or why_not else _stands_for(last, request)
+    passed_over = () if why_not is None else (why_not,)
+    visited = [_going_on(name, request, waiting) for _, name in spoke]
     others = tuple(dict.fromkeys(name for name in visited if name is not None and name != active))
     return Standing(active, others, waiting, passed_over)
 
@@ -71,26 +73,32 @@ def turn_of(
     named: Mapping[str, float],
     general: str | None,
 ) -> Turn:
-    """The turn. readings: of `messages_of` and `lines_of`."""
+    """The turn. readings: of `messages_of` and `lines_of`.
+
+    When the agent that had the conversation may not go on, the message is read as an opening: what was said before would
+    speak for that agent.
+    """
+    reply = "" if stands.passed_over else request.head.last_reply
+    earlier = [] if stands.passed_over else _earlier(request)
     return Turn(
         message=readings[request.text],
         wording=wording(readings[request.text].mended.text),
-        reply=readings.get(request.head.last_reply),
-        joined=readings.get(joined(request.head.last_reply, request.text)),
-        said=said(request.head.last_reply),
+        reply=readings.get(reply),
+        joined=readings.get(joined(reply, request.text)),
+        said=said(reply),
         past=tuple(
             Past(
                 reading=readings[exchange.message],
                 wording=wording(readings[exchange.message].mended.text),
-                agent=_stands_for(exchange.agent, request),
+                agent=_going_on(exchange.agent, request, stands.awaiting),
                 said=said(exchange.before),
                 joined=readings.get(joined(exchange.before, exchange.message)),
             )
-            for exchange in _earlier(request)
+            for exchange in earlier
         ),
         active=stands.active,
         visited=stands.visited,
-        previous=tuple(name for name in request.context.previous_agents if name in request.eligible),
+        previous=tuple(n for n in request.context.previous_agents if _going_on(n, request, stands.awaiting) == n),
         awaiting=stands.awaiting,
         offered=tuple(name for name in request.head.offered if name in request.eligible),
         hits=hits,
@@ -122,15 +130,30 @@ def _stands_for(name: str | None, request: SelectionRequest) -> str | None:
     return next((each for each in above if request.tree.card(each).is_composite and each in request.eligible), None)
 
 
-def _may_go_on(name: str | None, request: SelectionRequest) -> str | None:
+def _going_on(name: str | None, request: SelectionRequest, waiting: str | None) -> str | None:
+    """Who stands for the agent, if that one may go on with the conversation: only then does what was said speak for it."""
+    if name is None or _obstacle(name, request, waiting) is not None:
+        return None
+    return _stands_for(name, request)
+
+
+def _obstacle(name: str, request: SelectionRequest, waiting: str | None) -> Exclusion | None:
+    """Why the agent may not go on, by the rules of `resume`; None when it may. Who waits for a reply may, whatever its
+    permissions; who failed since it spoke may not (A10), nor a composite that has ended (A3).
+    """
     found = _stands_for(name, request)
-    return None if found is None or request.tree.card(found).resume == "never" else found
+    if found is None:
+        return _why_not(name, request)
+    if found == waiting:
+        return None
+    mark = request.head.authors.get(name)
+    if mark is not None and mark.failed > mark.spoke:
+        return Exclusion(agent=name, rule="failed", detail="its last turn failed")
+    return why_not_resumed(found, "tree", request)
 
 
 def _why_not(name: str, request: SelectionRequest) -> Exclusion:
     if name not in request.tree:
         return Exclusion(agent=shown(name), rule="unknown", detail="no agent has that name now")
-    if name in request.eligible:
-        return Exclusion(agent=name, rule="not_resumable", detail="its card says never")
     why = next((each for each in request.excluded if each.agent == name), None)
     return why or Exclusion(agent=name, rule="not_eligible", detail="it may not be chosen here")
