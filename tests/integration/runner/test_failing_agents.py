@@ -19,14 +19,19 @@ KEY = "sk-abcdEFGH1234ijklMNOP5678"
 async def test_the_exception_itself_is_in_the_result(make_runner: MakeRunner) -> None:
     @agent
     def clerk() -> str:
-        return {}["drawer"]  # type: ignore[no-any-return]
+        drawers: dict[str, str] = {}
+        return drawers["drawer"]
 
     result = await ask(make_runner(clerk), "hi")
     assert isinstance(result.exception, KeyError)
     assert result.exception.__traceback__ is not None
     assert result.error is not None
-    good = await ask(make_runner(agent(lambda: "fine", name="fine")), "hi")
-    assert good.exception is None
+
+    @agent
+    def fine() -> str:
+        return "fine"
+
+    assert (await ask(make_runner(fine), "hi")).exception is None
 
 
 @pytest.mark.parametrize("name", ["sya", "Say", "messages"])

@@ -348,7 +348,8 @@ class _Errors(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         # An agent that fails as it was told to is no failure of the runner.
-        if not (str(record.msg).startswith("Agent %r raised") and record.args and record.args[1] == "ValueError"):
+        said = record.getMessage()
+        if not (said.startswith("Agent ") and " raised ValueError at " in said):
             self._problems.append(f"logged: {self.format(record)}")
 
 
