@@ -53,7 +53,7 @@ class GoogleAdkAgent:
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
-        need("google.adk", "google-adk")
+        need("google.adk", "google-adk", "adk", (2, 13))
         from google.adk.workflow import BaseNode
 
         if not isinstance(agent, BaseNode):

@@ -64,7 +64,7 @@ class LangGraphAgent:
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
-        need("langgraph.pregel", "langgraph")
+        need("langgraph.pregel", "langgraph", "langgraph", (1,))
         from langgraph.pregel import Pregel
 
         if not isinstance(graph, Pregel):

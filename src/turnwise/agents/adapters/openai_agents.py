@@ -52,7 +52,7 @@ class OpenAiAgent:
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
-        need("agents", "openai-agents")
+        need("agents", "openai-agents", "openai-agents", (0, 22))
         import agents as sdk
 
         if not isinstance(agent, sdk.Agent):

@@ -1,22 +1,38 @@
 """What is the same in every adapter when it is made: the library that has to be there, and the card."""
 
 import importlib.util
+import re
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from turnwise.agents.function import make_card
 from turnwise.facts.cards import AgentCard
-from turnwise.facts.errors import AgentDefinitionError, ConfigError
+from turnwise.facts.errors import AgentDefinitionError, ConfigError, MissingExtra
 
 
-def need(module: str, package: str) -> None:
-    """ConfigError naming the package to install when the module is not there."""
+def need(module: str, package: str, extra: str, minimum: tuple[int, ...]) -> None:
+    """MissingExtra when the module is not there, ConfigError when its package is older than `minimum`.
+
+    pip does not refuse an old version that was there before, and an old one fails somewhere inside of a turn.
+    """
     try:
         found = importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # what it stands in is not there either
         found = False
     if not found:
-        raise ConfigError(f"The library {package} is not installed.", fix=f"Install it with: pip install {package}")
+        raise MissingExtra(f"An agent of {package}", extra)
+    try:
+        installed = version(package)
+    except PackageNotFoundError:  # a checkout on the path, of a version that nobody says
+        return
+    numbers = tuple(int(part) for part in re.findall(r"\d+", installed)[: len(minimum)])
+    if numbers < minimum:
+        wanted = ".".join(map(str, minimum))
+        raise ConfigError(
+            f"{package} {installed} is installed; its agents need {wanted} or newer.",
+            fix=f"Install it with: pip install 'turnwise[{extra}]'",
+        )
 
 
 def card_of(wrapped: object, name: str | None, description: str | None, fields: Mapping[str, Any]) -> AgentCard:
