@@ -1,6 +1,7 @@
 """No text costs a guardrail more than its length, and no script hides what it looks for (J1)."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -9,14 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from steps_play import steps
 
-from turnwise.facts.content import text_content
-from turnwise.guardrails.findings import labelled
+from turnwise.facts.content import Content, DataPart, TextPart
+from turnwise.guardrails.findings import Finding, labelled
 from turnwise.guardrails.injection_rules import control_tokens, has_phrase, without_hidden
-from turnwise.guardrails.personal_data import PersonalData
 from turnwise.guardrails.personal_rules import RULES
 from turnwise.guardrails.personal_rules import find as find_personal
+from turnwise.guardrails.replacing import PLACES, Replacing
 from turnwise.guardrails.secret_rules import find as find_secrets
-from turnwise.guardrails.secrets import Secrets
 from turnwise.selection.next_tag import take_next
 
 NASTY = [
@@ -110,26 +110,23 @@ def test_what_stands_right_after_a_key_is_found_with_it() -> None:
     assert labelled("AKIAIOSFODNN7EXAMPLE" * 3, find_secrets) == "[key]" * 3
 
 
-@pytest.mark.parametrize("guardrail", [Secrets(), PersonalData()], ids=["secrets", "personal data"])
-def test_a_long_text_is_read_beside_the_loop(guardrail: Secrets | PersonalData) -> None:
-    """J1: the event loop serves others meanwhile."""
+@pytest.mark.parametrize(
+    "part", [TextPart(text="x" * 100_000), DataPart(name="d", data=["x" * 100] * 1_000)], ids=["text", "data"]
+)
+def test_a_long_text_is_read_beside_the_loop(part: TextPart | DataPart) -> None:
+    """J1: the event loop serves others meanwhile; here the rule does not end before one of them was served."""
+    served = threading.Event()
 
-    async def both() -> list[str]:
-        order: list[str] = []
+    def find(data: bytes) -> list[Finding]:
+        assert served.wait(30), "the loop was held"
+        return []
 
+    guardrail = Replacing("slow", "anything", find, reach=1, action="rewrite", places=PLACES)
+
+    async def both() -> None:
         async def other() -> None:
-            for _ in range(3):
-                await asyncio.sleep(0)
-            order.append("other")
+            served.set()
 
-        async def checking() -> None:
-            verdict = await guardrail.check(
-                "message", text_content("DE89 " * 20_000 + " joe@example.com " + SECRETS[0], "user"), None
-            )
-            assert verdict.action == "rewrite"
-            order.append("checked")
+        await asyncio.gather(guardrail.check("message", Content(role="user", parts=(part,)), None), other())
 
-        await asyncio.gather(checking(), other())
-        return order
-
-    assert asyncio.run(both()) == ["other", "checked"]
+    asyncio.run(both())
