@@ -94,6 +94,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Importing turnwise costs nothing; a name costs its own module, when it is first asked for.
+    if name == "__version__":
+        return import_module("importlib.metadata").version("turnwise")
     if name not in _HOMES:
         raise AttributeError(f"module 'turnwise' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -37,6 +37,10 @@ class FunctionAgent:
     def __repr__(self) -> str:
         return f"FunctionAgent({self.card.name!r})"
 
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Calls the function itself, as if it were not decorated: nobody is selected and nothing is recorded."""
+        return self._function(*arguments, **named)
+
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         arguments = {name: _argument(kind, context) for name, kind in self._wants.items()}
         if self._style == "awaits and yields":

@@ -128,11 +128,12 @@ class Runner:
             if config.when_reader_leaves == "cancel" and not invocation.feed.is_closed:
                 await invocation.cancel()
 
-    def run_sync(self, message: str | Content, *, user: str, session: str, **options: Any) -> Result:
+    def run_sync(self, message: str | Content, *, user: str = "user", session: str | None = None, **options: Any) -> Result:
         """`start` and `result` for programs without an event loop: the one sync door, for any number of threads.
 
-        ConfigError inside a running event loop.
+        session: None = a new one for this message. ConfigError inside a running event loop.
         """
+        session = self._issuer.new_id("session") if session is None else session
         try:
             asyncio.get_running_loop()
         except RuntimeError:

@@ -125,3 +125,19 @@ async def test_something_else_is_no_artifact(make_runner: MakeRunner) -> None:
     result = await ask(make_runner(clerk, artifacts=InMemoryArtifactStore()), "hi")
     assert result.error is not None
     assert "The artifact 'a' is a dict. Save text, bytes, a TextPart or a BlobPart." in result.error.message
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("nested", [False, True])
+async def test_data_that_json_cannot_write_is_refused(make_runner: MakeRunner, number: float, nested: bool) -> None:
+    """It would be read back as something else, or not at all."""
+
+    @agent
+    def clerk(message: str) -> Any:
+        return "fine" if message == "again" else {"a": [number]} if nested else {"a": number}
+
+    runner = make_runner(clerk)
+    result = await ask(runner, "hi")
+    assert result.error is not None
+    assert result.error.message == "'clerk' said data with NaN or an infinite number, which JSON cannot write."
+    assert (await ask(runner, "again")).text == "fine"

@@ -10,6 +10,7 @@ from turnwise.agents.function import make_card
 from turnwise.agents.llm.design import Design, Instructions
 from turnwise.agents.llm.loop import Run
 from turnwise.agents.llm.output import OutputTool
+from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import Event
 from turnwise.models.naming import Spec, model_of
@@ -121,6 +122,8 @@ def _tool(given: Any, agent: str) -> Any:
     """The tool or toolset that was given, or made of a function."""
     if _is_tool(given) or callable(getattr(given, "tools", None)):
         return given
+    if isinstance(getattr(given, "card", None), AgentCard):
+        raise AgentDefinitionError(f"Agent {agent!r}: agent {given.card.name!r} is no tool.", fix="Give AgentTool(name).")
     if callable(given):
         return FunctionTool(given)
     raise AgentDefinitionError(

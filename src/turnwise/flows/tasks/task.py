@@ -108,7 +108,7 @@ def _tool(owner: str, given: Any) -> Tool:
     if hasattr(given, "spec") and hasattr(given, "rules"):
         tool: Tool = given
         return tool
-    if callable(given):
+    if callable(given) and not hasattr(given, "card"):
         return FunctionTool(given)
     raise FlowDefinitionError(f"{owner}: {kind_of(given)} is no tool.", fix="Give tools, or functions.")
 

@@ -1,11 +1,12 @@
 """What all agent runs of one invocation share: the record, what is about to be recorded, and who gets the floor next."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.content import BlobPart, Content, TextPart
+from turnwise.facts.content import BlobPart, Content, DataPart, TextPart
 from turnwise.facts.depth import DEEPEST, holds_deep
 from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import End, Event, StepRecord
@@ -244,11 +245,21 @@ def check_storable(fact: Fact, author: str) -> int:
     if isinstance(content, Content) and holds_deep(content):
         raise AgentFailed(f"{author!r} said something that is nested more than {DEEPEST} levels deep.")
     parts = content.parts if isinstance(content, Content) else ()
+    if any(isinstance(part, DataPart) and _holds_nan(part.data) for part in parts):
+        raise AgentFailed(f"{author!r} said data with NaN or an infinite number, which JSON cannot write.")
     files = sum(len(part.data) for part in parts if isinstance(part, BlobPart))
     try:
         return len(fact.model_dump_json().encode()) - files * 4 // 3
     except ValueError as error:
         raise AgentFailed(f"{author!r} said something that cannot be stored: {error}") from None
+
+
+def _holds_nan(data: JsonValue) -> bool:
+    try:
+        json.dumps(data, allow_nan=False)
+    except ValueError:
+        return True
+    return False
 
 
 def _not_handed_over(handover: Handover, problem: str, *, allowed: tuple[str, ...] = ()) -> TransferRefused:
