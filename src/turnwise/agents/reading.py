@@ -12,6 +12,9 @@ NEWS, PAGE = 10, 40
 _SHORT_EVENT = 20
 """Tokens. A budget of so many times that is filled by as many events, mostly by fewer: more need not be read at first."""
 
+_MORE = 1.5
+"""How many times as much is read before it is asked again whether that is enough."""
+
 
 class LogReader:
     """Reads backwards: at first as far as matters, later as far as it has read before."""
@@ -34,10 +37,19 @@ class LogReader:
 
     async def _begin(self) -> None:
         page_events = min(PAGE, max(NEWS, self._budget.tokens // _SHORT_EVENT))
+        pages: list[Sequence[Event]] = []
+        read, look_at = 0, 1
         async for page in self._history.backwards(page_events):
-            self._events = [*page, *self._events]
-            if self._events and reaches_far_enough(self._events, self.view, self._budget):
+            pages.append(page)
+            read += len(page)
+            if read < look_at:
+                continue
+            self._events = _in_order(pages)
+            if reaches_far_enough(self._events, self.view, self._budget):
                 return
+            # All that was read is looked at again: rarer and rarer, so that the cost stays linear in the history.
+            look_at = int(read * _MORE) + 1
+        self._events = _in_order(pages)
 
     async def _go_on(self) -> None:
         last = self._events[-1].sequence or 0
@@ -47,3 +59,8 @@ class LogReader:
             if page and (page[0].sequence or 0) <= last:
                 break
         self._events += new
+
+
+def _in_order(pages: Sequence[Sequence[Event]]) -> list[Event]:
+    """The events of pages that were read from the newest to the oldest, oldest first."""
+    return [event for page in reversed(pages) for event in page]
