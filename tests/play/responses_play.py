@@ -1,4 +1,4 @@
-"""How the tests of OpenAI's Responses API talk to it: with the client as it is.
+"""How the tests of OpenAI's Responses API talk to it: with the client as it is. Responses are checked against Open Responses.
 
 Clients are `Any`: theirs are unions of some sixty types of events and thirty of items, of which a test knows which one comes.
 """
@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 from gateway_play import Served, served
-from openai import AsyncOpenAI, OpenAI
+from open_responses_play import check_event, check_object
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAI
 
 from turnwise import LlmAgent, Runner, agent
+from turnwise.facts.content import ToolCallPart
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import FunctionModel
@@ -43,6 +46,18 @@ def remembering() -> LlmAgent:
     return LlmAgent("memory", model=FunctionModel(told))
 
 
+def caller_of_tools() -> LlmAgent:
+    """An agent that calls the first tool that it is offered, and otherwise says what it was told."""
+
+    def answers(request: ModelRequest) -> Any:
+        asked = request.messages[-1]
+        if request.tools and asked.role == "user" and not any(part.kind == "tool_result" for part in asked.parts):
+            return ToolCallPart(call_id="c1", tool=request.tools[0].name, arguments={"city": "Oslo"})
+        return f"Heard: {asked.text}"
+
+    return LlmAgent("caller", model=FunctionModel(answers))
+
+
 @asynccontextmanager
 async def opened(runner: Runner, config: GatewayConfig | None = None, **options: Any) -> AsyncIterator[tuple[Any, Served]]:
     """A client of a gateway that is served, and what it is served by."""
@@ -52,12 +67,20 @@ async def opened(runner: Runner, config: GatewayConfig | None = None, **options:
 
 def client_of(gateway: Served, key: str = "none", **options: Any) -> Any:
     """The asynchronous client; it tries once."""
-    return AsyncOpenAI(**_options(gateway, key, options))
+    checking = DefaultAsyncHttpxClient(event_hooks={"response": [_check]})
+    return AsyncOpenAI(**_options(gateway, key, {"http_client": checking, **options}))
 
 
 def sync_client_of(gateway: Served, key: str = "none", **options: Any) -> Any:
     """The other one, for a thread of its own."""
     return OpenAI(**_options(gateway, key, options))
+
+
+async def _check(response: httpx.Response) -> None:
+    if "/responses" in response.url.path and response.headers.get("content-type") == "application/json":
+        await response.aread()
+        if response.is_success:
+            check_object(response.json())
 
 
 def _options(gateway: Served, key: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +109,10 @@ def texts_of(response: Any) -> list[str]:
 
 async def read(stream: Any) -> list[Any]:
     """All events of a stream."""
-    return [event async for event in stream]
+    events = [event async for event in stream]
+    for event in events:
+        check_event(event.to_dict())
+    return events
 
 
 def told(event: Any) -> dict[str, Any]:

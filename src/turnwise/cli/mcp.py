@@ -185,6 +185,7 @@ async def _close(app: "App", front: "Front", spoken: "OverLines", serving: "asyn
     """Lets what is being answered come to its end, and be said, then everything else."""
     await app.runner.idle(last=True)
     await front.messages.settled()
+    await front.threads.settled()
     if not serving.done():
         await spoken.quiet()
     serving.cancel()

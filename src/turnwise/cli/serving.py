@@ -134,6 +134,7 @@ async def _close(app: "App", serving: "Serving") -> None:
     serving.front.closing.set()
     await app.runner.idle(last=True)
     await serving.front.messages.settled()
+    await serving.front.threads.settled()
     await serving.end()
     await app.runner.close()
 

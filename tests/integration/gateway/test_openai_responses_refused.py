@@ -71,6 +71,7 @@ async def test_a_mistake_names_its_parameter(make_runner: MakeRunner, body: dict
     [
         {"temperature": 0.2, "top_p": 0.5, "max_output_tokens": 20, "max_tool_calls": 3},
         {"reasoning": {"effort": "low"}, "text": {"format": {"type": "text"}, "verbosity": "low"}},
+        {"presence_penalty": 0.5, "frequency_penalty": -0.5},
         {"truncation": "disabled", "service_tier": "flex", "prompt_cache_key": "k", "safety_identifier": "abc"},
         {"tool_choice": "none", "parallel_tool_calls": False},
     ],
@@ -83,7 +84,7 @@ async def test_what_only_tunes_a_model_is_given_back(make_runner: MakeRunner, se
 
 
 @pytest.mark.parametrize(
-    "settings", [{"include": ["reasoning.encrypted_content"]}, {"store": False}, {"context_management": []}]
+    "settings", [{"include": ["reasoning.encrypted_content"]}, {"store": True}, {"context_management": []}]
 )
 async def test_what_changes_nothing_is_taken(make_runner: MakeRunner, settings: dict[str, Any]) -> None:
     async with served(make_runner(parrot)) as gateway:

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from turnwise.facts.callers import Caller, Permission
 from turnwise.facts.content import Content, ToolResultPart
-from turnwise.facts.errors import InvocationMissing, SessionError, SessionExists
+from turnwise.facts.errors import InvocationMissing, SessionError, SessionExists, TurnwiseError
 from turnwise.facts.events import USER, Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.sessions import SessionKey
@@ -47,6 +47,7 @@ class Threads:
         self._runner, self._whose, self._messages = runner, whose, messages
         self._issuer = issuer or SystemIssuer()
         self._turns: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
+        self._deletions: set[asyncio.Task[None]] = set()
 
     async def known(
         self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
@@ -83,12 +84,13 @@ class Threads:
                     return
                 await watch.next(signals.poll_seconds)
 
-    async def start(self, caller: Caller, ask: Ask, after: str) -> Invocation:
+    async def start(self, caller: Caller, ask: Ask, after: str, *, copy: str | None = None, apart: bool = False) -> Invocation:
         """`Messages.start`, behind the answer to that message of the session, once it is there.
 
         If another message came behind it, the session goes on without this one, which goes to a copy of what was before: so
         any answer can be gone on from, any number of times. What a call waits for goes to the session itself. A message that
-        was sent before is that one. SessionError when the answer was a question that has been answered: nothing can come
+        was sent before is that one. copy: the id of a copy; None = one that follows from the message's. apart: whether a
+        copy is made in any case. SessionError when the answer was a question that has been answered: nothing can come
         between.
         """
         key = self._whose.session(caller, "messages:write", ask.session, ask.user)
@@ -96,7 +98,7 @@ class Threads:
         await answered.feed.closed()
         # Two that go on from one answer at once must not find each other's place free.
         async with self._turns.setdefault(key, asyncio.Lock()):
-            place = await self._place(key, answered.feed.stored, ask)
+            place = await self._place(key, answered.feed.stored, ask, copy, apart=apart)
             return await self._messages.start(caller, ask._replace(session=place))
 
     async def cancel(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> None:
@@ -126,6 +128,26 @@ class Threads:
         else:
             await self._runner.sessions.rewind(key, result.invocation_id)
 
+    def delete_after(self, invocation: Invocation) -> None:
+        """Deletes the invocation's session once the invocation has ended. A session in which something is still awaited, or
+        another message waits, stays.
+        """
+
+        async def delete() -> None:
+            with suppress(TurnwiseError):
+                await invocation.feed.closed()
+                if not (await self._runner.sessions.get(invocation.session)).head.invocations:
+                    await self._runner.sessions.delete(invocation.session)
+
+        task = asyncio.create_task(delete())
+        self._deletions.add(task)
+        task.add_done_callback(self._deletions.discard)
+
+    async def settled(self) -> None:
+        """Returns when no session waits to be deleted."""
+        while self._deletions:
+            await asyncio.wait(set(self._deletions))
+
     async def begun(self, invocation: Invocation) -> datetime | None:
         """When the message of a handle that a door gave was begun with; None as long as it waits in line."""
         if events := invocation.feed.stored:
@@ -151,7 +173,7 @@ class Threads:
             return Known(receipt, reading, await self._before(key, reading.result.events))
         return Known(receipt, reading)
 
-    async def _place(self, key: SessionKey, events: Sequence[Event], ask: Ask) -> str:
+    async def _place(self, key: SessionKey, events: Sequence[Event], ask: Ask, copy: str | None, *, apart: bool) -> str:
         """The session in which to go on behind these events of one message."""
         if not events:
             raise SessionError("What it would go on from was cancelled before it began.", fix="Go on from another answer.")
@@ -164,11 +186,11 @@ class Threads:
         if any(result.call_id in session.head.calls for result in results):
             return key.id
         following = await self._next(key, events[-1], among=events[0].invocation_id)
-        if following is None and not session.queued:
+        if not apart and following is None and not session.queued:
             return key.id
         if following is not None and following.invocation_id == events[0].invocation_id:
             raise SessionError("What it would go on from has been answered already.", fix="Go on from a later answer.")
-        copy = "session-" + sha256("\0".join((key.id, message_id)).encode()).hexdigest()[:28]
+        copy = copy or "session-" + sha256("\0".join((key.id, message_id)).encode()).hexdigest()[:28]
         with suppress(SessionExists):
             before = following.invocation_id if following else None
             await self._runner.sessions.fork(key, copy, before_invocation=before)

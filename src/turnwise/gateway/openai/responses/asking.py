@@ -5,9 +5,12 @@ conversation            at the end of that session
 items of ours           behind the response that they are of: some clients send all of a conversation with every request
 a conversation          behind what was said, as chat completions have it: `door/conversations.py`
 none of these           a session of its own
+
+A response that is not to be stored goes to a session of its own in any case, with a copy of what was before: that session is
+deleted once the response is told.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Container
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -24,7 +27,7 @@ from turnwise.gateway.openai.responses.body import Create
 from turnwise.gateway.openai.responses.found import as_missing, whom
 from turnwise.gateway.openai.responses.input import Said, said
 from turnwise.gateway.openai.responses.kept import blank_of, context_of
-from turnwise.gateway.openai.responses.names import Name, asked_at, new_message, read_name
+from turnwise.gateway.openai.responses.names import UNSTORED, Name, asked_at, new_message, read_name, unstored_session
 from turnwise.gateway.openai.responses.shape import ResponseObject
 from turnwise.gateway.speech.naming import new_session
 from turnwise.runner import Invocation
@@ -37,10 +40,21 @@ class Asked(NamedTuple):
     blank: ResponseObject
     invocation: Invocation
 
+    @property
+    def is_temporary(self) -> bool:
+        """Whether its session holds nothing that is to be stored."""
+        return not self.name.stored and self.name.session.startswith(UNSTORED)
 
-async def ask(front: Front, caller: Caller, body: Create, user: str | None, key: str | None = None) -> Asked:
-    """The response that the request begins; user: whom it names; key: its own name, under which it is the same when it is sent
-    again. RequestInvalid, NothingHere, and whatever `Messages.start` raises.
+
+async def ask(
+    front: Front, caller: Caller, body: Create, user: str | None, key: str | None = None, *, known: Container[str] = ()
+) -> Asked:
+    """Returns the response that the request begins.
+
+    user: whom the request names. key: the request's own name, under which a repeated request is the same. known: ids of
+    responses that were not stored and that this caller may still go on from.
+
+    RequestInvalid, NothingHere, and whatever `Messages.start` raises.
     """
     told = said(body.input, body.instructions)
     if not told.message.parts:
@@ -51,10 +65,13 @@ async def ask(front: Front, caller: Caller, body: Create, user: str | None, key:
     if user is None and caller.acts_for_users:
         user = body.user or body.safety_identifier
     config = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": False})
-    asked = Ask("", told.content, user, new_message(key), context_of(body), config)
+    asked = Ask("", told.content, user, new_message(key, stored=not body.unstored), context_of(body), config)
     if not told.message.tool_results:  # what a call waits for goes to who made it, whomever the request names
         asked = asked._replace(agent=agent)
-    invocation = await _started(front, caller, body, told, asked, key)
+    if body.previous_response_id is not None:
+        invocation = await _after_previous(front, caller, body, asked, key, known)
+    else:
+        invocation = await _started(front, caller, body, told, asked, key)
     session = invocation.session
     name = Name(session.id, invocation.message_id, None if session.user == caller.user else session.user)
     message = Message(id=invocation.message_id, content=told.content, context=asked.context)
@@ -62,34 +79,43 @@ async def ask(front: Front, caller: Caller, body: Create, user: str | None, key:
     return Asked(name, blank_of(name, message, begun), invocation)
 
 
+async def _after_previous(
+    front: Front, caller: Caller, body: Create, asked: Ask, key: str | None, known: Container[str]
+) -> Invocation:
+    given = body.previous_response_id or ""
+    name = read_name(given)
+    if name is not None and not name.stored and given not in known:
+        name = None
+    copy = unstored_session(key) if body.unstored else None
+    return await _there(_behind(front, caller, asked, name, copy), "previous_response_id", given)
+
+
 async def _started(front: Front, caller: Caller, body: Create, told: Said, asked: Ask, key: str | None) -> Invocation:
-    if body.previous_response_id is not None:
-        name = read_name(body.previous_response_id)
-        return await _there(_behind(front, caller, asked, name), "previous_response_id", body.previous_response_id)
     if (conversation := body.conversation) is not None:
         asked = asked._replace(session=conversation)
         return await _there(front.messages.start(caller, asked), "conversation", conversation)
-    if told.after is not None:
+    new = unstored_session(key) if body.unstored else None
+    if told.after is not None and told.after.stored:
         with suppress(InvocationMissing, SessionMissing):
-            return await _behind(front, caller, asked, told.after)
+            return await _behind(front, caller, asked, told.after, new)
     call = told.call if told.message.tool_results else None
     if call is not None and not call.session.startswith(PREFIX):
         asked = asked._replace(session=call.session, user=call.user if asked.user is None else asked.user)
         return await _there(front.messages.start(caller, asked), "input", call.session)
     anew = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": True})
     if told.past or told.message.tool_results:
-        talk = Talk(told.past, told.message, told.instructions, asked.user, key=key)
+        talk = Talk(told.past, told.message, told.instructions, asked.user, session=new, id=new and asked.id, key=key)
         talk = talk._replace(agent=asked.agent, context=asked.context, config=anew)
         return await front.conversations.send(caller, talk)
-    return await front.messages.start(caller, asked._replace(session=new_session(key), config=anew))
+    return await front.messages.start(caller, asked._replace(session=new or new_session(key), config=anew))
 
 
-async def _behind(front: Front, caller: Caller, asked: Ask, name: Name | None) -> Invocation:
+async def _behind(front: Front, caller: Caller, asked: Ask, name: Name | None, copy: str | None) -> Invocation:
     if name is None:
         raise InvocationMissing("This is no id of a response.")
     with as_missing(asked.user, name):
         asked = asked._replace(session=name.session, user=whom(asked.user, name))
-        return await front.threads.start(caller, asked, name.message)
+        return await front.threads.start(caller, asked, name.message, copy=copy, apart=copy is not None and name.stored)
 
 
 async def _there(starting: Awaitable[Invocation], parameter: str, id_: str) -> Invocation:

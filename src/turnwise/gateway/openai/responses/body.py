@@ -19,9 +19,11 @@ from turnwise.gateway.speech.calls import offered
 from turnwise.gateway.speech.exchanges import MOST_MESSAGES
 
 REPEATED = (
+    "frequency_penalty",
     "max_output_tokens",
     "max_tool_calls",
     "parallel_tool_calls",
+    "presence_penalty",
     "prompt_cache_key",
     "prompt_cache_retention",
     "reasoning",
@@ -129,6 +131,8 @@ class Create(Placed):
     context_management: list[dict[str, JsonValue]] | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     max_output_tokens: int | None = Field(default=None, ge=1)
     max_tool_calls: int | None = Field(default=None, ge=1)
@@ -143,6 +147,11 @@ class Create(Placed):
     access_programs: JsonValue = None
     moderation: JsonValue = None
     prompt: JsonValue = None
+
+    @property
+    def unstored(self) -> bool:
+        """Whether the response is not to be retrievable later."""
+        return self.store is False
 
     @property
     def repeated(self) -> dict[str, JsonValue]:
@@ -178,6 +187,9 @@ def check(body: Create) -> None:
     if body.previous_response_id is not None and body.conversation is not None:
         problem = "'previous_response_id' and 'conversation' cannot both be given."
         raise refused("previous_response_id", problem, fix="Send one of them.")
+    if body.unstored and (body.background or body.conversation is not None):
+        named = "background" if body.background else "conversation"
+        raise refused("store", f"{named!r} needs a response that is stored.", fix="Leave 'store' out, or send true.")
     for place, value in enumerate(body.include or ()):
         if value not in _KNOWN_INCLUDES:
             raise refused(("include", place), f"{value[:64]!r} cannot be included.", fix=f"Known: {_listed(_KNOWN_INCLUDES)}.")

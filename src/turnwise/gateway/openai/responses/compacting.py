@@ -28,6 +28,7 @@ _VERSION = "1."
 class Compact(Thread):
     """The body of `POST /v1/responses/compact`."""
 
+    model: str
     image: dict[str, JsonValue] | None = None
     prompt_cache_key: str | None = None
     prompt_cache_options: dict[str, JsonValue] | None = None

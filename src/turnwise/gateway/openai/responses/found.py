@@ -36,8 +36,8 @@ async def find(front: Front, caller: Caller, response_id: str, user: str | None,
     """
     name = read_name(response_id) if response_id.startswith(RESPONSE) else None
     try:
-        if name is None:
-            raise InvocationMissing("This is no id of a response.")
+        if name is None or not name.stored:
+            raise InvocationMissing("This is no id of a stored response.")
         with as_missing(user, name):
             front.whose.session(caller, to, name.session, whom(user, name))
             known = await front.threads.known(caller, name.session, name.message, whom(user, name))

@@ -60,6 +60,7 @@ def _blank_of(name: Name, message: Message, begun: datetime | None, kept: dict[s
         previous_response_id=kept.get("previous_response_id"),
         metadata={key: value for key, value in attributes.items() if key != KEPT and isinstance(value, str)},
         tools=[_tool(tool) for tool in message.context.tools],
+        store=name.stored,
         turnwise=Behind(session_id=name.session, message_id=name.message),
         **{field: kept[field] for field in REPEATED if field in kept},
     )

@@ -10,6 +10,8 @@ from turnwise.facts.ids import SystemIssuer, is_storable_id
 from turnwise.gateway.speech.naming import MADE_HERE, digest, packed, unpacked
 
 RESPONSE, MESSAGE, CALL, FUNCTION = "resp_", "msg_", "call_", "fc_"
+UNSTORED = "unstored"
+"""How the ids of messages begin whose responses are not to be stored, and of sessions that hold nothing else."""
 
 
 class Name(NamedTuple):
@@ -18,6 +20,11 @@ class Name(NamedTuple):
     session: str
     message: str
     user: str | None = None
+
+    @property
+    def stored(self) -> bool:
+        """Whether the response can be retrieved later."""
+        return not self.message.startswith(UNSTORED)
 
     @property
     def id(self) -> str:
@@ -69,16 +76,23 @@ def read_call(call_id: str) -> Call | None:
     return call if call and is_storable_id(call.session) and is_storable_id(call.user or "-") else None
 
 
-def new_message(key: str | None = None) -> str:
-    """The id of a message that comes as a request for a response; the same for the same key. In one without a key stands the
-    time, so that it need not be kept.
+def new_message(key: str | None = None, *, stored: bool = True) -> str:
+    """The id of a message that comes as a request for a response; the same for the same key. Without a key it contains the
+    time, so that the time need not be kept.
     """
-    return SystemIssuer().new_id("message") if key is None else f"keyed-{digest(key)}"
+    if key is None:
+        return SystemIssuer().new_id("message" if stored else UNSTORED)
+    return f"keyed-{digest(key)}" if stored else f"{UNSTORED}-keyed-{digest(key)}"
+
+
+def unstored_session(key: str | None = None) -> str:
+    """The id of a session that is deleted once its response is told; the same for the same key."""
+    return SystemIssuer().new_id(UNSTORED) if key is None else f"{UNSTORED}-{digest(key)}"
 
 
 def asked_at(message_id: str) -> datetime | None:
     """When a message came whose id was made here; None for any other."""
     made = MADE_HERE.fullmatch(message_id)
-    if made is None or made[1] != "message" or made[3] or made[2][0] > "1":
+    if made is None or made[1] not in ("message", UNSTORED) or made[3] or made[2][0] > "1":
         return None
     return datetime.fromtimestamp(int(made[2][:12], 16) / 1000, UTC)

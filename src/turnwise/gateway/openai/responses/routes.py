@@ -1,5 +1,6 @@
 """Responses over HTTP: made, looked up, told again, cancelled, deleted."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -16,6 +17,7 @@ from turnwise.gateway.openai.responses.counting import Count, InputTokens, count
 from turnwise.gateway.openai.responses.found import as_it_is, find, history, previous
 from turnwise.gateway.openai.responses.input import said
 from turnwise.gateway.openai.responses.input_items import Items, Window, items_of, page_of
+from turnwise.gateway.openai.responses.narration import Wire
 from turnwise.gateway.openai.responses.shape import ResponseObject
 from turnwise.gateway.openai.responses.telling import Telling, outcome, written
 from turnwise.gateway.parameters import STREAM, Key, User
@@ -34,17 +36,19 @@ async def create(body: Create, request: Request, front: TheFront, caller: TheCal
     asked = await ask(front, caller, body, user, key)
     if body.stream:
         padded = bool(body.stream_options and body.stream_options.include_obfuscation)
-        return _stream(front, Telling(front, request, asked, padded=padded))
+        return _stream(front, Telling(front, request, asked, padded=padded), asked)
     if body.background:
         return asked.blank.model_copy(update={"status": "in_progress" if asked.invocation.id else "queued"})
-    return await outcome(front, request, asked)
+    try:
+        return await outcome(front, request, asked)
+    finally:
+        _told(front, asked)
 
 
 @router.post("/responses/compact", responses=refusals(404, 413))
 async def compact(body: Compact, front: TheFront, caller: TheCaller, user: User = None) -> Compaction:
     """A conversation as one item, to begin a later request's input with."""
-    if body.model is not None:
-        addressee(front, caller, body.model)
+    addressee(front, caller, body.model)
     if body.previous_response_id is not None:
         await previous(front, caller, body.previous_response_id, user)
     given = unpacked(body.input or [])
@@ -80,7 +84,7 @@ async def retrieve(
     invocation = await front.messages.find(caller, found.name.session, found.name.message, found.user)
     asked = Asked(found.name, found.blank, invocation)
     ended = now if found.known.receipt.state == REFUSED else None
-    return _stream(front, Telling(front, request, asked, after=starting_after, padded=include_obfuscation, ended=ended))
+    return _stream(front, Telling(front, request, asked, after=starting_after, padded=include_obfuscation, ended=ended), asked)
 
 
 @router.post("/responses/{response_id}/cancel", response_model=ResponseObject, responses=refusals(404, 409))
@@ -116,9 +120,22 @@ async def delete(response_id: str, front: TheFront, caller: TheCaller, user: Use
     return {"id": response_id, "object": "response", "deleted": True}
 
 
-def _stream(front: Front, telling: Telling) -> Response:
+def _told(front: Front, asked: Asked) -> None:
+    """A response that is not to be stored is deleted once it is told, or its reader has left."""
+    if asked.is_temporary:
+        front.threads.delete_after(asked.invocation)
+
+
+def _stream(front: Front, telling: Telling, asked: Asked) -> Response:
+    async def events() -> AsyncIterator[Wire]:
+        try:
+            async for wire in telling.events():
+                yield wire
+        finally:
+            _told(front, asked)
+
     return streamed(
-        telling.events(),
+        events(),
         written,
         ping=front.config.stream_ping_seconds,
         closing=front.closing,

@@ -67,7 +67,8 @@ def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplet
     if end is not None and end.reason not in GOOD:
         if last is None or not end.reason.startswith(LIMIT):
             return "failed", None
-        return "incomplete", Incomplete(reason="max_messages" if end.reason in _COUNTED else None)
+        limit = "messages" if end.reason in _COUNTED else end.reason.removeprefix(LIMIT)
+        return "incomplete", Incomplete(reason=f"max_{limit}")
     if last is not None and last.actions.blocked_by:
         return "incomplete", Incomplete(reason="content_filter")
     if last is not None and last.actions.cut_off:

@@ -1,4 +1,7 @@
-"""What a response looks like on the wire. Every field of OpenAI's is there, null where we have nothing to say."""
+"""What a response looks like on the wire: every field of OpenAI's, null where we have nothing to say.
+
+What Open Responses (https://www.openresponses.org) does not allow to be null has its usual value.
+"""
 
 from typing import Any, Literal
 
@@ -25,7 +28,6 @@ class MessageItem(BaseModel):
     status: ItemStatus = "completed"
     role: Literal["assistant"] = "assistant"
     content: list[OutputText]
-    phase: None = None
     agent: str
 
     @property
@@ -72,7 +74,8 @@ class Conversation(BaseModel):
 
 
 class Incomplete(BaseModel):
-    reason: Literal["max_output_tokens", "max_messages", "content_filter"] | None = None
+    reason: str
+    """`max_output_tokens`, `content_filter`, `max_messages`, or the limit that ended it, as `max_invocation_seconds`."""
 
 
 class Failure(BaseModel):
@@ -81,7 +84,7 @@ class Failure(BaseModel):
 
 
 class ResponseObject(BaseModel):
-    """What became of one message. `store` is always true: what is said is recorded."""
+    """What became of one message."""
 
     id: str
     object: Literal["response"] = "response"
@@ -102,16 +105,19 @@ class ResponseObject(BaseModel):
     tools: list[dict[str, Any]] = []
     text: dict[str, Any] = {"format": {"type": "text"}}
     truncation: str = "auto"
-    store: Literal[True] = True
+    store: bool = True
+    """Whether it can be retrieved later."""
     usage: Tokens | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_logprobs: int | None = None
+    temperature: float = 1.0
+    top_p: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    top_logprobs: int = 0
     max_output_tokens: int | None = None
     max_tool_calls: int | None = None
     reasoning: dict[str, Any] | None = None
     safety_identifier: str | None = None
-    service_tier: str | None = None
+    service_tier: str = "default"
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
     user: str | None = None

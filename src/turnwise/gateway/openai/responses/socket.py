@@ -1,6 +1,8 @@
 """Responses over a web socket: many on one connection, in lanes. What is asked in one lane is answered one after the other,
 lanes at the same time. A connection that is closed stops nothing.
 
+A response that is not to be stored can be gone on from on this connection alone, and is deleted when it is closed.
+
 Who asks is looked at for each request: a key that was revoked asks nothing more on a connection that it opened before.
 """
 
@@ -17,7 +19,7 @@ from turnwise.facts.errors import RequestInvalid, TooMany, TurnwiseError
 from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.openai.form import error_of
 from turnwise.gateway.openai.refusing import refused
-from turnwise.gateway.openai.responses.asking import ask
+from turnwise.gateway.openai.responses.asking import Asked, ask
 from turnwise.gateway.openai.responses.body import read_create
 from turnwise.gateway.openai.responses.narration import Wire
 from turnwise.gateway.openai.responses.telling import Telling, as_json
@@ -30,6 +32,8 @@ MOST_ACTIVE = 16
 """Responses of one connection that are made at the same time."""
 MOST_WAITING = 64
 """Requests of one connection that wait for their turn."""
+MOST_UNSTORED = 32
+"""Responses that are not to be stored of one connection, from which it may go on: the newest."""
 RESTART = 1012
 """The code with which the connection is closed when this process is being stopped."""
 
@@ -66,6 +70,7 @@ class _Connection:
         self._lanes: dict[str | None, _Lane] = {}
         self._active = asyncio.Semaphore(MOST_ACTIVE)
         self._sending = asyncio.Lock()
+        self._unstored: dict[str, Asked] = {}
 
     async def serve(self) -> None:
         """Returns when it is closed, by whomever."""
@@ -75,6 +80,9 @@ class _Connection:
                 group.create_task(self._leave())
         except* _Over:
             pass
+        finally:
+            while self._unstored:
+                self._forget(next(iter(self._unstored)))
         if self._front.closing.is_set():
             await self._say_goodbye()
 
@@ -126,6 +134,8 @@ class _Connection:
                     continue
                 async for wire in lane.telling.events():
                     await self._send(_nested(wire), lane.name)
+                    if wire["type"] == "response.failed":
+                        self._forget(given.get("previous_response_id"))
                 lane.telling = None
 
     async def _telling(self, given: dict[str, Any]) -> Telling:
@@ -137,7 +147,22 @@ class _Connection:
         caller = await self._caller()
         await self._front.quotas.request(caller, self._user or caller.user)
         padded = bool(body.stream_options and body.stream_options.include_obfuscation)
-        return Telling(self._front, self._websocket, await ask(self._front, caller, body, self._user), padded=padded)
+        try:
+            asked = await ask(self._front, caller, body, self._user, known=self._unstored)
+        except TurnwiseError:
+            self._forget(body.previous_response_id)
+            raise
+        if asked.is_temporary:
+            self._unstored[asked.name.id] = asked
+            if len(self._unstored) > MOST_UNSTORED:
+                self._forget(next(iter(self._unstored)))
+        return Telling(self._front, self._websocket, asked, padded=padded)
+
+    def _forget(self, response_id: str | None) -> None:
+        """Nothing goes on from that response any more. Its session is deleted unless a newer response is in it."""
+        asked = self._unstored.pop(response_id or "", None)
+        if asked is not None and all(other.name.session != asked.name.session for other in self._unstored.values()):
+            self._front.threads.delete_after(asked.invocation)
 
     async def _caller(self) -> Caller:
         headers, client = self._websocket.headers, self._websocket.client

@@ -44,7 +44,7 @@ def became(*events: Event, caller: Caller = USER) -> ResponseObject:
         ("failed", {}, "failed", None),
         ("limit:steps", {}, "incomplete", "max_messages"),
         ("limit:transfers", {}, "completed", None),
-        ("limit:invocation_seconds", {}, "incomplete", None),
+        ("limit:invocation_seconds", {}, "incomplete", "max_invocation_seconds"),
         ("limit:wait_seconds", {}, "completed", None),
         ("completed", {"cut_off": "tokens"}, "incomplete", "max_output_tokens"),
         ("completed", {"blocked_by": "g"}, "incomplete", "content_filter"),
