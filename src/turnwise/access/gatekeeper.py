@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from turnwise.access.allowances import Allowances
 from turnwise.access.api_keys import caller_of, counts, matches, read_key
 from turnwise.facts.callers import ApiKey, Caller
-from turnwise.facts.errors import ConfigError, NotAuthenticated, TooMany
+from turnwise.facts.errors import ConfigError, MissingExtra, NotAuthenticated, TooMany
 from turnwise.facts.gateway import AuthConfig, CallerLimits
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.ports.gate import Gate, Keys
@@ -147,8 +147,10 @@ def _keys(app: str, auth: AuthConfig, keys: Keys | None, clock: Callable[[], flo
 def _tokens(auth: AuthConfig) -> "Tokens | None":
     if auth.jwt is None:
         return None
-    from turnwise.access.tokens import Tokens
-
+    try:
+        from turnwise.access.tokens import Tokens
+    except ImportError as error:
+        raise MissingExtra("gateway.auth.jwt", "serve") from error
     return Tokens(auth.jwt)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnwise.cli.needed import need_server
 from turnwise.cli.serving import serve_app
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def a2a_kit(
     It takes no project: nothing is configured, and nothing is kept when it ends. Run the kit beside it, with
     --sut-host and the address that is printed.
     """
+    need_server("turnwise a2a-kit")
     raise typer.Exit(serve_app(_app, host, port, None))
 
 

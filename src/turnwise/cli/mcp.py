@@ -67,11 +67,13 @@ def _own_wire() -> Iterator[_Wire]:
 
 async def _mcp(path: Path | None, user: str, wire: _Wire) -> int:
     from turnwise.assemble import load_app
+    from turnwise.cli.needed import need_mcp, need_server
     from turnwise.cli.stopping import Answering
     from turnwise.cli.watching import watching
     from turnwise.telemetry.logs import logging_to
 
-    _check_extra()
+    need_server("turnwise mcp")
+    need_mcp("turnwise mcp")
     answering = Answering()
     with logging_to(sys.stderr, debug=bool(os.environ.get("TURNWISE_DEBUG"))):
         watched = watching()
@@ -81,15 +83,6 @@ async def _mcp(path: Path | None, user: str, wire: _Wire) -> int:
             return await _served(app, user, wire, watched, answering)
         finally:
             await watched.close()
-
-
-def _check_extra() -> None:
-    from turnwise.facts.errors import MissingExtra
-
-    try:
-        import mcp  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("turnwise mcp", "mcp") from error
 
 
 async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answering: "Answering") -> int:

@@ -58,6 +58,10 @@ def serve(
     process takes up.
     """
 
+    from turnwise.cli.needed import need_server
+
+    need_server("turnwise serve")
+
     def load(hooks: "Sequence[Hooks]") -> "App":
         from turnwise.assemble import load_app
 
