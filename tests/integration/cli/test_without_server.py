@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-SERVER = ("fastapi", "starlette", "uvicorn", "httptools", "uvloop", "websockets", "jwt", "cryptography", "prometheus_client")
-SERVER += ("ag_ui", "fastapi_offline")
+SERVER = (
+    *("fastapi", "starlette", "uvicorn", "httptools", "uvloop", "websockets", "jwt", "cryptography", "prometheus_client"),
+    *("ag_ui", "fastapi_offline"),
+)
 WITHOUT = f"""
 import sys
 sys.modules.update(dict.fromkeys({SERVER}))  # as if they were not installed
