@@ -27,7 +27,7 @@ from turnwise.gateway.surroundings.traced import Traced
 
 TITLE = "Turnwise"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Content-Range", "Location")
+READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Content-Range", "Location", "X-Session-ID")
 """Headers of answers that web pages of other origins may read."""
 
 
