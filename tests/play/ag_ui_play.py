@@ -12,13 +12,15 @@ import pytest
 from gateway_play import Served, served
 
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
-from turnwise.facts.gateway import GatewayConfig
+from turnwise.facts.gateway import AgUiConfig, GatewayConfig, Protocols
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ROOT / ".venv/peers/node/package.json"
 CLIENT = Path(__file__).with_name("ag_ui_client.mjs")
 NODE = shutil.which("node")
 SECONDS = 60
+INTERRUPTS = GatewayConfig(protocols=Protocols(ag_ui=AgUiConfig(questions="interrupt")))
+"""Agents' questions are interrupts."""
 
 needs_client = pytest.mark.skipif(
     NODE is None or not (PACKAGES.parent / "node_modules/@ag-ui/client").is_dir(),

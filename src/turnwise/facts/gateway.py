@@ -83,6 +83,17 @@ class A2aConfig(Switch):
     private_pushes: bool = False
 
 
+class AgUiConfig(Switch):
+    """AG-UI: front ends as callers.
+
+    questions: how an agent's question reaches the front end. `message`: as an answer like any other; the user's next message
+    replies to it. `interrupt`: as an interrupt, which the client has to answer before it may send another message. A request
+    may choose for itself. Confirmations of tool calls are interrupts either way.
+    """
+
+    questions: Literal["message", "interrupt"] = "message"
+
+
 class AdkConfig(Switch):
     """The REST interface of Google's Agent Development Kit. web: the folder with the static files of its web page; None = no
     page.
@@ -105,7 +116,7 @@ class Protocols(Fact):
     openai: Switch = Switch()
     graph_chat: Switch = Switch()
     a2a: A2aConfig = A2aConfig()
-    ag_ui: Switch = Switch()
+    ag_ui: AgUiConfig = AgUiConfig()
     adk: AdkConfig = AdkConfig()
     mcp: McpConfig = McpConfig()
 

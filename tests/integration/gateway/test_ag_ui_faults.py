@@ -12,7 +12,7 @@ from runner_play import Gate, soon
 
 from turnwise import AgentContext, Content, LlmAgent, agent, tool
 from turnwise.facts.content import BlobPart, DataPart
-from turnwise.facts.gateway import GatewayConfig, Protocols, Switch
+from turnwise.facts.gateway import AgUiConfig, GatewayConfig, Protocols
 from turnwise.facts.messages import MessageContext
 from turnwise.testing.models import ScriptedModel, calls
 
@@ -240,6 +240,6 @@ async def test_a_process_that_is_being_stopped_says_so() -> None:
 
 
 async def test_switched_off_there_is_no_such_path() -> None:
-    off = GatewayConfig(protocols=Protocols(ag_ui=Switch(on=False)))
+    off = GatewayConfig(protocols=Protocols(ag_ui=AgUiConfig(on=False)))
     async with fronting(echo, off) as front:
         assert (await front.gateway.post("/ag-ui", json=run("hi"))).status_code == 404

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ag_ui_play import desk, fronting, needs_client
+from ag_ui_play import INTERRUPTS, desk, fronting, needs_client
 
 from turnwise import LlmAgent
 from turnwise.testing.models import ScriptedModel, calls
@@ -12,7 +12,7 @@ pytestmark = needs_client
 
 
 async def test_a_question_is_an_interrupt_and_the_next_run_answers_it() -> None:
-    async with fronting(desk) as front:
+    async with fronting(desk, INTERRUPTS) as front:
         asked, answered, after = await front.play("my order", {"resume": "1002"}, "hello")
         (interrupt,) = asked.interrupts
         assert interrupt["reason"] == "input_required"
@@ -30,14 +30,14 @@ async def test_a_question_is_an_interrupt_and_the_next_run_answers_it() -> None:
 
 
 async def test_an_answer_that_is_shown_as_a_message_too_is_one_answer() -> None:
-    async with fronting(desk) as front:
+    async with fronting(desk, INTERRUPTS) as front:
         _, answered = await front.play("my order", {"say": "1002", "resume": {"text": "1002"}})
         assert answered.texts[-1] == "Order 1002 is on its way."
         assert [text for author, text in await front.log() if author == "user"] == ["my order", "1002"]
 
 
 async def test_a_question_that_nobody_answers() -> None:
-    async with fronting(desk) as front:
+    async with fronting(desk, INTERRUPTS) as front:
         _, given_up, after = await front.play("my order", {"resume": "cancel"}, "order 1003")
         assert (given_up.failed, given_up.interrupts) == (None, [])
         assert after.texts[-1] == "Order 1003 is on its way."
@@ -46,14 +46,30 @@ async def test_a_question_that_nobody_answers() -> None:
         assert both.texts[-1] == "Order 1004 is on its way."
 
 
-async def test_questions_may_be_answered_by_messages() -> None:
-    """For front ends that know no interrupts."""
-    as_message = {"options": {"forwardedProps": {"questions": "message"}}}
+async def test_a_question_in_a_conversation_of_five_turns() -> None:
+    """A question is an answer like any other: a client that knows no interrupts just goes on."""
     async with fronting(desk) as front:
-        asked, answered = await front.play({"say": "my order", **as_message}, {"say": "1002", **as_message})
-        assert asked.interrupts == []
-        assert asked.texts[-1] == "Which number does it have?"
-        assert answered.texts[-1] == "Order 1002 is on its way."
+        ran = await front.play("hello", "my order", "1002", "hello again", "order 1003")
+        assert [each.failed for each in ran] == [None] * 5
+        assert [each.interrupts for each in ran] == [[]] * 5
+        assert [each.of("RUN_FINISHED")[0]["outcome"] for each in ran] == [{"type": "success"}] * 5
+        assert [each.texts[-1] for each in ran] == [
+            "You said: hello.",
+            "Which number does it have?",
+            "Order 1002 is on its way.",
+            "You said: hello again.",
+            "Order 1003 is on its way.",
+        ]
+        assert [text for author, text in await front.log() if author == "user"][2] == "1002"
+
+
+async def test_a_request_chooses_how_questions_reach_it() -> None:
+    for config, wanted, as_interrupt in ((None, "interrupt", True), (INTERRUPTS, "message", False)):
+        options = {"options": {"forwardedProps": {"questions": wanted}}}
+        async with fronting(desk, config) as front:
+            (asked,) = await front.play({"say": "my order", **options})
+            assert bool(asked.interrupts) == as_interrupt
+            assert asked.texts[-1] == "Which number does it have?"
 
 
 def payer(*more: Any) -> tuple[LlmAgent, list[int]]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from ag_ui_play import Front, fronting, needs_client
+from ag_ui_play import INTERRUPTS, Front, fronting, needs_client
 from gateway_play import key_for, served
 from runner_play import Crash, Gate, kill, soon
 
@@ -63,7 +63,7 @@ async def test_two_who_work_side_by_side_both_ask() -> None:
     async def right(context: AgentContext) -> str:
         return f"right: {(await context.ask('Right?')).text}"
 
-    async with fronting(Parallel("both", [left, right])) as front:
+    async with fronting(Parallel("both", [left, right]), INTERRUPTS) as front:
         (asked,) = await front.play("go")
         ids = {each["message"]: each["id"] for each in asked.interrupts}
         assert sorted(ids) == ["Left?", "Right?"]

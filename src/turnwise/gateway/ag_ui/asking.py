@@ -24,7 +24,7 @@ from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.ag_ui.body import RunBody
 from turnwise.gateway.ag_ui.history import as_content, instructions_in, past_of, said_in, still_wanted, unanswered
 from turnwise.gateway.ag_ui.interrupts import Decided, asked_of, decided
-from turnwise.gateway.ag_ui.props import Props, offers_in, props_of
+from turnwise.gateway.ag_ui.props import INTERRUPT, Props, offers_in, props_of
 from turnwise.gateway.ag_ui.state import written_in
 from turnwise.gateway.door.conversations import Talk
 from turnwise.gateway.door.invocations import Given, Step
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     rest: Sequence[Awaitable[Invocation]] = ()
     unknown: Sequence[str] = ()
     skipped: Sequence[tuple[str | int, ...]] = ()
-    questions: bool = True
+    questions: bool = False
     again: bool = False
 
 
@@ -65,7 +65,8 @@ async def ask(front: Front, caller: Caller, body: RunBody, user: str | None, vie
         fix = f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates."
         raise RequestInvalid("This is no id of a run.", fix=fix, where=("body", "runId"))
     session = await session_now(front, caller, key)
-    asked = Asked(key, run, session, None, questions=props.questions)
+    as_configured = front.config.protocols.ag_ui.questions == INTERRUPT
+    asked = Asked(key, run, session, None, questions=as_configured if props.questions is None else props.questions)
     if session is not None:
         try:
             return asked._replace(first=await front.messages.find(caller, key.id, run, key.user))

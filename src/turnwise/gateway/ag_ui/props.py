@@ -18,13 +18,13 @@ INTERRUPT, MESSAGE = "interrupt", "message"
 class Props(NamedTuple):
     """What stands in `forwardedProps` for us; attributes: the rest of it, and the context, for agents.
 
-    questions: whether a question of an agent's is an interrupt.
+    questions: whether an agent's question is an interrupt; None = as the gateway is configured.
     """
 
     agent: str | None
     channel: str | None
     user_kind: str | None
-    questions: bool
+    questions: bool | None
     attributes: dict[str, JsonValue]
 
 
@@ -41,7 +41,7 @@ def props_of(body: RunBody) -> Props:
     if body.context:
         rest["context"] = [{"description": each.description, "value": each.value} for each in body.context]
     agent, channel, user_kind = map(named.get, TEXTS)
-    return Props(agent, channel, user_kind, questions != MESSAGE, rest)
+    return Props(agent, channel, user_kind, None if questions is None else questions == INTERRUPT, rest)
 
 
 def offers_in(body: RunBody) -> tuple[OfferedTool, ...]:

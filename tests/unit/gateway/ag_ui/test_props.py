@@ -16,7 +16,8 @@ def body(**more: Any) -> RunBody:
 def test_fields_of_ours_and_the_rest() -> None:
     given = {"agent": "a", "channel": "web", "user_kind": None, "questions": "message", "other": {"x": None}}
     assert props_of(body(forwardedProps=given)) == Props("a", "web", None, False, {"other": {"x": None}})
-    assert props_of(body()) == Props(None, None, None, True, {})
+    assert props_of(body()) == Props(None, None, None, None, {})
+    assert props_of(body(forwardedProps={"questions": "interrupt"})).questions is True
     assert props_of(body(forwardedProps=[1])).attributes == {"forwardedProps": [1]}
     context = [{"description": "d", "value": "v"}]
     assert props_of(body(context=context)).attributes == {"context": context}
