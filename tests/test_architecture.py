@@ -33,6 +33,8 @@ FLOORS: tuple[frozenset[str], ...] = (
 FLOOR_OF = {package: number for number, floor in enumerate(FLOORS, 1) for package in floor}
 IMPLEMENTATIONS = ("turnwise.stores.",)
 MAY_NAME_IMPLEMENTATIONS = frozenset({"assemble", "testing", ""})
+BY_URL = ("turnwise.runner.runner", "turnwise.stores.sql")
+"""A runner opens the store that a URL names: this module names that implementation, and no other one."""
 
 FILE_LINES, FUNCTION_LINES, PUBLIC_METHODS, PUBLIC_NAMES = 500, 60, 12, 30
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "base", "core", "manager"})
@@ -128,6 +130,8 @@ def implementation_violations(source: Path) -> list[str]:
     for module, targets in imports(source).items():
         for target in sorted(targets):
             if not target.startswith(IMPLEMENTATIONS) or package_of(module) in MAY_NAME_IMPLEMENTATIONS:
+                continue
+            if (module, target) == BY_URL:
                 continue
             own = ".".join(target.split(".")[:3])
             if module != own and not module.startswith(own + "."):

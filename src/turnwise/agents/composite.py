@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
 
 from turnwise.agents.function import make_card
+from turnwise.agents.members import members_of
 from turnwise.agents.together import together
 from turnwise.facts.cards import AgentCard, Kind
 from turnwise.facts.errors import AgentDefinitionError
@@ -23,7 +24,7 @@ class Composite:
 
     def __init__(self, name: str, children: Sequence[Agent], *, description: str = "", **card: Any) -> None:
         self.card: AgentCard = make_card({"name": name, "description": description, "kind": self.kind, **card})
-        self.children = tuple(children)
+        self.children = members_of(name, children)
         if not self.children:
             raise AgentDefinitionError(f"The {self.kind} agent {name!r} has no children.", fix="Give it at least one.")
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, overload
 
 from pydantic import ValidationError
 
+from turnwise.agents.members import members_of
 from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import Content, DataPart
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed
@@ -29,7 +30,7 @@ class FunctionAgent:
 
     def __init__(self, function: Callable[..., Any], card: AgentCard, children: Sequence[Agent] = ()) -> None:
         self.card = card
-        self.children = tuple(children)
+        self.children = members_of(card.name, children)
         self._function = function
         self._style = _style(function)
         self._wants = _parameters(function, card.name)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal
 
 from turnwise.agents.function import make_card
+from turnwise.agents.members import members_of
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError, LimitReached
 from turnwise.facts.events import Event, segment_of
@@ -34,8 +35,8 @@ class Team:
         **card: Any,
     ) -> None:
         self.card: AgentCard = make_card({"name": name, "kind": "team", **card})
-        self.children = tuple(members)
-        self._names = tuple(member.card.name for member in members)
+        self.children = members_of(name, members)
+        self._names = tuple(member.card.name for member in self.children)
         if not self._names:
             raise AgentDefinitionError(f"The team {name!r} has no members.", fix="Give it at least one.")
         if lead is not None and lead not in self._names:

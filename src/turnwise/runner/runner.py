@@ -37,12 +37,15 @@ from turnwise.selection.policy import PolicySpec
 from turnwise.selection.vectors import Progress
 
 NO_CONTEXT = MessageContext()
+IN_MEMORY = "sqlite://"
+"""The URL of a store that ends with the process."""
 
 
 class Runner:
     """Decides for every message who answers, runs them, and records everything.
 
-    root: the root of the agent tree. store: where sessions are kept. policy: how to choose, by name or as a spec.
+    root: the root of the agent tree. store: where sessions are kept: a store, or the URL of a database, such as
+    `sqlite:///sessions.db`; by default in memory, where they end with the process. policy: how to choose, by name or as a spec.
     custom_selectors: factories of selectors of your own, by the name they have in the policy. artifacts: where blobs are
     kept; None = nowhere. encoder: turns texts into vectors where the policy goes by meaning; None = the one that is shipped,
     loaded only if it is needed. keep: a folder for what is fitted to the agents; None = nowhere. config: how messages are run
@@ -54,7 +57,7 @@ class Runner:
         self,
         root: Agent,
         *,
-        store: SessionStore,
+        store: SessionStore | str = IN_MEMORY,
         app: str = "app",
         policy: str | PolicySpec = "default",
         custom_selectors: Mapping[str, Callable[..., Any]] | None = None,
@@ -69,11 +72,10 @@ class Runner:
     ) -> None:
         if root is None:
             raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers when nobody else does.")
-        if store is None:
-            raise ConfigError("A runner needs a session store.", fix='Pass SqlSessionStore("sqlite:///sessions.db").')
+        self._agents, self.tree = collect(root)
+        store = _store(store)
         self.app, self.store, self.artifacts = app, store, artifacts
         self.config = config or RunConfig()
-        self._agents, self.tree = collect(root)
         spec = named(policy) if isinstance(policy, str) else policy
         self.cascade = Cascade(spec, self.tree, custom_selectors or {}, encoder=encoder, keep=keep)
         self._issuer = issuer or SystemIssuer()
@@ -269,3 +271,16 @@ class Runner:
             raise blocked
         self._desks.here.lanes.followers.share_or_follow(job, receipt)
         return True
+
+
+def _store(given: object) -> SessionStore:
+    """The store that is given, or that of the database at a URL. ConfigError, StoreError."""
+    if isinstance(given, str):
+        from turnwise.stores.sql import SqlSessionStore
+
+        return SqlSessionStore(given)
+    if isinstance(given, type) or not callable(getattr(given, "take", None)):
+        shown = given.__name__ if isinstance(given, type) else type(given).__name__
+        fix = 'Pass a URL such as "sqlite:///sessions.db", or SqlSessionStore(URL).'
+        raise ConfigError(f"A runner cannot use this as its session store: {shown}.", fix=fix)
+    return given  # type: ignore[return-value]

@@ -13,6 +13,7 @@ from turnwise.agents.adapters.failures import failure, words
 from turnwise.agents.adapters.hearing import HISTORY, news, pieces
 from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn
 from turnwise.agents.adapters.wrapping import card_of
+from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, MissingExtra, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event
@@ -81,7 +82,7 @@ class A2aAgent:
                 raise AgentDefinitionError("A remote agent's URL begins with http:// or https:// and names a host.")
             self._url = agent
         self.card = card_of(agent, name, description, {"kind": "remote", **card})
-        self.children = tuple(children)
+        self.children = members_of(self.card.name, children)
         self._headers, self._seconds, self._history = headers, seconds, history
         self._connect = connect or (lambda: bounded_client(MOST_BYTES))
 

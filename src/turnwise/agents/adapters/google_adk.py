@@ -10,6 +10,7 @@ from turnwise.agents.adapters.failures import failure, too_many_steps, words
 from turnwise.agents.adapters.hearing import HISTORY, heard, pieces
 from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
 from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
+from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event
@@ -59,7 +60,7 @@ class GoogleAdkAgent:
         if not isinstance(agent, BaseNode):
             raise not_an_agent(agent, "an agent or a workflow of the ADK")
         self.card = card_of(agent, name, description, card)
-        self.children = tuple(children)
+        self.children = members_of(self.card.name, children)
         self._agent, self._state, self._run_config, self._history = agent, state, run_config, history
         self._plugins = list(plugins)
         self._services = {

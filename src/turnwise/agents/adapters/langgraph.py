@@ -13,6 +13,7 @@ from turnwise.agents.adapters.failures import failure, too_many_steps
 from turnwise.agents.adapters.hearing import HISTORY, heard, joined, news, pieces
 from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
 from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
+from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, TurnwiseError
 from turnwise.facts.events import Event
@@ -72,7 +73,7 @@ class LangGraphAgent:
         if name is None and graph.name == _DEFAULT_NAME:
             raise AgentDefinitionError("The graph has no name.", fix="Give the adapter a name, or compile the graph with one.")
         self.card = card_of(graph, name, description, card)
-        self.children = tuple(children)
+        self.children = members_of(self.card.name, children)
         self._graph, self._key, self._input, self._output = graph, messages_key, input, output
         self._keeps, self._config, self._runtime, self._history = keeps_history, config, runtime, history
 

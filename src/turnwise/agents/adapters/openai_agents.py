@@ -13,6 +13,7 @@ from turnwise.agents.adapters.hearing import HISTORY, heard, joined, pieces
 from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
 from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
 from turnwise.agents.confirming import answer_of, worded
+from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, ToolResultPart
 from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event
@@ -59,7 +60,7 @@ class OpenAiAgent:
             raise not_an_agent(agent, "an Agent of the OpenAI Agents SDK")
         about = agent.handoff_description or "" if description is None else description
         self.card = card_of(agent, name, about, card)
-        self.children = tuple(children)
+        self.children = members_of(self.card.name, children)
         self._agent, self._run_context, self._max_turns, self._history = agent, run_context, max_turns, history
         self._run_config, self._tracing = run_config, tracing
 

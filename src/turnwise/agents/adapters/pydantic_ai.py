@@ -9,6 +9,7 @@ from turnwise.agents.adapters.failures import failure, too_many_steps, words
 from turnwise.agents.adapters.hearing import HISTORY, heard, joined, pieces
 from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
 from turnwise.agents.adapters.wrapping import card_of, not_an_agent
+from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part
 from turnwise.facts.errors import AgentFailed, MissingExtra, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event
@@ -55,7 +56,7 @@ class PydanticAiAgent:
         if not isinstance(agent, AbstractAgent):
             raise not_an_agent(agent, "an Agent of Pydantic AI")
         self.card = card_of(agent, name, description, card)
-        self.children = tuple(children)
+        self.children = members_of(self.card.name, children)
         self._agent, self._deps, self._limits, self._history = agent, deps, usage_limits, history
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from turnwise.agents.function import make_card
 from turnwise.agents.llm.design import Design, Instructions
 from turnwise.agents.llm.loop import Run
 from turnwise.agents.llm.output import OutputTool
+from turnwise.agents.members import members_of
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import Event
@@ -70,7 +71,7 @@ class LlmAgent:
         **card: Any,
     ) -> None:
         self.card = make_card({"name": name, "description": description, "kind": "llm", **card})
-        self.children = tuple(children)
+        self.children = members_of(self.card.name, children)
         given = [_tool(each, name) for each in tools]
         _check(name, 1, max_steps=max_steps, result_characters=result_characters, **history._asdict())
         _check(name, 0, output_retries=output_retries)
