@@ -1,6 +1,7 @@
 """Artifacts over our own API: uploaded, downloaded whole and in part, never shown in our own name."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,47 @@ async def test_an_upload_that_breaks_off_leaves_nothing(make_keeper: MakeRunner)
             await writer.wait_closed()
         assert (await client.put(f"{A}/g", content=b"1")).status_code == 201
         assert [each["name"] for each in (await client.get(A)).json()["artifacts"]] == ["g"]
+
+
+class AccessLogged(logging.Handler):
+    """Sets the event when the access log tells of a PUT."""
+
+    def __init__(self, event: asyncio.Event) -> None:
+        super().__init__(logging.INFO)
+        self._event = event
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if getattr(record, "method", "") == "PUT":
+            self._event.set()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("on_disk", [False, True])
+async def test_a_client_that_cuts_off_its_upload_is_no_defect(
+    make_keeper: MakeRunner, tmp_path: Path, caplog: pytest.LogCaptureFixture, chunked: bool, on_disk: bool
+) -> None:
+    caplog.set_level(logging.INFO, "turnwise.gateway")
+    store = OnDiskArtifactStore(tmp_path) if on_disk else InMemoryArtifactStore()
+    async with served(make_keeper(artifacts=store)) as client:
+        await with_session(client)
+        url = httpx.URL(client.address)
+        _, writer = await asyncio.open_connection(url.host, url.port)
+        length, body = (b"Transfer-Encoding: chunked", b"4\r\nhalf\r\n") if chunked else (b"Content-Length: 900", b"half")
+        writer.write(
+            b"PUT " + f"{A}/cut".encode() + b" HTTP/1.1\r\nHost: " + url.netloc + b"\r\n" + length + b"\r\n\r\n" + body
+        )
+        await writer.drain()
+        over = asyncio.Event()
+        access = AccessLogged(over)
+        logging.getLogger("turnwise").addHandler(access)
+        try:
+            writer.close()
+            await asyncio.wait_for(over.wait(), DEADLINE_SECONDS)
+        finally:
+            logging.getLogger("turnwise").removeHandler(access)
+        assert [each.getMessage() for each in caplog.records if each.exc_info or each.levelno >= logging.WARNING] == []
+        assert "The client left before its request was whole." in [each.getMessage() for each in caplog.records]
+        assert (await client.get(f"{A}/cut")).status_code == 404
 
 
 async def test_what_belongs_to_the_user_is_in_all_sessions(make_keeper: MakeRunner) -> None:

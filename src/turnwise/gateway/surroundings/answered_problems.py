@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnwise.facts.errors import TurnwiseError
@@ -19,6 +19,7 @@ log = logging.getLogger("turnwise.gateway")
 class AnsweredProblems:
     """Answers what is raised; what should not happen is logged with its cause, and answered without it.
 
+    A client that leaves before its body is whole is no defect: it is noted, and gets no answer.
     When the answer has begun already, the connection is closed in the middle of it.
     """
 
@@ -35,6 +36,8 @@ class AnsweredProblems:
 
         try:
             await self._app(scope, receive, noting_start)
+        except ClientDisconnect:
+            log.info("The client left before its request was whole.")
         except Exception as error:
             known = error if isinstance(error, TurnwiseError) else None
             if known is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from asgi_play import asked, doing, request
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, Response
 
 from turnwise.facts.errors import Forbidden, RequestTooLarge
@@ -50,6 +51,18 @@ async def test_an_answer_that_has_begun_is_not_begun_again(caplog: pytest.LogCap
     answer = await asked(raising(ValueError("secret"), begin=True), scope())
     assert [message["type"] for message in answer.sent] == ["http.response.start"]
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("begin", [False, True])
+async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_defect(
+    begin: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "turnwise.gateway")
+    metrics = Metrics()
+    answer = await asked(raising(ClientDisconnect(), begin=begin), scope(metrics))
+    assert len(answer.sent) == begin
+    assert [(each.levelno, each.exc_info) for each in caplog.records] == [(logging.INFO, None)]
+    assert b'code="internal"' not in (await metrics.render())[0]
 
 
 @pytest.mark.parametrize(("error", "code"), [(Forbidden("No."), 1008), (ValueError("secret"), 1011)])
