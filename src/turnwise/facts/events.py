@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from turnwise.facts.content import Content
+from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart
 from turnwise.facts.fact import Fact, optional
 from turnwise.facts.selections import Selection
 from turnwise.facts.usage import Usage
@@ -182,6 +182,12 @@ class Event(Fact):
             return False
         said = self.content is not None and bool(self.content.parts)
         return said or actions.transfer_to is not None or actions.awaits is not None
+
+    @property
+    def is_answer(self) -> bool:
+        """True when it is a word of its author to the asker, or names the next agent: no tool call, no result, no thought."""
+        parts = self.content.parts if self.content else ()
+        return bool(self.text or self.actions.next) or any(isinstance(p, DataPart | BlobPart | ArtifactPart) for p in parts)
 
     @property
     def is_private(self) -> bool:

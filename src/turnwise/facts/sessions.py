@@ -80,15 +80,17 @@ class Exchange(Fact):
 class Head(Fact):
     """All that a decision needs of a session's past, of a size that does not grow with the log.
 
-    authors: marks by author, users aside. active_agent: who spoke last. last_reply: what it said; of more than 2,000
-    characters the beginning and the end. recent: the user's last 6 messages, oldest first. offered: the agents that the last
-    answer let the user choose from, in the order they were shown; empty when it was no clarifying question. invocations: the
-    open ones by id. calls: tool calls without a result by call id. positions: places in fixed orders. turns: how many
-    messages of the user the log holds.
+    authors: marks by author, users aside. active_agent: who spoke last. named_next: the name in the tag of its last answer, as
+    it wrote it, for the next message; None = no name, or the floor went to that agent already. last_reply: what it said; of
+    more than 2,000 characters the beginning and the end. recent: the user's last 6 messages, oldest first. offered: the agents
+    that the last answer let the user choose from, in the order they were shown; empty when it was no clarifying question.
+    invocations: the open ones by id. calls: tool calls without a result by call id. positions: places in fixed orders. turns:
+    how many messages of the user the log holds.
     """
 
     authors: dict[str, AuthorMark] = Field(default_factory=dict)
     active_agent: str | None = None
+    named_next: str | None = optional(None)
     last_reply: str = ""
     recent: tuple[Exchange, ...] = ()
     offered: tuple[str, ...] = ()
@@ -247,7 +249,8 @@ def _fold_message(head: Head, event: Event) -> dict[str, object]:
     selection = event.actions.selection
     last = selection.verdicts[-1] if selection and selection.verdicts else None
     offered = tuple(each.agent for each in last.candidates) if last and last.outcome == "clarify" else ()
-    return {"turns": head.turns + 1, "recent": (*head.recent, said)[-RECENT_MESSAGES:], "offered": offered}
+    recent = (*head.recent, said)[-RECENT_MESSAGES:]
+    return {"turns": head.turns + 1, "recent": recent, "offered": offered, "named_next": None}
 
 
 def _shortened(text: str) -> str:
@@ -265,6 +268,7 @@ def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
     if event.speaks:
         authors[event.author] = mark.model_copy(update={"spoke": sequence})
         changed["active_agent"] = event.author
+        changed["named_next"] = _named_next(head, event)
         if head.recent:
             changed["recent"] = (*head.recent[:-1], head.recent[-1].model_copy(update={"agent": event.author}))
         if text := event.text:
@@ -280,6 +284,17 @@ def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
     if target is not None:
         authors[target] = authors.get(target, AuthorMark()).model_copy(update={"handed": sequence})
     return changed
+
+
+def _named_next(head: Head, event: Event) -> str | None:
+    """The name that the author's last answer leaves for the next message. Whom it handed the floor to has its turn now; what
+    is said below the holder of the floor, as in a team, belongs to that agent.
+    """
+    if event.actions.transfer_to is not None:
+        return None
+    if not event.is_answer:
+        return head.named_next if event.author == head.active_agent else None
+    return None if "/" in event.branch else event.actions.next or None
 
 
 def _silent_end(end: End) -> str | None:

@@ -14,7 +14,8 @@ from turnwise.facts.tree import AgentTree
 class SelectionRequest(NamedTuple):
     """All that a decision may rest on: values only.
 
-    occasion: a user's message, an agent's answer (then `answer` is that event), or a flow. eligible: the agents that may be
+    occasion: a user's message, an agent's answer (then `answer` is that event), or a flow. A tag is out of the answer's text;
+    the name in it is `answer.actions.next`, and for the next message `head.named_next`. eligible: the agents that may be
     chosen, in the tree's order (a team's members only, when a team asks); excluded: the others, and why. positions: the
     selectors' places in their orders, by selector's name, from the session's head; missing means 0. verdicts: what the
     selectors before said in this decision, all of them abstentions. tasks: in a flow, how many ready tasks each of the eligible

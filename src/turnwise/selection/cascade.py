@@ -21,6 +21,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.clarify import DECLINED_RULE
+from turnwise.selection.conversational import Conversational, by_name
 from turnwise.selection.default import Default
 from turnwise.selection.eligibility import UNREACHABLE, Eligible, Names, eligible
 from turnwise.selection.held import Hold
@@ -169,7 +170,7 @@ class Cascade:
         no agent may be chosen at all, nothing else of its own.
         """
         began = perf_counter()
-        course = next(each for each in self._courses if each.spec is None or each.spec.applies(context))
+        course = self._course(context)
         roster = self._roster(context, resting, among)
         names, excluded = roster.names, roster.excluded
         request = SelectionRequest(
@@ -204,6 +205,40 @@ class Cascade:
             segment=course.spec.label if course.spec else None,
             ms=round((perf_counter() - began) * 1000, 3),
         )
+
+    def after(
+        self, answer: Event, *, head: Head, message: Content, context: MessageContext, targets: tuple[str, ...]
+    ) -> Selection | None:
+        """Who goes on after an answer that names somebody (behaviour B7): one of `targets`, whom its author may hand over to.
+
+        It is the author itself when that is named, or nobody who may go on; the verdict says which. None when the answer names
+        nobody, or the policy has no stage that obeys tags: no `conversational` one for this caller.
+        """
+        course = self._course(context)
+        stage = next((each for each in course.stages if isinstance(each.selector, Conversational)), None)
+        if stage is None or not answer.actions.next:
+            return None
+        began, excluded = perf_counter(), self._roster(context, frozenset(), None).excluded
+        eligible = Names((answer.author, *targets))
+        request = SelectionRequest(message, self.tree, head, eligible, excluded, context, "answer", answer, head.positions)
+        verdict = by_name(stage.name, request)
+        took = round((perf_counter() - began) * 1000, 3)
+        return Selection(
+            agent=verdict.agent or answer.author,
+            method=verdict.method or verdict.outcome,
+            confidence=verdict.confidence,
+            reason=verdict.reason,
+            occasion="answer",
+            verdicts=(verdict.model_copy(update={"ms": took}),),
+            policy=self.spec.name,
+            fingerprint=self.fingerprint,
+            tree_version=self._tree_version,
+            segment=course.spec.label if course.spec else None,
+            ms=took,
+        )
+
+    def _course(self, context: MessageContext) -> _Course:
+        return next(each for each in self._courses if each.spec is None or each.spec.applies(context))
 
     def _asks(self, stage: Stage, request: SelectionRequest) -> bool:
         """Whether somebody outside of this process will be asked: by the selector, or for the vectors that it goes by."""
@@ -266,7 +301,7 @@ def _seen_by(stage: Stage, request: SelectionRequest, roster: Eligible) -> Selec
     if stage.kind == "resume":
         holders = [each.agent for each in head.invocations.values() if any(wait.kind == "reply" for _, wait in each.waits)]
         return request._replace(eligible=_with(roster.continuing, roster, holders, UNREACHABLE | {"resting"}))
-    if stage.kind == "default":
+    if stage.kind == "default" or (stage.kind == "conversational" and head.named_next):
         return request._replace(eligible=roster.continuing)
     own = stage.selector.name
     if own != stage.name:

@@ -1,11 +1,11 @@
-"""Whom the last answer names in its `<next>` tag (behaviours B4, B5)."""
+"""Whom the last answer names in its `<next>` tag (behaviours B4, B5, B7)."""
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from turnwise.facts.events import USER
-from turnwise.facts.selections import Verdict
+from turnwise.facts.selections import Exclusion, Verdict
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.identity import lead_of
 from turnwise.selection.next_tag import OPENING
@@ -14,14 +14,17 @@ from turnwise.selection.verdicts import abstained, chosen, shown
 _TRAILING = re.compile(r"[\s.,;:!?…。，！？]+$")
 _SELF = "self"
 FALLBACK_CONFIDENCE = 0.6
+_UNKNOWN = "no agent has that name now"
 
 
 class Conversational:
     """Chooses the agent that the answer hands on to (`actions.next`); the lead when it names nobody usable.
 
-    `Self` is the agent that spoke, whatever the agents are called. A name also fits without regard to case and trailing
-    punctuation, when it then fits exactly one. Only an agent's own answer counts: a tag that a user writes is ignored, and
-    the verdict says so. Without a lead of its own: the lead of the team that asks, or the tree's root.
+    On a user's message, the last answer counts: the session's head keeps its name (`head.named_next`) for one message, and only
+    an agent that its author may hand over to is obeyed. `Self` is the agent that spoke, whatever the agents are called. A name
+    also fits without regard to case and trailing punctuation, when it then fits exactly one. Only an agent's own answer counts:
+    a tag that a user writes is ignored, and the verdict says so. Without a lead of its own: the lead of the team that asks, or
+    the tree's root.
     """
 
     def __init__(self, lead: str | None = None, *, name: str = "conversational") -> None:
@@ -34,27 +37,38 @@ class Conversational:
         return () if self._lead is None else (self._lead,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
-        ignored = _tags_elsewhere(request)
-        named, speaker = None, None
-        if request.occasion == "answer" and request.answer is not None:
-            named, speaker = request.answer.actions.next, request.answer.author
-            if speaker == USER:
-                named = None
-        if not named:
-            reason = "The answer handed on to nobody" if speaker else "Nobody has answered yet"
-            return self._fallback(request, reason, ignored)
-        agent = _find(named, speaker, request)
-        if agent is None:
-            return self._fallback(request, f"The answer named {shown(named)!r}, who may not be chosen", ignored)
-        reason = f"{speaker} handed on to {agent}." if agent != speaker else f"{speaker} goes on."
-        return chosen(self.name, agent, method="conversational", confidence=1.0, reason=reason, ignored=ignored)
+        verdict = by_name(self.name, request)
+        return self._fallback(request, verdict) if verdict.agent is None else verdict
 
-    def _fallback(self, request: SelectionRequest, reason: str, ignored: tuple[str, ...]) -> Verdict:
-        lead = lead_of(self._lead, request)
+    def _fallback(self, request: SelectionRequest, verdict: Verdict) -> Verdict:
+        lead, reason = lead_of(self._lead, request), verdict.reason.removesuffix(".")
         if lead is None:
-            return abstained(self.name, f"{reason}, and the lead may not be chosen.", ignored=ignored)
+            return verdict.model_copy(update={"reason": f"{reason}, and the lead may not be chosen."})
         reason += f", so {lead} takes it as the lead."
-        return chosen(self.name, lead, method="lead_fallback", confidence=FALLBACK_CONFIDENCE, reason=reason, ignored=ignored)
+        seen = {"ignored": verdict.ignored, "passed_over": verdict.passed_over}
+        return chosen(self.name, lead, method="lead_fallback", confidence=FALLBACK_CONFIDENCE, reason=reason, **seen)
+
+
+def by_name(selector: str, request: SelectionRequest) -> Verdict:
+    """The agent that the answer names, or that the last answer named for this message; an abstention when it is nobody who
+    may be chosen.
+    """
+    ignored, last = _tags_elsewhere(request), "The last answer"
+    named, speaker = request.head.named_next, request.head.active_agent
+    if request.occasion == "answer" and request.answer is not None:
+        last, named, speaker = "The answer", request.answer.actions.next, request.answer.author
+    elif request.occasion != "message" or request.lead is not None:
+        speaker = None  # a team begins anew with each message
+    if not speaker:
+        return abstained(selector, "Nobody has answered yet.", ignored=ignored)
+    if not named or speaker == USER:
+        return abstained(selector, f"{last} handed on to nobody.", ignored=ignored)
+    agent = _find(named, speaker, _nameable(speaker, request))
+    if agent is None:
+        reason = f"{last} named {shown(named)!r}, who may not be chosen."
+        return abstained(selector, reason, ignored=ignored, passed_over=(_why_not(named, speaker, request),))
+    reason = f"{speaker} handed on to {agent}." if agent != speaker else f"{speaker} goes on."
+    return chosen(selector, agent, method="conversational", confidence=1.0, reason=reason, ignored=ignored)
 
 
 def may_name(named: str, names: Iterable[str]) -> bool:
@@ -73,10 +87,32 @@ def fitting(named: str, names: Iterable[str]) -> str | None:
     return close[0] if len(close) == 1 else None
 
 
-def _find(named: str, speaker: str | None, request: SelectionRequest) -> str | None:
+def _find(named: str, speaker: str, names: Sequence[str]) -> str | None:
     if tolerant(named) == _SELF:
-        return speaker if speaker in request.eligible else None
-    return fitting(named, request.eligible)
+        return speaker if speaker in names else None
+    return fitting(named, names)
+
+
+def _nameable(speaker: str, request: SelectionRequest) -> Sequence[str]:
+    """The agents that the speaker may name. Those of an answer are in the request; a message is open to more than it may
+    hand over to.
+    """
+    if request.occasion == "answer":
+        return request.eligible
+    targets = {speaker, *request.tree.transfer_targets(speaker)} if speaker in request.tree else set[str]()
+    return [name for name in request.eligible if name in targets]
+
+
+def _why_not(named: str, speaker: str, request: SelectionRequest) -> Exclusion:
+    agent = _find(named, speaker, [card.name for card in request.tree])
+    if agent is None:
+        return Exclusion(agent=shown(speaker if tolerant(named) == _SELF else named), rule="unknown", detail=_UNKNOWN)
+    excluded = next((each for each in request.excluded if each.agent == agent), None)
+    if excluded is not None:
+        return excluded
+    if speaker in request.tree and agent not in (speaker, *request.tree.transfer_targets(speaker)):
+        return Exclusion(agent=agent, rule="forbidden", detail=f"{speaker} may not hand over to it")
+    return Exclusion(agent=agent, rule="not_eligible", detail="it may not be chosen here")
 
 
 def _tags_elsewhere(request: SelectionRequest) -> tuple[str, ...]:

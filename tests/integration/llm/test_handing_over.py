@@ -152,6 +152,26 @@ async def test_members_of_a_team_name_the_next(process: Process) -> None:
     assert [text for role, text in heard(writer.requests[1]) if role == "agent"] == ["A draft."]
 
 
+@pytest.mark.parametrize("place", ["first", "second"])
+async def test_agents_of_a_policy_that_obeys_tags_name_the_next(process: Process, place: str) -> None:
+    """B4 to B7, A35: they are told whom they may hand over to, themselves aside, the root too."""
+    billing = ScriptedModel("You owe us nothing. <next>@front</next>")
+    front = ScriptedModel("One moment. <next>@Billing</next>", "Anything else?")
+    agents = [
+        LlmAgent("billing", model=billing, names_next=True, description="Bills."),
+        LlmAgent("orders", model=ScriptedModel(), disallow_transfer_to_parent=True),
+    ]
+    children = agents if place == "first" else agents[::-1]
+    root = LlmAgent("front", model=front, names_next=True, children=children, description="Greets.")
+    result = await ask(process(root, policy="elemental-conversational"), "my bill")
+    assert (result.text, reason(result)) == ("One moment. \nYou owe us nothing. \nAnything else?", "completed")
+    assert "- billing: Bills." in front.requests[0].instructions
+    told = billing.requests[0].instructions
+    assert "- front: Greets." in told
+    assert "- orders" in told
+    assert "- billing" not in told
+
+
 @pytest.mark.parametrize("names_next", [True, False])
 async def test_who_stands_alone_is_told_of_no_colleagues(process: Process, names_next: bool) -> None:
     model = ScriptedModel("Hello.")

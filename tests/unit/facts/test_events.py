@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from turnwise.facts.content import Content, text_content
+from turnwise.facts.content import Content, DataPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind, StepRecord, sees
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 
@@ -135,3 +135,22 @@ def test_a_called_agents_events_are_private() -> None:
     assert event(branch="1/~a/>helper#1/x").is_private
     assert not event(branch="1/~a").is_private
     assert not event(branch="").is_private
+
+
+@pytest.mark.parametrize(
+    ("content", "actions", "answers"),
+    [
+        (text_content("words"), Actions(), True),
+        (Content(parts=(DataPart(name="figures", data={"n": 1}),)), Actions(), True),
+        (Content(parts=(ToolCallPart(call_id="c", tool="t"),)), Actions(), False),
+        (Content(parts=(ToolResultPart(call_id="c", result=1),)), Actions(), False),
+        (text_content(""), Actions(next="b"), True),
+        (None, Actions(next="b"), True),
+        (None, Actions(), False),
+    ],
+)
+def test_an_answer_says_something_to_the_asker_or_names_the_next(
+    content: Content | None, actions: Actions, answers: bool
+) -> None:
+    """B7"""
+    assert event(content=content, actions=actions).is_answer is answers

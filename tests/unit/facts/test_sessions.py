@@ -395,3 +395,34 @@ def test_an_open_invocation_knows_where_its_turn_began_and_its_attempt() -> None
     assert (again.since, again.attempt, again.turn) == (3, 2, 2)
     reply = event("user", "go on", selection=selected("b"))
     assert fold(fold(empty(), numbered[:4]), [reply]).head.invocations["i1"].attempt == 1
+
+
+@pytest.mark.parametrize(
+    ("after", "named"),
+    [
+        ([], "b"),
+        ([event("a", content=Content(parts=(ToolResultPart(call_id="c", result=1),)))], "b"),
+        ([event("a", "and more")], None),
+        ([event("a", "or rather", next="c")], "c"),
+        ([event("a", "or nobody", next="")], None),
+        ([event("a", transfer_to="b")], None),
+        ([event("b", "said below", branch="1/b", next="a")], None),
+        ([event("z", content=Content(parts=(ToolCallPart(call_id="c", tool="t"),)))], None),
+        ([event("b", "in private", branch="1/>b#1", next="a")], "b"),
+        ([event("a", error=ErrorInfo(code="agent.failed", message="away"))], "b"),
+        ([event("user", "next one", selection=selected("b"), invocation="i2")], None),
+    ],
+)
+def test_the_head_keeps_whom_the_last_answer_named(after: list[Event], named: str | None) -> None:
+    """B4, B6: for one message, and only until the floor goes to it."""
+    log = [asks("a"), event("a", "on", next="b"), *after]
+    assert head_of(log).named_next == named
+
+
+def test_a_head_from_before_tags_were_kept_still_opens() -> None:
+    """Decision 12: and one that names nobody is written as it always was."""
+    old = '{"authors":{"a":{"spoke":2,"handed":0,"failed":0,"skipped":0}},"active_agent":"a","last_reply":"on","turns":1}'
+    assert Head.model_validate_json(old).named_next is None
+    assert "named_next" not in head_of([asks("a"), event("a", "done")]).model_dump_json()
+    kept = head_of([asks("a"), event("a", "on", next="Self")])
+    assert Head.model_validate_json(kept.model_dump_json()) == kept

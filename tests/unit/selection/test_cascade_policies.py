@@ -1,13 +1,16 @@
-"""What the named policies decide as a whole (A1, A2, A5, B2–B5, C1, C4, C9)."""
+"""What the named policies decide as a whole (A1, A2, A5, B2–B5, B7, C1, C4, C9)."""
 
 from typing import Any
 
-from selection_play import ASKED, SPOKE, decide, stages
+import pytest
+from selection_play import ASKED, SPOKE, TREE, decide, policy_of, stages, user
 
 from turnwise.facts.messages import MessageContext
+from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head
-from turnwise.selection.cascade import positions_of
+from turnwise.selection.cascade import Cascade, positions_of
 from turnwise.selection.named import named
+from turnwise.selection.policy import SegmentSpec
 from turnwise.testing.selector_suite import answer_of
 
 
@@ -81,3 +84,45 @@ class TestTheReferencesPolicies:
         assert len(selection.verdicts[0].ignored) == 1
         told = await decide("x", spec, occasion="answer", answer=answer_of("returns", following="orders"))
         assert (told.agent, told.occasion) == ("orders", "answer")
+
+
+class TestAfterAnAnswer:
+    """B7: the policy's own selector for tags is asked on an answer, and no other stage."""
+
+    @staticmethod
+    def after(spec: Any, following: str | None, author: str = "orders", **context: Any) -> Selection | None:
+        cascade = Cascade(named(spec) if isinstance(spec, str) else spec, TREE)
+        targets = TREE.transfer_targets(author)
+        answer = answer_of(author, "on, with my order", following=following)
+        given = MessageContext(**context)
+        return cascade.after(answer, head=Head(), message=user("my order"), context=given, targets=targets)
+
+    @pytest.mark.parametrize("policy", ["default", "adk", "elemental-identity", "staples"])
+    def test_a_policy_without_it_decides_nothing(self, policy: str) -> None:
+        assert self.after(policy, "returns") is None
+
+    @pytest.mark.parametrize("following", [None, ""])
+    def test_nothing_is_decided_when_nobody_is_named(self, following: str | None) -> None:
+        assert self.after("elemental-conversational", following) is None
+
+    @pytest.mark.parametrize("stages", [("conversational",), ("patterns", "conversational"), ("conversational", "patterns")])
+    def test_the_named_agent_goes_on_wherever_the_stage_stands(self, stages: tuple[str, ...]) -> None:
+        selection = self.after(policy_of(*stages), "Returns")
+        assert selection is not None
+        assert (selection.agent, selection.method, selection.occasion) == ("returns", "conversational", "answer")
+        assert [verdict.selector for verdict in selection.verdicts] == ["conversational"]
+
+    @pytest.mark.parametrize(
+        ("following", "rule"), [("ghost", "unknown"), ("retired", "disabled"), ("collect", "inside_composite")]
+    )
+    def test_the_author_keeps_the_floor_when_nobody_may_go_on(self, following: str, rule: str) -> None:
+        selection = self.after("elemental-conversational", following)
+        assert selection is not None
+        assert (selection.agent, selection.method, selection.confidence) == ("orders", "abstained", 0.0)
+        assert [each.rule for each in selection.verdicts[0].passed_over] == [rule]
+
+    def test_the_segment_and_the_fingerprint_are_those_of_the_policy(self) -> None:
+        spec = policy_of("conversational", segments=(SegmentSpec(name="phone", when={"channel": "phone"}, default="orders"),))
+        selection = self.after(spec, "returns", channel="phone")
+        assert selection is not None
+        assert (selection.segment, selection.fingerprint) == ("phone", Cascade(spec, TREE).fingerprint)

@@ -1,10 +1,13 @@
-"""Whom the answer names (B4, B5)."""
+"""Whom the answer names (B4, B5, B7)."""
+
+from typing import Any
 
 import pytest
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.selections import Verdict
+from turnwise.facts.sessions import AuthorMark, Head
 from turnwise.facts.tree import AgentTree
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.next_tag import take_next
@@ -112,3 +115,54 @@ async def test_an_answer_whose_author_is_the_user_counts_for_nothing() -> None:
 
 async def test_a_lead_that_may_not_be_chosen_abstains() -> None:
     assert (await after("no tag", lead="retired")).outcome == "abstained"
+
+
+def spoke(named: str | None, speaker: str = "orders") -> Head:
+    return Head(authors={speaker: AuthorMark(spoke=2)}, active_agent=speaker, named_next=named, turns=1)
+
+
+@pytest.mark.parametrize(
+    ("named", "speaker", "agent"),
+    [
+        ("returns", "orders", "returns"),
+        ("RETURNS!", "orders", "returns"),
+        ("Stores Nearby", "orders", "Stores Nearby"),
+        ("Self", "orders", "orders"),
+        ("orders", "orders", "orders"),
+        ("root", "orders", "root"),
+    ],
+)
+async def test_on_a_message_the_last_answers_name_counts(named: str, speaker: str, agent: str) -> None:
+    """B4: as the head keeps it."""
+    verdict = await Conversational("report").select(request_for(sample_tree(), "hi", head=spoke(named, speaker)))
+    assert (verdict.agent, verdict.method) == (agent, "conversational")
+
+
+@pytest.mark.parametrize(
+    ("named", "speaker", "agent", "rule"),
+    [
+        ("ghost", "orders", "ghost", "unknown"),
+        ("retired", "orders", "retired", "disabled"),
+        ("staff", "orders", "staff", "role"),
+        ("collect", "orders", "collect", "inside_composite"),
+        ("returns", "root", "returns", "forbidden"),
+        ("root", "returns", "root", "forbidden"),
+        ("Self", "ghost", "ghost", "unknown"),
+        ("orders", "ghost", "orders", "not_eligible"),
+    ],
+)
+async def test_on_a_message_a_name_that_lapsed_is_in_the_record(named: str, speaker: str, agent: str, rule: str) -> None:
+    """A37, B1: the lead takes it; a tag opens no more than a transfer."""
+    verdict = await Conversational("report").select(request_for(sample_tree(), "hi", head=spoke(named, speaker)))
+    assert (verdict.agent, verdict.method) == ("report", "lead_fallback")
+    assert [(each.agent, each.rule) for each in verdict.passed_over] == [(agent, rule)]
+    assert verdict.reason.startswith(f"The last answer named '{named}', who may not be chosen")
+
+
+@pytest.mark.parametrize("occasion", ["message", "flow"])
+async def test_a_team_and_a_flow_begin_anew_with_each_message(occasion: Any) -> None:
+    """B1, B7: what an answer outside named is nobody's among their members."""
+    lead = "orders" if occasion == "message" else None
+    request = request_for(sample_tree(), "hi", head=spoke("Self", "Stores Nearby"), occasion=occasion, lead=lead)
+    verdict = await Conversational("orders").select(request)
+    assert (verdict.agent, verdict.reason) == ("orders", "Nobody has answered yet, so orders takes it as the lead.")

@@ -43,7 +43,7 @@ class LlmAgent:
     that gives something else is told what is wrong, `output_retries` times. str and None: the answer is text.
     output_key: the state key that gets the answer. settings: passed on to the provider. max_steps: how often the model is
     asked in one run; None = limits.steps. summary_model: sums up, beside the answer, what does not fit any more.
-    names_next: tells the model its colleagues in the team, and how to name the next. callers_tools: whether it may call what
+    names_next: tells the model its colleagues, and how to name the next. callers_tools: whether it may call what
     callers offer with their messages. children: the agents below it. card: any other field of AgentCard.
 
     Raises AgentDefinitionError, and ConfigError for a model or a function that cannot be used.

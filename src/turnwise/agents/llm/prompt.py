@@ -82,10 +82,14 @@ def _transfers(context: AgentContext, tool: str) -> str:
 
 
 def _team(context: AgentContext) -> str:
-    """How the agent names who speaks next (behaviours B4 to B7); empty when it stands alone."""
+    """How the agent names who speaks next (behaviours B4 to B7); empty when it stands alone. Outside of a team it may name the
+    agents that it may hand over to.
+    """
     tree, name = context.tree, context.card.name
     parent = tree.card(name).parent
-    others = [other for other in tree.children(parent) if other != name and tree.card(other).enabled] if parent else []
+    others: Sequence[str] = context.transfer_targets
+    if parent is not None and tree.card(parent).is_composite:
+        others = [other for other in tree.children(parent) if other != name and tree.card(other).enabled]
     if not others:
         return ""
     listed = "\n".join(_line(context, other) for other in others)

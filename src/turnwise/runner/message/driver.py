@@ -48,7 +48,7 @@ class Driver:
     """Answers one message at a time of a session. Holds nothing between messages."""
 
     def __init__(self, cast: Cast, cascade: Cascade, hooks: Sequence[Hooks], lease: Lease, unknown: UnknownAgents) -> None:
-        self._cast, self._hooks, self.lease = cast, hooks, lease
+        self._cast, self._cascade, self._hooks, self.lease = cast, cascade, hooks, lease
         self._planner = Planner(cast, cascade, lease.holder, unknown)
 
     async def prepare(self, job: Job) -> None:
@@ -207,7 +207,7 @@ class Driver:
                 await perform(frame)
             except Suspend:
                 return None
-            handover = floor.handover
+            handover = floor.handover or self._named_next(floor, frame)
             if handover is None:
                 return end
             reason = stop_reason(holders, handover.target, floor.config.limits.transfers)
@@ -218,6 +218,26 @@ class Driver:
             await self._hand_over(floor, handover, str(turn))
             holders.append(handover.target)
             turn, message = turn + 1, handover.brief or floor.message
+
+    def _named_next(self, floor: Floor, frame: Frame) -> Handover | None:
+        """The hand-over to the agent that the answer names, if the policy obeys tags (B7). The decision is put on record.
+
+        Only the answer of the agent that holds the floor counts: what is named below it, as in a team, was decided there.
+        """
+        answer = frame.voice.last
+        if answer is None or answer.branch != frame.branch or floor.stopped is not None:
+            return None
+        selection = self._cascade.after(
+            answer,
+            head=floor.recorder.session.head,
+            message=floor.message,
+            context=floor.context,
+            targets=frame.transfer_targets,
+        )
+        if selection is None:
+            return None
+        floor.decided_on_answer(selection, bare_event(self._cast.issuer, answer.author, floor.invocation_id, frame.branch))
+        return None if selection.agent == answer.author else Handover(selection.agent, answer.author)
 
     async def _hand_over(self, floor: Floor, handover: Handover, branch: str) -> None:
         """Stores that the floor moves, with the giver's last word if it is still held."""

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart
+from turnwise.facts.content import Content
 from turnwise.facts.events import USER, Actions, Await, End, Event, StepRecord
 from turnwise.ports.context import Outcome
 
@@ -197,12 +197,6 @@ def _replies(event: Event) -> dict[str, Content]:
     return replies
 
 
-def answers(event: Event) -> bool:
-    """Whether the event is a word of its agent to whoever asked, or names the next: no call, no result, no mere thought."""
-    parts = event.content.parts if event.content else ()
-    return bool(event.text or event.actions.next) or any(isinstance(p, DataPart | BlobPart | ArtifactPart) for p in parts)
-
-
 def model_calls(event: Event) -> int:
     """How many answers of models it took to make the event, in whichever attempt."""
     actions = event.actions
@@ -213,7 +207,7 @@ def outcome_of(events: Iterable[Event]) -> Outcome:
     """What a run's events amount to: its last word, and whom it named."""
     last: Event | None = None
     for event in events:
-        if answers(event):
+        if event.is_answer:
             last = event
     text, next_ = (last.text, last.actions.next) if last else ("", None)
     return Outcome(text, next=next_, event=last)

@@ -22,6 +22,7 @@ from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.guards.guarding import Guarding
 from turnwise.runner.guards.holding_back import HoldingBack
+from turnwise.runner.record.closing import acting
 from turnwise.runner.record.event_ids import EventIds
 from turnwise.runner.record.journal import Journal
 from turnwise.runner.record.recorder import Recorder
@@ -125,6 +126,14 @@ class Floor:
     def decided(self, selection: Selection, positions: Mapping[str, int], step: StepRecord) -> None:
         """Records a decision inside this invocation with the next event."""
         self._pending |= {"selection": selection, "positions": dict(positions), "steps": (step,)}
+
+    def decided_on_answer(self, selection: Selection, bare: Event) -> None:
+        """Records a decision on the answer that ends a turn: with its last event as long as that is held, else with `bare`."""
+        last = self._held[-1] if self._held else None
+        if last is None or last.author != bare.author or last.error or last.actions.selection:
+            self.hold(acting(bare, selection=selection))
+        else:
+            self._held[-1] = acting(last, selection=selection)
 
     async def emit(self, event: Event, *, hold: bool = False) -> Event:
         """Stores an agent's event, after the tag is taken out and the guardrails have looked at it; or holds it.

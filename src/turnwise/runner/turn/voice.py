@@ -7,7 +7,7 @@ from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import Actions, Await, ErrorInfo, Event
 from turnwise.runner.record.closing import bare_event, told
-from turnwise.runner.record.journal import answers, model_calls
+from turnwise.runner.record.journal import model_calls
 from turnwise.runner.record.spots import Spot, spot_of
 from turnwise.runner.turn.floor import Floor, check_storable
 from turnwise.runner.turn.streaming import PieceFilter
@@ -146,7 +146,7 @@ class Voice:
 
     def _heard(self, event: Event) -> Event:
         self.model_calls += model_calls(event)
-        if answers(event):
+        if event.is_answer:
             self.last = event
         return event
 
