@@ -16,7 +16,7 @@ from turnwise.config.importing import resolve
 from turnwise.config.places import Where, shown
 from turnwise.config.policies import culprit, read_policy
 from turnwise.config.references import Reference
-from turnwise.config.roster import Roster, flows, models
+from turnwise.config.roster import Roster, flows, models, own_team_selectors
 from turnwise.config.settings import Endpoint, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
@@ -243,8 +243,9 @@ class _Assembly:
         return folder_from_environment()
 
     def _own_selectors(self) -> dict[str, Reference]:
-        """The users' own selectors, by name; those a policy names by import path under that path."""
-        written = {path: Reference(path, {}, where) for where, path in _own_stages(self.settings.policy)}
+        """The users' own selectors, by name; those that a policy or a team names by import path, under that path."""
+        named = [*_own_stages(self.settings.policy), *own_team_selectors(self.settings.entries)]
+        written = {path: Reference(path, {}, where) for where, path in named}
         return {**self.settings.selectors, **written}
 
     def _selectors(self) -> _Selectors:

@@ -166,6 +166,21 @@ async def test_selectors_of_ones_own(project: Project, text: str) -> None:
     await app.runner.close()
 
 
+@pytest.mark.parametrize("written", ["'M:Always'", "{import: 'M:Always', options: {agent: second}}", None])
+@pytest.mark.parametrize("lead", ["first", "second"])
+async def test_a_team_has_a_selector_of_ones_own(project: Project, written: str | None, lead: str) -> None:
+    """B7: by its import path, as in a policy, or under a name; nothing else in the file uses it."""
+    named = f"selectors: {{mine: {written}}}\n" if written else ""
+    selector = "mine" if written else "'M:Always'"
+    options = "" if written and "import" in written else ", options: {agent: second}"
+    members = "[{name: first, run: 'M:orders'}, {name: second, run: 'M:orders'}]"
+    team = f"{{name: t, kind: team, lead: {lead}, selector: {{selector: {selector}{options}}}, children: {members}}}"
+    app = load_app(project(f"app: shop\nstore: 'sqlite://'\nagents: [{team}]\n{named}"))
+    result = await (await app.runner.start("hello", user="ada", session="s")).result()
+    assert [event.author for event in result.events if event.text] == ["user", "second"]
+    await app.runner.close()
+
+
 async def test_a_caller_may_watch_beside_the_hooks_of_the_file(project: Project) -> None:
     mine = RecordingHooks()
     app = load_app(project(LEAST + "hooks: ['M:Watch']\n"), hooks=[mine])
@@ -206,6 +221,11 @@ async def test_limits_run_and_process_configuration_reach_the_runner(project: Pr
         ("app: shop\nroot: M:desk\nhooks: [{import: 'M:number', options: {a: 1}}]\n", ConfigError, "it takes no options"),
         ("app: shop\nroot: M:desk\npolicy: {stages: [nope]}\n", ConfigError, "turnwise.yaml:3: Policy 'custom', stage 'nope'"),
         ("app: shop\nroot: M:desk\npolicy: {stages: ['M:Nope']}\n", ConfigError, "has no 'Nope'"),
+        (
+            "app: shop\nagents:\n  - {name: t, kind: team, selector: 'M:Nope', children: ['M:orders']}\n",
+            ConfigError,
+            "turnwise.yaml:3: The module",
+        ),
         ("app: shop\nroot: M:desk\nselectors: {patterns: 'M:Always'}\n", ConfigError, "is named 'patterns', as a built-in one"),
         (
             "app: shop\nroot: M:desk\npolicy:\n  use: elemental-iterative\n  options:\n    iterative:\n      order:\n"

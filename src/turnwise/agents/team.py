@@ -1,5 +1,6 @@
 """A team: its members speak in turn until an answer ends the task (behaviour B7)."""
 
+import inspect
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal
 
@@ -73,6 +74,10 @@ def _check_selector(team: str, selector: object, members: Sequence[str]) -> None
         raise AgentDefinitionError(
             f"The selector of team {team!r} is {_shown(selector)}, which has no method `select`.",
             fix="Pass a selector such as Conversational() or Iterative(order=[…]).",
+        )
+    if not inspect.iscoroutinefunction(getattr(selector, "select", None)):
+        raise AgentDefinitionError(
+            f"The selector of team {team!r} cannot be awaited: its `select` is not `async`.", fix="Write `async def select`."
         )
     if not isinstance(getattr(selector, "name", None), str):
         raise AgentDefinitionError(f"The selector of team {team!r} has no `name`.", fix="Give it a name: a string.")

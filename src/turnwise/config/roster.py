@@ -1,7 +1,7 @@
 """The agents of a configuration file, built: functions, LLM agents and agents of code at their places, composites around."""
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -198,10 +198,21 @@ class Roster:
         team = validated(self._document, entry.where, _TeamOptions, own, AgentDefinitionError)
         if team is None:
             return None
+        if team.selector.selector not in self._selectors and ":" in team.selector.selector:
+            return None  # what is wrong with its import was reported
         members = AgentTree([card.model_copy(update={"parent": None}), *_below(card.name, children)])
         site = site_of(PolicySpec(name=card.name), members, self._selectors, lambda: meaning_of(members, self._encoder))
         selector = build(site, team.selector.name or team.selector.selector, team.selector).selector
         return Team(card.name, children, selector=selector, lead=team.lead, ends=team.ends, **fields)
+
+
+def own_team_selectors(entries: Iterable[AgentEntry]) -> Iterator[tuple[Where, str]]:
+    """The import paths that teams have as their selectors, and their places."""
+    for entry in entries:
+        selector = entry.own.get("selector")
+        path = selector.get("selector") if isinstance(selector, dict) else selector
+        if isinstance(path, str) and ":" in path:
+            yield (*entry.where, "selector"), path
 
 
 def models(root: Agent) -> dict[str, str]:

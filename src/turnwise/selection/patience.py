@@ -18,6 +18,11 @@ class Patient:
     def name(self) -> str:
         return self._selector.name
 
+    @property
+    def named_agents(self) -> tuple[str, ...]:
+        """The agents that the other selector was given by name."""
+        return tuple(getattr(self._selector, "named_agents", ()))
+
     async def select(self, request: SelectionRequest) -> Verdict:
         verdict = await self._selector.select(request)
         question = open_question(request)

@@ -21,10 +21,11 @@ def has_words(tree: AgentTree, default: str | None = None) -> bool:
 
 
 class Silent:
-    """Abstains, and needs no encoder for it."""
+    """Abstains, and needs no encoder for it. named_agents: the agents that its stage names."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, named_agents: tuple[str, ...] = ()) -> None:
         self.name = name
+        self.named_agents = named_agents
 
     async def select(self, request: SelectionRequest) -> Verdict:
         return abstained(self.name, "No agent has examples, skills or a description to go by.")

@@ -10,7 +10,9 @@ CONFIDENCE = 0.7
 
 
 class SmallTalkSelector:
-    """Chooses `agent` (None: the tree's root) when the message is more likely small talk than `threshold`.
+    """Chooses `agent` when the message is more likely small talk than `threshold`.
+
+    agent: None = the lead of the team that asks, or the tree's root.
 
     It judges the whole message: a greeting in front of a request is none. The confidence is always 0.7 (C6).
     """
@@ -21,12 +23,17 @@ class SmallTalkSelector:
         self.name = name
         self._meaning, self._agent, self._threshold = meaning, agent, threshold
 
+    @property
+    def named_agents(self) -> tuple[str, ...]:
+        """The agents that it was given by name."""
+        return () if self._agent is None else (self._agent,)
+
     async def select(self, request: SelectionRequest) -> Verdict:
         if request.occasion == "answer":
             return abstained(self.name, "Small talk is looked for in messages, not in answers.")
         if not request.text.strip():
             return abstained(self.name, "The message has no text.")
-        agent = self._agent or request.tree.root
+        agent = self._agent or request.lead or request.tree.root
         if agent not in request.eligible:
             return abstained(self.name, f"{agent}, who would answer small talk, may not be chosen here.")
         (reading,) = await self._meaning.read([request.text])

@@ -175,7 +175,7 @@ def _smalltalk(site: Site, name: str, given: Any) -> Selector:
 
 def _contextual(site: Site, name: str, given: Any) -> Selector:
     if not has_words(site.tree, site.default):
-        return Silent(name)
+        return Silent(name, () if given.general is None else (given.general,))
     from turnwise.selection.contextual.contextual import Contextual
 
     options = {"general": given.general or site.default, "nobody": given.nobody, "margin": given.margin, "name": name}

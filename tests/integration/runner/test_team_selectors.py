@@ -8,12 +8,17 @@ from runner_play import ask, reason
 
 from turnwise import Runner, Team, agent
 from turnwise.agents.function import FunctionAgent
+from turnwise.facts.cards import AgentCard
+from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Verdict
+from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.identity import Identity
 from turnwise.selection.iterative import Iterative
+from turnwise.selection.policy import PolicySpec, StageSpec
+from turnwise.selection.stages import BUILT_IN, build, site_of
 
 MakeRunner = Callable[..., Runner]
 
@@ -91,3 +96,58 @@ async def test_what_a_selector_does_wrong_falls_to_the_lead_on_record(make_runne
     assert decision.agent == lead
     assert "passed over" in decision.reason
     assert "secret" not in decision.model_dump_json()
+
+
+WORDS = ("Where is my parcel?", "I want my money back", "When do you open?")
+_NAMES_AN_AGENT = {
+    "identity": "lead",
+    "conversational": "lead",
+    "default": "agent",
+    "smalltalk": "agent",
+    "contextual": "general",
+}
+
+
+def of_kind(kind: str, members: list[str], named: str | None = None, *, examples: tuple[str, ...] = WORDS) -> Any:
+    """The selector as a configuration file has it made for a team of these members. named: the agent that its option names."""
+    fields = {"iterative": {"order": members}, "model": {"model": "openai:none"}}
+    options: dict[str, Any] = dict(fields.get(kind, {}))
+    if named is not None:
+        options[_NAMES_AN_AGENT[kind]] = named
+    cards = [AgentCard(name="desk", kind="team"), *(AgentCard(name=name, parent="desk", examples=examples) for name in members)]
+    return build(
+        site_of(PolicySpec(name="desk"), AgentTree(cards), {}), kind, StageSpec(selector=kind, options=options)
+    ).selector
+
+
+@pytest.mark.parametrize("lead", ["first", "second", "third"])
+@pytest.mark.parametrize("kind", [kind for kind in BUILT_IN if kind != "iterative"])
+async def test_a_selector_of_every_kind_leaves_to_the_lead_what_is_for_nobody(
+    make_runner: MakeRunner, kind: str, lead: str
+) -> None:
+    """B1: small talk, too; no kind takes the first member, or the team, for the lead."""
+    names = ["first", "second", "third"]
+    team = Team("desk", [member(name) for name in names], selector=of_kind(kind, names), lead=lead)
+    assert spoken(await ask(make_runner(team), "hello")) == [lead]
+
+
+@pytest.mark.parametrize("kind", _NAMES_AN_AGENT)
+@pytest.mark.parametrize("named", ["third", "second"])
+async def test_an_agent_that_the_selector_names_comes_before_the_lead(make_runner: MakeRunner, kind: str, named: str) -> None:
+    """B1: for small talk, which all of these give to the agent they name."""
+    names = ["first", "second", "third"]
+    selector = of_kind(kind, names, named)
+    team = Team("desk", [member(name) for name in names], selector=selector, lead="first")
+    assert spoken(await ask(make_runner(team), "hello")) == [named]
+
+
+@pytest.mark.parametrize("kind", _NAMES_AN_AGENT)
+@pytest.mark.parametrize("members", [["first"], ["first", "second"]])
+@pytest.mark.parametrize("examples", [WORDS, ()], ids=["with words", "without words"])
+def test_a_selector_of_every_kind_that_names_a_stranger_is_found_when_the_team_is_made(
+    kind: str, members: list[str], examples: tuple[str, ...]
+) -> None:
+    """B3"""
+    selector = of_kind(kind, ["first", "second", "third"], "third", examples=examples)
+    with pytest.raises(AgentDefinitionError, match="names 'third', which is not a member"):
+        Team("desk", [member(name) for name in members], selector=selector)

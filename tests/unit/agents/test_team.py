@@ -40,6 +40,19 @@ def test_a_mistake_is_told_with_its_fix(given: dict[str, Any], problem: str) -> 
     assert caught.value.fix
 
 
+def test_a_selector_that_cannot_be_awaited_is_found() -> None:
+    """B7: as in a policy; each of its turns would be passed over."""
+
+    class Plain:
+        name = "plain"
+
+        def select(self, request: object) -> None: ...
+
+    selector: Any = Plain()
+    with pytest.raises(AgentDefinitionError, match="`select` is not `async`"):
+        Team("desk", [one, two], selector=selector)
+
+
 def test_a_selector_needs_a_name() -> None:
     class Nameless:
         async def select(self, request: object) -> None: ...

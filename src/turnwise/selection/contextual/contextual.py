@@ -49,7 +49,8 @@ class Contextual:
 
     nobody: abstain when nobody should take the message with more than this probability. margin: abstain when the two best
     are nearer to each other and neither has the conversation (0 = never). general: who takes small talk that opens a
-    conversation; None = the root. Methods: `contextual_route` opens, `contextual_stay` goes on, `contextual_leave` changes,
+    conversation; None = the lead of the team that asks, or the root. Methods: `contextual_route` opens, `contextual_stay` goes
+    on, `contextual_leave` changes,
     `contextual_return` goes back to an agent that spoke before, `smalltalk`. The confidence is the probability that the agent
     is the right one if anybody is. An abstention lists the candidates all the same. Only the eligible count; who is gone, may
     not go on, or whose card says `resume: never` does not have the conversation. A second request in the message for somebody
@@ -72,6 +73,11 @@ class Contextual:
         self._general, self._nobody, self._margin = general, nobody, margin
         self._model = model or shipped()
         self._companies: OrderedDict[tuple[int, int], _Company] = OrderedDict()
+
+    @property
+    def named_agents(self) -> tuple[str, ...]:
+        """The agents that it was given by name."""
+        return () if self._general is None else (self._general,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
         if request.occasion == "answer":
@@ -98,7 +104,7 @@ class Contextual:
         company = self._company(readings[request.text].match.labels, request.eligible)
         hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
         named = company.names.named(wording(readings[request.text].mended.text).tokens)
-        general = self._general or request.tree.root
+        general = self._general or request.lead or request.tree.root
         taker = general if general in request.eligible else None
         turn = turn_of(request, stands, readings, hits=hits, named=named, general=taker)
         return situate(turn, company.roster, self._model.tracking)
