@@ -41,7 +41,8 @@ def lint(
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there is an error.")] = False,
 ) -> None:
     """Find what makes agents hard to tell apart: patterns that overlap or match everything, agents that nobody reaches,
-    examples that stand with two agents or look like another's, descriptions too alike, missing examples. Nothing runs.
+    examples that stand with two agents or look like another's, descriptions too alike, missing examples, small talk that
+    runs a flow. Nothing runs.
     """
     from turnwise.cli import terminal
 
@@ -70,7 +71,7 @@ async def _found(examples: Path | None, config: Path | None) -> "tuple[int, list
             with worked("reading examples") as work, _ended() as ended:
                 vectors = await asyncio.to_thread(vectors_for, texts, encoder, work, ended)
         above = examples is not None  # the agents of a file stand below a root that is in no file
-        return len(tree) - above, lint(tree, vectors, default=cascade.spec.default)
+        return len(tree) - above, lint(tree, vectors, default=cascade.spec.default, general=cascade.spec.general)
 
 
 @contextmanager

@@ -22,15 +22,23 @@ def texts_of(tree: AgentTree) -> list[str]:
     return [*(text for _, text in _examples(tree)), *_descriptions(tree).values()]
 
 
-def lint(tree: AgentTree, vectors: "NDArray[np.float32] | None" = None, *, default: str | None = None) -> list[Finding]:
+def lint(
+    tree: AgentTree,
+    vectors: "NDArray[np.float32] | None" = None,
+    *,
+    default: str | None = None,
+    general: str | None = None,
+) -> list[Finding]:
     """All findings, errors first. vectors: one row for each of `texts_of`, of length 1; None = what needs them is left out.
-    default: the agent that takes what nobody else does; None = the root. PatternError for a pattern that RE2 refuses.
+    default: the agent that takes what nobody else does; None = the root. general: the agent that the policy names for small
+    talk; None = the default agent. PatternError for a pattern that RE2 refuses.
     """
     from turnwise.learning.lint_examples import Example, lint_descriptions, lint_duplicates, lint_neighbours
 
+    talks = general or default
     default = default or tree.root
     pairs = [Example(*pair) for pair in _examples(tree)]
-    found = [*_unreachable(tree, default), *_wordless(tree, default)]
+    found = [*_unreachable(tree, default), *_wordless(tree, default), *_small_talk(tree, talks)]
     found += lint_patterns(tree, {card.name: _texts(card) for card in tree if _texts(card)})
     found += lint_duplicates(pairs)
     if vectors is not None:
@@ -103,6 +111,24 @@ def _wordless(tree: AgentTree, default: str) -> Iterator[Finding]:
         )
 
 
+def _small_talk(tree: AgentTree, general: str | None) -> Iterator[Finding]:
+    """Agents that run as a whole, where small talk would run one of them, or goes to a root that nobody named for it."""
+    routed = eligible(tree, roles={role for card in tree for role in card.roles}).names
+    whole = [name for name in routed if tree.card(name).is_composite]
+    taker = general or tree.root
+    fix = "Name an agent for small talk: `general` of the stage `contextual`, or `default` of the policy."
+    if taker in whole:
+        card = tree.card(taker)
+        problem = f"Small talk goes to {taker}, a {card.kind} agent: each 'thanks' runs all of it."
+        yield Finding("agent.general", "warning", (taker,), problem, (), fix)
+    elif whole and general is None:
+        ended = (
+            f"{_several(whole)} {'is' if len(whole) == 1 else 'are'} over with {'its' if len(whole) == 1 else 'their'} answer"
+        )
+        problem = f"{ended}, and small talk after that goes to the root {taker}: the policy names no general agent."
+        yield Finding("agent.general", "note", tuple(whole), problem, (), f"{fix} That may be {taker}.")
+
+
 def _few_examples(tree: AgentTree, default: str) -> Iterator[Finding]:
     """Agents without examples although others have them, and agents with few. The default agent's are conversation."""
     counts = {card.name: len(_texts(card)) for card in tree}
@@ -133,5 +159,8 @@ def _few_examples(tree: AgentTree, default: str) -> Iterator[Finding]:
 
 
 def _agents(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-    return f"{shown} {'has' if len(names) == 1 else 'have'}"
+    return f"{_several(names)} {'has' if len(names) == 1 else 'have'}"
+
+
+def _several(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -64,6 +64,15 @@ class PolicySpec(Fact):
     segments: tuple[SegmentSpec, ...] = ()
     several: str | None = None
 
+    @property
+    def general(self) -> str | None:
+        """The agent that its first stage for small talk names, else the default agent; None = the tree's root."""
+        for stage in self.stages:
+            named = stage.options.get({"contextual": "general", "smalltalk": "agent"}.get(stage.selector, ""))
+            if isinstance(named, str):
+                return named
+        return self.default
+
     def stage_names(self) -> tuple[str, ...]:
         """The stages' names, in order; PolicyError when two stages were given the same."""
         names: list[str] = []

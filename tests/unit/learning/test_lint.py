@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from turnwise.facts.cards import AgentCard, Pattern, Skill
 from turnwise.facts.tree import AgentTree
 from turnwise.learning.findings import Finding, ordered
@@ -90,3 +92,36 @@ def test_errors_come_first() -> None:
     findings = [Finding("a.b", severity, (), "", (), "") for severity in ("note", "error", "warning", "error")]
     assert [finding.severity for finding in ordered(findings)] == ["error", "error", "warning", "note"]
     assert findings[0].data()["agents"] == []
+
+
+def small_talk(found: list[Finding]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(finding.severity, finding.agents) for finding in found if finding.code == "agent.general"]
+
+
+@pytest.mark.parametrize("kind", ["flow", "team", "sequential", "parallel", "loop"])
+@pytest.mark.parametrize("first", [True, False])
+def test_agents_that_run_as_a_whole_need_a_general_agent(kind: Any, first: bool) -> None:
+    """E6, A3: small talk after them goes to the root, which may be no agent for it."""
+    others = [card("chat"), card("letters", kind=kind), card("step", parent="letters")]
+    found = tree(*(others if not first else [others[1], others[2], others[0]]))
+    assert small_talk(lint(found)) == [("note", ("letters",))]
+    assert small_talk(lint(found, general="chat")) == small_talk(lint(found, default="chat")) == []
+    assert small_talk(lint(found, general="root")) == []
+    assert small_talk(lint(found, general="letters", default="chat")) == [("warning", ("letters",))]
+    assert "goes to the root root" in next(each.problem for each in lint(found) if each.code == "agent.general")
+
+
+@pytest.mark.parametrize("kind", ["flow", "team", "sequential", "parallel", "loop"])
+def test_a_root_that_runs_as_a_whole_takes_small_talk_badly(kind: Any) -> None:
+    """E6, A3"""
+    found = lint(AgentTree([AgentCard(name="letters", kind=kind), card("step", parent="letters")]))
+    assert small_talk(found) == [("warning", ("letters",))]
+
+
+def test_what_nobody_is_routed_to_needs_no_general_agent() -> None:
+    """E6: nor what another such agent runs."""
+    off = card("letters", kind="flow", enabled=False)
+    assert small_talk(lint(tree(card("a"), off))) == []
+    assert small_talk(lint(tree(card("letters", kind="flow"), card("line", kind="loop", parent="letters")))) == [
+        ("note", ("letters",))
+    ]

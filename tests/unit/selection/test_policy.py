@@ -155,3 +155,19 @@ def test_a_fingerprint_is_of_the_data_alone() -> None:
     assert fingerprint({"a": 1, "b": [1, 2]}) == fingerprint({"b": [1, 2], "a": 1})
     assert fingerprint({"a": 1}) != fingerprint({"a": 2})
     assert fingerprint(["é"]) == "d8f81e7a2fa14557"
+
+
+@pytest.mark.parametrize(
+    ("stages", "general"),
+    [
+        (["direct"], "desk"),
+        (["contextual"], "desk"),
+        ([{"selector": "contextual", "options": {"general": "chat"}}], "chat"),
+        (["contextual", {"selector": "smalltalk", "options": {"agent": "chat"}}], "chat"),
+        ([{"selector": "default", "options": {"agent": "chat"}}], "desk"),
+    ],
+)
+def test_the_agent_for_small_talk_is_what_a_stage_names_else_the_default(stages: list[Any], general: str) -> None:
+    """C6"""
+    assert policy_from({"stages": stages, "default": "desk"}).general == general
+    assert policy_from({"stages": stages}).general == (general if general != "desk" else None)
