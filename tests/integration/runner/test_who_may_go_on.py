@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from runner_play import ask, direct
 
-from turnwise import AgentContext, Runner, Sequential, Team, agent
+from turnwise import AgentContext, Flow, Loop, Parallel, Runner, Sequential, Task, Team, agent
 from turnwise.selection.conversational import Conversational
+from turnwise.selection.named import named
 
 MakeRunner = Callable[..., Runner]
 FOLLOW_UPS = [
@@ -147,3 +148,62 @@ async def test_a_composite_that_waits_keeps_the_conversation(make_runner: MakeRu
     runner = make_runner(root)
     await ask(runner, "Write an article", context=direct("articles"))
     assert (await ask(runner, "bees")).text == "An article on bees."
+
+
+POLITE = ["thanks", "ok", "my name is Joe", "great, thank you so much", "perfect", "hello", "bye"]
+WRITES: dict[str, Any] = {
+    "description": "Writes articles.",
+    "examples": [
+        "Write an article",
+        "I need a text about bees",
+        "Compose a story for me",
+        "Draft a blog post",
+        "Please write something on cats",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", ["flow", "sequential", "loop", "parallel", "team"])
+@pytest.mark.parametrize("general", [None, "chat"])
+async def test_nothing_polite_runs_a_finished_composite_or_flow_again(
+    make_runner: MakeRunner, kind: str, general: str | None
+) -> None:
+    """A3, C6: seven messages that ask for nothing; the general agent has them, the root when none is named. A new request runs
+    it again.
+    """
+    ran: list[str] = []
+
+    @agent
+    def writer(message: str) -> str:
+        ran.append(message)
+        return "Here is the article."
+
+    def works() -> Any:
+        if kind == "flow":
+            return Flow("articles", [Task("write", "Write it.", agents=[writer])], **WRITES)
+        if kind == "team":
+            return Team("articles", [writer], selector=Conversational(), **WRITES)
+        if kind == "loop":
+            return Loop("articles", [writer], max_iterations=1, **WRITES)
+        return {"sequential": Sequential, "parallel": Parallel}[kind]("articles", [writer], **WRITES)
+
+    @agent(examples=["Hello", "What can you do?"])
+    def chat() -> str:
+        return "You are welcome."
+
+    @agent(children=[works(), chat] if general else [works()], examples=[] if general else ["Hello", "What can you do?"])
+    def root() -> str:
+        return "You are welcome."
+
+    policy = named("default", default=general)
+    runner = make_runner(root, policy=policy)
+    for number, polite in enumerate(POLITE):
+        session = f"s{number}"
+        await ask(runner, "Write an article", session=session, context=direct("articles"))
+        before = len(ran)
+        then = await ask(runner, polite, session=session)
+        assert then.selection is not None
+        assert (then.selection.agent, len(ran)) == (general or "root", before), polite
+    again = await ask(runner, "Please write something on dogs", session="s0")
+    assert again.selection is not None
+    assert (again.selection.agent, len(ran)) == ("articles", before + 1)

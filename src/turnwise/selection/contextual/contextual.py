@@ -147,6 +147,9 @@ class Contextual:
         if empty or nobody > self._nobody:
             said = f"Nobody should take it, it seems: the nearest is {agent} ({best.evidence})."
             return abstained(self.name, _EMPTY if empty else said, confidence=nobody, **found)
+        if reason.has_ended(situation, agent, request.tree, stands.passed_over):
+            said = f"{agent} has ended, and the message by itself is nearer to another agent, so it is no request for {agent}."
+            return abstained(self.name, said, confidence=best.score, **found)
         if second and best.score - second.score < self._margin and turn.active not in (agent, second.agent):
             said = f"{agent} ({best.score:.2f}) and {second.agent} ({second.score:.2f}) are too close to tell."
             return abstained(self.name, said, confidence=best.score, **found)

@@ -1,8 +1,10 @@
 """Why the decision fell as it did, in words that a user of the console reads at a glance."""
 
 import math
+from collections.abc import Sequence
 
-from turnwise.facts.selections import Candidate
+from turnwise.facts.selections import Candidate, Exclusion
+from turnwise.facts.tree import AgentTree
 from turnwise.selection.contextual.model import Scores
 from turnwise.selection.contextual.situation import Situation, Turn
 from turnwise.selection.verdicts import shown
@@ -91,6 +93,15 @@ def _evidence(situation: Situation, place: int) -> str:
         ("named", turn.named.get(agent, 0.0) >= 0.5),
     )
     return "; ".join(said + [words for words, holds in flags if holds])
+
+
+def has_ended(situation: Situation, agent: str, tree: AgentTree, passed_over: Sequence[Exclusion]) -> bool:
+    """Whether the agent is a composite that just ended, and nothing in the message asks for it again: no pattern, not its
+    name, and by itself the message is nearer to another agent.
+    """
+    over = any(each.agent == agent for each in passed_over) and agent in tree and tree.card(agent).is_composite
+    turn = situation.turn
+    return over and agent not in turn.hits and not turn.named.get(agent) and _undoes(situation, agent)
 
 
 def _undoes(situation: Situation, agent: str) -> bool:
