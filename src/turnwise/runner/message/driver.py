@@ -32,7 +32,7 @@ from turnwise.runner.record.closing import acting, after, bare_event, closing_ev
 from turnwise.runner.record.journal import EMPTY, journal_of
 from turnwise.runner.record.origins import offered_to
 from turnwise.runner.record.recorder import Recorder
-from turnwise.runner.turn.floor import Cast, Floor, Handover
+from turnwise.runner.turn.floor import Cast, Floor, Handover, decide_on_answer
 from turnwise.runner.turn.frame import Frame, perform
 from turnwise.runner.turn.hops import stop_reason
 from turnwise.selection.cascade import Cascade
@@ -236,7 +236,7 @@ class Driver:
         )
         if selection is None:
             return None
-        floor.decided_on_answer(selection, bare_event(self._cast.issuer, answer.author, floor.invocation_id, frame.branch))
+        decide_on_answer(floor, selection, bare_event(self._cast.issuer, answer.author, floor.invocation_id, frame.branch))
         return None if selection.agent == answer.author else Handover(selection.agent, answer.author)
 
     async def _hand_over(self, floor: Floor, handover: Handover, branch: str) -> None:

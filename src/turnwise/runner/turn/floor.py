@@ -127,14 +127,6 @@ class Floor:
         """Records a decision inside this invocation with the next event."""
         self._pending |= {"selection": selection, "positions": dict(positions), "steps": (step,)}
 
-    def decided_on_answer(self, selection: Selection, bare: Event) -> None:
-        """Records a decision on the answer that ends a turn: with its last event as long as that is held, else with `bare`."""
-        last = self._held[-1] if self._held else None
-        if last is None or last.author != bare.author or last.error or last.actions.selection:
-            self.hold(acting(bare, selection=selection))
-        else:
-            self._held[-1] = acting(last, selection=selection)
-
     async def emit(self, event: Event, *, hold: bool = False) -> Event:
         """Stores an agent's event, after the tag is taken out and the guardrails have looked at it; or holds it.
 
@@ -244,6 +236,15 @@ class Floor:
         shown = await self._held_back.released(event) if self.cast.guardrails else event
         if shown is not None:
             self._recorder.show(shown)
+
+
+def decide_on_answer(floor: Floor, selection: Selection, bare: Event) -> None:
+    """Records a decision on the answer that ends a turn: with its last event as long as that is held, else with `bare`."""
+    last = floor._held[-1] if floor._held else None
+    if last is None or last.author != bare.author or last.error or last.actions.selection:
+        floor.hold(acting(bare, selection=selection))
+    else:
+        floor._held[-1] = acting(last, selection=selection)
 
 
 def check_storable(fact: Fact, author: str) -> int:
