@@ -110,7 +110,7 @@ _NAMES_AN_AGENT = {
 
 def of_kind(kind: str, members: list[str], named: str | None = None, *, examples: tuple[str, ...] = WORDS) -> Any:
     """The selector as a configuration file has it made for a team of these members. named: the agent that its option names."""
-    fields = {"iterative": {"order": members}, "model": {"model": "openai:none"}}
+    fields: dict[str, dict[str, Any]] = {"iterative": {"order": members}, "model": {"model": "openai:none"}}
     options: dict[str, Any] = dict(fields.get(kind, {}))
     if named is not None:
         options[_NAMES_AN_AGENT[kind]] = named
