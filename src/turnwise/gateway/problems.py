@@ -21,7 +21,7 @@ from turnwise.facts.errors import (
     WrongMethod,
 )
 from turnwise.gateway.documentation import DOCUMENTATION
-from turnwise.gateway.surroundings.heads import takes
+from turnwise.gateway.taken import takes
 from turnwise.gateway.wire_errors import INTERNAL, headers_of, status_of
 
 

@@ -2,8 +2,9 @@
 
 import asyncio
 
-from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from turnwise.gateway.taken import takes
 
 STREAM = b"text/event-stream"
 
@@ -55,12 +56,6 @@ class _Answer:
         if not self.is_over:
             self.is_over = True
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def takes(scope: Scope, method: str) -> bool:
-    """Whether one of the app's routes takes that method at the request's path."""
-    asked = {**scope, "method": method}
-    return any(route.matches(asked)[0] is Match.FULL for route in scope["app"].routes)
 
 
 def _is_stream(message: Message) -> bool:

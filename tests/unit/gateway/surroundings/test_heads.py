@@ -11,7 +11,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from turnwise.gateway.surroundings.heads import Heads, takes
+from turnwise.gateway.surroundings.heads import Heads
+from turnwise.gateway.taken import takes
 
 
 async def nothing(_: Request) -> Response:
