@@ -29,7 +29,7 @@ def test_those_that_count(auth: AuthConfig | None, named: list[str], takes: str)
     for _ in range(2):
         say_credentials(document, auth)
         paths = document["paths"]
-        expected = [{name: []} for name in named] if named else None
+        expected: list[dict[str, list[str]]] | None = [{name: []} for name in named] if named else None
         assert paths["/a"]["get"].get("security") == paths["/a"]["post"].get("security") == expected
         assert paths["/health"]["get"].get("security") == (None if auth is None else [])
         assert ("securitySchemes" in document.get("components", {})) == bool(named)
