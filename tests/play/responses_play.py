@@ -11,6 +11,7 @@ import httpx
 from gateway_play import Served, served
 from open_responses_play import check_event, check_object
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAI
+from pydantic import JsonValue
 
 from turnwise import LlmAgent, Runner, agent
 from turnwise.facts.content import ToolCallPart
@@ -52,7 +53,10 @@ def caller_of_tools() -> LlmAgent:
     def answers(request: ModelRequest) -> Any:
         asked = request.messages[-1]
         if request.tools and asked.role == "user" and not any(part.kind == "tool_result" for part in asked.parts):
-            return ToolCallPart(call_id="c1", tool=request.tools[0].name, arguments={"city": "Oslo"})
+            needed = request.tools[0].parameters.get("required") or ["city"]
+            assert isinstance(needed, list)  # of texts: what does not fit the schema would never reach the caller
+            arguments: dict[str, JsonValue] = {str(name): "Oslo" for name in needed}
+            return ToolCallPart(call_id="c1", tool=request.tools[0].name, arguments=arguments)
         return f"Heard: {asked.text}"
 
     return LlmAgent("caller", model=FunctionModel(answers))

@@ -47,6 +47,11 @@ def post(path: str, body: Mapping[str, Any] | None = None, **query: Any) -> Aske
     return Asked("POST", path, query, body)
 
 
+def if_revision(asked: Asked, revision: int | None) -> Asked:
+    """The same, to be refused (PreconditionFailed) unless the session has that revision; None = whichever it has."""
+    return asked if revision is None else asked._replace(headers={**asked.headers, "If-Match": f'"{revision}"'})
+
+
 def at_session(session: str, *more: str) -> str:
     """The path of a session, or of what is in it; `more` is escaped already. RequestInvalid for what can be no session's id."""
     if "/" in session or session in {"", ".", ".."}:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from turnwise.client.address import checked_key, checked_url, is_this_machine
 from turnwise.client.agents import Agents
 from turnwise.client.artifacts import Artifacts
-from turnwise.client.asked import Asked, at_session, escaped, get, post
+from turnwise.client.asked import Asked, at_session, escaped, get, if_revision, post
 from turnwise.client.decisions import Decisions
 from turnwise.client.gateway import Gateway
 from turnwise.client.reading import answer_to, read
@@ -76,17 +76,19 @@ class Client:
         context: MessageContext | None = None,
         when_busy: WhenBusy | None = None,
         deadline_seconds: float | None = None,
+        revision: int | None = None,
         wait: bool = True,
     ) -> Answer:
         """Hands in a message, and gives its answer; without `wait` only that it is stored.
 
         id: your own of the message; the same again is the same message, and gives the same answer. Without one it gets one,
-        so that it can be tried again here. when_busy: what to do while another is answered. Raises MessageError (nothing was
-        stored), SessionMissing, SessionBusy, QueueFull, TooMany, StoreError. An answer that failed does not raise: see its
-        `end` and `error`. Whoever stops waiting does not stop the run.
+        so that it can be tried again here. when_busy: what to do while another is answered. revision: which the session must
+        have. Raises MessageError (nothing was stored), SessionMissing, SessionBusy, PreconditionFailed, QueueFull, TooMany,
+        StoreError. An answer that failed does not raise: see its `end` and `error`. Whoever stops waiting does not stop the
+        run.
         """
         asked, again = self._message(session, content, id, context, when_busy, deadline_seconds)
-        return await self._answer(asked, again, wait=wait)
+        return await self._answer(if_revision(asked, revision), again, wait=wait)
 
     def stream(
         self,
@@ -97,6 +99,7 @@ class Client:
         context: MessageContext | None = None,
         when_busy: WhenBusy | None = None,
         deadline_seconds: float | None = None,
+        revision: int | None = None,
     ) -> AsyncIterator[Event | Answer]:
         """As `send`, and gives the events as they come, partial ones too, and the answer as the last.
 
@@ -104,7 +107,7 @@ class Client:
         twice. Pieces of an answer may be missing then; its whole is not.
         """
         asked, again = self._message(session, content, id, context, when_busy, deadline_seconds)
-        return read(self._gateway, asked, again)
+        return read(self._gateway, if_revision(asked, revision), again)
 
     async def find(
         self, session: str, *, message_id: str | None = None, invocation_id: str | None = None, wait: bool = False

@@ -70,7 +70,7 @@ async def read(
 async def _one(gateway: Gateway, asked: Asked, after: int) -> AsyncGenerator[Event | Answer, None]:
     from httpx_sse import EventSource
 
-    headers = {"Last-Event-ID": str(after)} if after else {}
+    headers = {**asked.headers, **({"Last-Event-ID": str(after)} if after else {})}
     async with (
         gateway.stream(asked._replace(headers=headers)) as response,
         aclosing(EventSource(response).aiter_sse()) as sent,

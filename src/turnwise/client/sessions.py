@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from pydantic import JsonValue
 
-from turnwise.client.asked import Asked, at_session, escaped, get, post
+from turnwise.client.asked import Asked, at_session, escaped, get, if_revision, post
 from turnwise.client.gateway import Gateway
 from turnwise.client.listing import listed
 from turnwise.facts.errors import SessionExists
@@ -63,23 +63,31 @@ class Sessions:
         """What agents keep in it, and share between the user's sessions. SessionMissing."""
         return await self._gateway.ask(SessionState, get(at_session(session, "state")))
 
-    async def write_state(self, session: str, state: Mapping[str, JsonValue]) -> SessionState:
-        """Writes these keys of the state; None removes one. Idempotent. SessionMissing, SessionBusy."""
-        asked = Asked("PATCH", at_session(session, "state"), body={"state": dict(state)})
-        return await self._gateway.ask(SessionState, asked)
+    async def write_state(self, session: str, state: Mapping[str, JsonValue], *, revision: int | None = None) -> SessionState:
+        """Writes these keys of the state; None removes one. Idempotent. SessionMissing, SessionBusy.
 
-    async def rewind(self, session: str, invocation_id: str) -> SessionShown:
-        """Back to before that invocation. Not tried again when it may have been done. InvocationMissing, SessionBusy."""
-        asked = post(at_session(session, "rewind"), {"invocation_id": invocation_id})
+        revision: which the session must have, else PreconditionFailed. Then it is not tried again when it may have been done:
+        it would find its own write.
+        """
+        asked = if_revision(Asked("PATCH", at_session(session, "state"), body={"state": dict(state)}), revision)
+        return await self._gateway.ask(SessionState, asked, repeatable=revision is None)
+
+    async def rewind(self, session: str, invocation_id: str, *, revision: int | None = None) -> SessionShown:
+        """Back to before that invocation. Not tried again when it may have been done. InvocationMissing, SessionBusy.
+
+        revision: as of `write_state`.
+        """
+        asked = if_revision(post(at_session(session, "rewind"), {"invocation_id": invocation_id}), revision)
         return await self._gateway.ask(SessionShown, asked, repeatable=False)
 
     async def fork(self, session: str, id: str | None = None, *, before_invocation_id: str | None = None) -> SessionShown:
         """A copy, of what came before that invocation, or of all. As `create` for the id. SessionMissing, InvocationMissing."""
         return await self._made(at_session(session, "fork"), id, {"before_invocation_id": before_invocation_id})
 
-    async def delete(self, session: str) -> None:
-        """All that is kept of it. Idempotent. SessionBusy."""
-        await self._gateway.fetch(Asked("DELETE", at_session(session)))
+    async def delete(self, session: str, *, revision: int | None = None) -> None:
+        """All that is kept of it. Idempotent. SessionBusy. revision: as of `write_state`."""
+        asked = if_revision(Asked("DELETE", at_session(session)), revision)
+        await self._gateway.fetch(asked, repeatable=revision is None)
 
     async def delete_user(self, user: str) -> None:
         """All that is kept of that user. Idempotent. SessionBusy."""

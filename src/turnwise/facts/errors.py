@@ -58,6 +58,8 @@ TurnwiseError
 │   ├── NothingHere          no such path, model, artifact, …
 │   ├── WrongMethod          the path is there, but not for that
 │   ├── NoSuchRange          a part of something that has no such part
+│   ├── KeyReused            its Idempotency-Key came with another body before
+│   ├── PreconditionFailed   what its If-Match names has changed since
 │   ├── NotReady             this process is not, or not yet, able to serve
 │   └── Closing              this process is being stopped
 └── LimitReached             a limit of the run; `which` names it
@@ -376,6 +378,14 @@ class NoSuchRange(RequestError):
     def __init__(self, problem: str, *, fix: str = "", size: int = 0) -> None:
         super().__init__(problem, fix=fix)
         self.size = size
+
+
+class KeyReused(RequestError):
+    code = "request.key_reused"
+
+
+class PreconditionFailed(RequestError):
+    code = "request.precondition"
 
 
 class NotReady(RequestError):

@@ -48,7 +48,8 @@ class Message(Fact):
     """One message as it was accepted. `id` is the caller's: the same id is the same message, and one answer.
 
     config: how it is to be run, whichever process does; None = as that process runs its messages. guarded: what guardrails
-    changed in it before it was accepted; of one that was blocked, no content was.
+    changed in it before it was accepted; of one that was blocked, no content was. digest: of the request that brought it, so
+    that another request under the same id can be told from it; empty = not known.
     """
 
     id: str
@@ -56,3 +57,4 @@ class Message(Fact):
     context: MessageContext = MessageContext()
     config: RunConfig | None = None
     guarded: tuple[Guarded, ...] = optional(())
+    digest: str = optional("")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
@@ -11,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from turnwise.facts.callers import Caller
 from turnwise.gateway import documentation
 from turnwise.gateway.api import routes as api
+from turnwise.gateway.credentials import say_credentials
 from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.problems import Form, answer_problems
 from turnwise.gateway.protocol import Protocol
@@ -19,6 +21,7 @@ from turnwise.gateway.surroundings.access_log import AccessLog
 from turnwise.gateway.surroundings.answered_problems import AnsweredProblems
 from turnwise.gateway.surroundings.bodies import Bodies
 from turnwise.gateway.surroundings.cut_short import CutShort, Pending
+from turnwise.gateway.surroundings.heads import Heads
 from turnwise.gateway.surroundings.own_machine import OwnMachine
 from turnwise.gateway.surroundings.plain_text import PlainText
 from turnwise.gateway.surroundings.request_ids import RequestIds
@@ -29,6 +32,15 @@ TITLE = "Turnwise"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Content-Range", "Location", "X-Session-ID")
 """Headers of answers that web pages of other origins may read."""
+
+
+class _Gateway(FastAPI):
+    """An application whose OpenAPI names the credentials that it takes."""
+
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        say_credentials(document, self.state.front.config.auth)
+        return document
 
 
 def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None) -> FastAPI:
@@ -46,7 +58,7 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
                 await stack.enter_async_context(each.running(front))
             yield
 
-    app = FastAPI(
+    app = _Gateway(
         title=TITLE,
         version=version("turnwise"),
         lifespan=living,
@@ -105,6 +117,7 @@ def _surroundings(
             expose_headers=READABLE,
         )
     yield Middleware(AnsweredProblems, form_for=form_for)
+    yield Middleware(Heads)
     if config.auth is None:
         yield Middleware(OwnMachine, origins=config.origins)
     yield Middleware(PlainText)

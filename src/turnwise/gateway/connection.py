@@ -50,7 +50,8 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._measure(len(name) + len(value))
-        super().on_header(name, value)
+        # The parser leaves the blanks behind a value, which are no part of it (RFC 9110, 5.5).
+        super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
         self._expect(None)

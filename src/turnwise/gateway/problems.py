@@ -8,7 +8,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
-from starlette.routing import Match
 
 from turnwise.facts.errors import (
     Closing,
@@ -22,6 +21,7 @@ from turnwise.facts.errors import (
     WrongMethod,
 )
 from turnwise.gateway.documentation import DOCUMENTATION
+from turnwise.gateway.taken import takes
 from turnwise.gateway.wire_errors import INTERNAL, headers_of, status_of
 
 
@@ -109,8 +109,8 @@ def answer_problems(app: FastAPI, form_for: Callable[[str], Form]) -> None:
 def _methods_of(request: Request) -> Iterator[str]:
     """What the path takes: by all routes of it, and not only the first, by which the framework goes."""
     for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"):
-        asked = {**request.scope, "method": method}
-        if any(route.matches(asked)[0] is Match.FULL for route in request.app.routes):
+        # HEAD is answered wherever GET is.
+        if takes(request.scope, method) or (method == "HEAD" and takes(request.scope, "GET")):
             yield method
 
 

@@ -22,6 +22,8 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "request.nothing_here": 404,
         "request.method": 405,
         "request.range": 416,
+        "request.key_reused": 422,
+        "request.precondition": 412,
         "request.not_ready": 503,
         "request.closing": 503,
         "message": 422,

@@ -103,14 +103,15 @@ class Runner:
         message_id: str | None = None,
         context: MessageContext | None = None,
         config: RunConfig | None = None,
+        digest: str = "",
     ) -> Invocation:
         """Accepts the message and returns when it is stored; the run goes on by itself.
 
-        message_id: the caller's; the same id again in a session is the same message, and gives the same answer. Raises
-        MessageError (nothing was stored; of one that was blocked, only by whom), SessionMissing, SessionBusy, QueueFull,
-        StoreError.
+        message_id: the caller's; the same id again in a session is the same message, and gives the same answer. digest: as
+        of `Message`, kept with the message. Raises MessageError (nothing was stored; of one that was blocked, only by whom),
+        SessionMissing, SessionBusy, QueueFull, StoreError.
         """
-        job = self._job(message, self.key(user, session), message_id, context, config)
+        job = self._job(message, self.key(user, session), message_id, context, config, digest)
         if message_id is not None and await self._known(job):
             return job.invocation
         await self._desks.here.lanes.submit(job)
@@ -244,12 +245,13 @@ class Runner:
         message_id: str | None,
         context: MessageContext | None,
         config: RunConfig | None,
+        digest: str = "",
     ) -> Job:
         limits = (config or self.config).limits
         content = incoming(message, limits)
         known = NO_CONTEXT if context is None else checked_context(context, limits)
         id_ = self._issuer.new_id("message") if message_id is None else checked_id("message", message_id)
-        sent = Message(id=id_, content=content, context=known, config=config)
+        sent = Message(id=id_, content=content, context=known, config=config, digest=digest)
         return Job(key, sent, config or self.config, copy_context())
 
     async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:

@@ -91,24 +91,26 @@ class Sessions:
                 return await message_behind(self._store, key, event)
         raise InvocationMissing(f"Invocation {invocation_id!r} has no message of the user.")
 
-    async def rewind(self, key: SessionKey, invocation_id: str) -> Session:
+    async def rewind(self, key: SessionKey, invocation_id: str, *, revision: int | None = None) -> Session:
         """Takes the session back to before that invocation; what is hidden stays in the log.
 
-        `app:` and `user:` state, and artifacts, are not taken back. SessionMissing, InvocationMissing, SessionBusy.
+        `app:` and `user:` state, and artifacts, are not taken back. revision: which the session must have. SessionMissing,
+        InvocationMissing, SessionBusy, StaleWriter.
         """
-        session = await self._idle(key)
+        session = await self._idle(key, revision)
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
         event = bare_event(self._issuer, USER, self._issuer.new_id("rewind"))
         return await self._write(session, [acting(event, rewind=rewind)])
 
-    async def write_state(self, key: SessionKey, delta: Mapping[str, JsonValue]) -> Session:
+    async def write_state(self, key: SessionKey, delta: Mapping[str, JsonValue], *, revision: int | None = None) -> Session:
         """Writes these keys of the state, as an event of the user's that says nothing; None removes a key.
 
-        SessionMissing, SessionBusy; MessageError, MessageTooLarge for what cannot be kept.
+        revision: which the session must have. SessionMissing, SessionBusy, StaleWriter; MessageError, MessageTooLarge for
+        what cannot be kept.
         """
         check_delta(delta, self._desks.config.limits)
-        session = await self._idle(key)
+        session = await self._idle(key, revision)
         event = bare_event(self._issuer, USER, self._issuer.new_id("state"))
         return await self._write(session, [acting(event, state_delta=dict(delta))]) if delta else session
 
@@ -217,9 +219,14 @@ class Sessions:
             if artifact is not None:
                 await artifacts.save(target, name, artifact.data, mime_type=info.mime_type)
 
-    async def _idle(self, key: SessionKey) -> Session:
-        """The session, if nobody answers a message of it, here or in another process. SessionMissing, SessionBusy."""
+    async def _idle(self, key: SessionKey, revision: int | None = None) -> Session:
+        """The session, if nobody answers a message of it, here or in another process. SessionMissing, SessionBusy.
+
+        revision: which it must have; None = any. StaleWriter.
+        """
         session = await self.get(key)
+        if revision not in (None, session.revision):
+            raise StaleWriter(f"Session {key.id!r} has revision {session.revision} by now.", fix="Read it again.")
         desk = self._desks.here
         elsewhere = session.holder not in (None, desk.driver.lease.holder)
         if elsewhere or any(job.key == key for job in desk.lanes.running()):

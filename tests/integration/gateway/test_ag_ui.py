@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from ag_ui_play import desk, fronting, needs_client, run
+from ag_ui_play import INTERRUPTS, desk, fronting, needs_client, run
 from ag_ui_verify import Client
 from gateway_play import key_for
 from runner_play import Gate, soon
@@ -280,13 +280,16 @@ async def test_a_thread_with_a_past_from_elsewhere() -> None:
 
 
 async def test_a_front_end_that_comes_back_gets_the_conversation() -> None:
-    """A run without a message."""
+    """A run without a message. The open question is told, too, and answered by the next message or as an interrupt."""
+    for config, reply, told in ((None, "1002", ["1002"]), (INTERRUPTS, {"resume": "1002"}, [])):
+        async with fronting(desk, config) as front:
+            await front.play("hello", "my order")
+            back, answered = await front.play({}, reply)
+            assert back.texts == ["hello", "You said: hello.", "my order", "Which number does it have?"]
+            open_ = [] if config is None else ["Which number does it have?"]
+            assert [each["message"] for each in back.interrupts] == open_
+            assert answered.texts == [*back.texts, *told, "Order 1002 is on its way."]
     async with fronting(desk) as front:
-        await front.play("hello", "my order")
-        back, answered = await front.play({}, {"resume": "1002"})
-        assert back.texts == ["hello", "You said: hello.", "my order", "Which number does it have?"]
-        assert [each["message"] for each in back.interrupts] == ["Which number does it have?"]
-        assert answered.texts == [*back.texts, "Order 1002 is on its way."]
         empty = await front.one({}, thread="new")
         assert (empty.messages, empty.failed) == ([], None)
 

@@ -292,3 +292,51 @@ async def test_no_session_of_another_app_or_user_is_reached(make_runner: MakeRun
     for user in ("ann", "bob"):
         events = await runner.store.events(SessionKey("app", user, "s"))
         assert events[0].text == f"I am {user}"
+
+
+@pytest.mark.parametrize("documented", [True, False])
+async def test_a_refusal_names_what_works_here(make_runner: MakeRunner, documented: bool) -> None:
+    """In the words of this protocol, whether the OpenAPI is served or not."""
+    fields = "The fields are message, session_id, message_id, context, agent_id; 'agent_id' is for execute-agent alone."
+    known = "customer_id, previous_agents, direct_agent_id, external_conversation_id, channel, user_type; any other is for"
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        ("chat", {"mesage": "x"}, fields),
+        ("chat", {"message": 7}, fields),
+        ("execute-agent", {"message": "x"}, fields),
+        ("chat", {"message": ""}, "Send a text as 'message'."),
+        ("chat", {"message": "x", "context": 7}, f"The fields of 'context' are {known} the agents."),
+        (
+            "chat",
+            {"message": "x", "context": {"previous_agents": "a"}},
+            f"Input should be a valid list. The fields of 'context' are {known}",
+        ),
+        ("stream", {"message": "x"}, "There are POST /api/v1/graph-chat/chat and POST /api/v1/graph-chat/execute-agent."),
+    ]
+    async with served(make_runner(desk), GatewayConfig(documentation=documented)) as client:
+        for path, body, named in cases:
+            _, told = await post(client, path, **body)
+            assert named in told["error"]
+            assert "/docs" not in told["error"]
+        got = await client.get("/api/v1/graph-chat/chat")
+        assert (got.status_code, got.json()["error"][-11:]) == (405, " Send POST.")
+
+
+async def test_a_refused_agent_id_is_answered_with_those_that_the_caller_reaches(make_runner: MakeRunner) -> None:
+    """C12, C20: not with those of others, and not to a key that may not list agents."""
+    many = [agent(lambda message: message, name=f"agent-{number}") for number in range(30)]
+    staff, few = agent(lambda message: message, name="root", children=many), {"message": "x", "agent_id": "nobody"}
+    runner = make_runner(desk)
+    async with served(runner, GatewayConfig(auth=AuthConfig())) as client:
+        for rights, named in (
+            ({"user": "ann"}, "agent_id may be: desk, orders, billing."),
+            ({"user": "ann", "agent_roles": ("staff",)}, "agent_id may be: desk, orders, billing, vault."),
+            ({"user": "ann", "scopes": ("messages:write",)}, "Send the id of an agent that this credential reaches."),
+        ):
+            status, told = await post(client, "execute-agent", **few, headers=await key_for(runner, **rights))
+            assert (status, told["error"].partition("choose. ")[2]) == (404, named)
+    for root, policy, named in (
+        (desk, "adk", "No agent is reached by its id: the policy has no selector 'direct'. Send the message to /chat."),
+        (staff, "default", "agent-17, agent-18 and 11 more."),
+    ):
+        async with served(make_runner(root, policy=policy)) as client:
+            assert (await post(client, "execute-agent", **few))[1]["error"].endswith(named)

@@ -124,6 +124,17 @@ async def test_a_second_host_is_not_looked_past() -> None:
         assert (await answered_raw(talk.gateway.address, (head + rest).encode())).startswith(b"HTTP/1.1 403 ")
 
 
+async def test_blanks_around_a_headers_value_are_no_part_of_it() -> None:
+    """RFC 9110, 5.5: `Mcp-Name`, which is compared with the body, among them."""
+    async with talking(echo) as talk:
+        body, headers = json.dumps(NEW_ASK), new_headers("tools/call", "ask")
+        lines = [f"{name}: \t {value} \t" for name, value in ({**headers, **JSON, "Host": "localhost"}).items()]
+        head = "\r\n".join(["POST /mcp HTTP/1.1", *lines, "Connection: close", f"Content-Length: {len(body)}", "", body])
+        answer = (await answered_raw(talk.gateway.address, head.encode())).decode()
+        assert answer.startswith("HTTP/1.1 200 "), answer
+        assert "You said hi" in answer
+
+
 async def test_pages_of_origins_that_are_named() -> None:
     config = GatewayConfig(origins=("https://shop.example",))
     async with talking(echo, config=config) as talk:

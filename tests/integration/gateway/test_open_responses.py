@@ -17,6 +17,8 @@ from turnwise import Runner
 
 MakeRunner = Callable[..., Runner]
 LAST = {"response.completed", "response.failed", "response.incomplete", "error"}
+PLACE = {"type": "object", "properties": {"location": {"type": "string"}}, "required": ["location"]}
+ELSEWHERE = {"type": "function", "name": "weather", "parameters": PLACE}
 PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
@@ -82,13 +84,14 @@ async def test_an_input_is_answered(make_runner: MakeRunner, items: list[Any], s
 
 
 @pytest.mark.parametrize("store", [True, False])
-async def test_a_tool_is_called_and_its_output_taken(make_runner: MakeRunner, store: bool) -> None:
+@pytest.mark.parametrize("tool", [WEATHER, ELSEWHERE], ids=["optional", "required"])
+async def test_a_tool_is_called_and_its_output_taken(make_runner: MakeRunner, tool: Any, store: bool) -> None:
     async with served(make_runner(caller_of_tools())) as gateway:
-        asked = await made(gateway, input="How is the weather?", tools=[WEATHER], store=store)
+        asked = await made(gateway, input="How is the weather?", tools=[tool], store=store)
         (call,) = asked["output"]
         assert (call["type"], call["name"]) == ("function_call", "weather")
         output = {"type": "function_call_output", "call_id": call["call_id"], "output": "Rain."}
-        answered = await made(gateway, input=[said("user", "How is the weather?"), call, output], tools=[WEATHER], store=store)
+        answered = await made(gateway, input=[said("user", "How is the weather?"), call, output], tools=[tool], store=store)
         assert answered["output"][0]["type"] == "message"
         await gateway.front.threads.settled()
         left = (await gateway.front.runner.store.list(gateway.front.runner.app)).items

@@ -264,6 +264,7 @@ async def test_files_come_as_data_urls() -> None:
         with pytest.raises(openai.UnprocessableEntityError) as refused:
             await chat.ask(user([{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]))
         assert refused.value.param == "messages[0].content[0].image_url.url"
+        assert "URLs of images are not fetched. Send the image itself as a data URL" in str(refused.value)
 
 
 async def test_metadata_is_for_agents_and_selectors() -> None:

@@ -67,6 +67,23 @@ async def test_a_mistake_names_its_parameter(make_runner: MakeRunner, body: dict
 
 
 @pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://pictures.example/cat.png", "URLs of images are not fetched."),
+        ("cat.png", "This is no image."),
+        ("data:image/png;base64,***", "This data URL cannot be read."),
+    ],
+)
+async def test_an_image_is_refused_for_what_it_is(make_runner: MakeRunner, url: str, why: str) -> None:
+    async with served(make_runner(parrot)) as gateway:
+        picture = {"type": "input_image", "image_url": url}
+        answer = await gateway.post("/v1/responses", json={"input": user(picture)})
+        message = answer.json()["error"]["message"]
+        assert why in message
+        assert "Send the image itself as a data URL: data:image/png;base64,…." in message
+
+
+@pytest.mark.parametrize(
     "settings",
     [
         {"temperature": 0.2, "top_p": 0.5, "max_output_tokens": 20, "max_tool_calls": 3},

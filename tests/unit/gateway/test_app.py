@@ -44,7 +44,8 @@ async def test_each_protocol_writes_problems_in_its_own_form(path: str, module: 
 
 
 async def test_every_request_is_known_before_anything_is_refused() -> None:
-    usual = ["RequestIds", "AccessLog", "SecurityHeaders", "AnsweredProblems", "OwnMachine", "PlainText", "CutShort", "Bodies"]
+    usual = ["RequestIds", "AccessLog", "SecurityHeaders", "AnsweredProblems", "Heads"]
+    usual += ["OwnMachine", "PlainText", "CutShort", "Bodies"]
     assert surroundings(GatewayConfig()) == usual
     without = [name for name in usual if name != "OwnMachine"]
     assert surroundings(GatewayConfig(auth=AuthConfig())) == without

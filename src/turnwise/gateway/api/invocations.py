@@ -6,6 +6,7 @@ from fastapi import Body, Query, Request, Response
 
 from turnwise.facts.content import ToolResultPart
 from turnwise.gateway.api.answers import answer_of, read_answer
+from turnwise.gateway.api.conditions import IfMatch
 from turnwise.gateway.api.documented import STREAM, routes
 from turnwise.gateway.api.messages import ANSWERED, answered
 from turnwise.gateway.api.parameters import InvocationId, Limit, SessionId, User, Wait
@@ -129,7 +130,7 @@ async def answer_invocation(
     summary="Answer once more",
     response_model=Answer,
     response_description="What became of it this time.",
-    responses={**problems(404, 409, 502), **ANSWERED},
+    responses={**problems(404, 409, 412, 502), **ANSWERED},
 )
 async def regenerate_answer(
     session_id: SessionId,
@@ -139,9 +140,10 @@ async def regenerate_answer(
     caller: TheCaller,
     user: User = None,
     wait: Wait = True,
+    expected: IfMatch = None,
 ) -> Answer | Response:
     """Take the session back to before that invocation, and answer its message again. Not idempotent."""
-    invocation = await front.messages.regenerate(caller, session_id, invocation_id, user)
+    invocation = await front.messages.regenerate(caller, session_id, invocation_id, user, expected)
     return await answered(front, request, invocation, wait=wait)
 
 

@@ -5,6 +5,7 @@ from fastapi import Request, Response
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.selections import Selection
 from turnwise.gateway.api.answers import answer_of, pending, read_answer
+from turnwise.gateway.api.conditions import IfMatch, Key, digest_of, id_of
 from turnwise.gateway.api.documented import STREAM, Responses, link, routes
 from turnwise.gateway.api.parameters import MessageId, SessionId, User, Wait
 from turnwise.gateway.api.problem import problems
@@ -46,7 +47,7 @@ ANSWERED: Responses = {
     summary="Send a message",
     response_model=Answer,
     response_description="What became of it.",
-    responses={**problems(404, 409, 502, body=True), **ANSWERED},
+    responses={**problems(404, 409, 412, 502, body=True), **ANSWERED},
 )
 async def send_message(
     session_id: SessionId,
@@ -56,6 +57,8 @@ async def send_message(
     caller: TheCaller,
     user: User = None,
     wait: Wait = True,
+    key: Key = None,
+    expected: IfMatch = None,
 ) -> Answer | Response:
     """Hand in a message. The answer is JSON, or a stream of events for whoever accepts `text/event-stream`.
 
@@ -63,7 +66,10 @@ async def send_message(
     goes on: send the message again under the same `id`, or look it up. A missing session is made, unless the app is
     configured otherwise.
     """
-    ask = Ask(session_id, body.content, user, body.id, body.context, _config(front, body, request))
+    id_ = id_of(body, key)
+    ask = Ask(session_id, body.content, user, id_, body.context, _config(front, body, request), expected=expected)
+    if id_ is not None:
+        ask = ask._replace(digest=digest_of(body), alone=key is not None)
     invocation = await front.messages.start(caller, ask)
     return await answered(front, request, invocation, wait=wait)
 

@@ -62,6 +62,7 @@ _NAMES: Mapping[int, str] = MappingProxyType(
         404: "There is no such thing, or it is somebody else's.",
         408: "It did not come in time.",
         409: "It cannot be done now.",
+        412: "It has changed since the revision that `If-Match` names.",
         413: "Too large.",
         416: "There is no such range; `Content-Range` says how large it is.",
         422: "The request is wrong; `where` says at which place.",

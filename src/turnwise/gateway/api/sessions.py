@@ -6,6 +6,7 @@ from urllib.parse import quote
 from fastapi import Query, Request, Response
 
 from turnwise.facts.sessions import Session
+from turnwise.gateway.api.conditions import ETAG, IfMatch, mark
 from turnwise.gateway.api.documented import LOCATION, Responses, link, routes
 from turnwise.gateway.api.parameters import After, Limit, SessionId, User, UserId
 from turnwise.gateway.api.problem import problems
@@ -38,8 +39,9 @@ _LINKS = {
     "fork": link("fork_session", "Copy it.", _THIS),
     "delete": link("delete_session", "Delete it.", _THIS),
 }
-_CREATED: Responses = {201: {"headers": LOCATION, "links": _LINKS}}
-_FOUND: Responses = {200: {"links": _LINKS}}
+_CREATED: Responses = {201: {"headers": LOCATION | ETAG, "links": _LINKS}}
+_FOUND: Responses = {200: {"headers": ETAG, "links": _LINKS}}
+_STATE: Responses = {200: {"headers": ETAG}}
 
 
 @router.post(
@@ -59,6 +61,7 @@ async def create_session(
     """
     session = await front.sessions.create(caller, body.id, body.state, user)
     response.headers["Location"] = _place(request, session, user)
+    mark(response, session)
     return session_shown(session, view_of(request))
 
 
@@ -90,10 +93,12 @@ async def list_sessions(
     responses={**problems(404), **_FOUND},
 )
 async def get_session(
-    session_id: SessionId, request: Request, front: TheFront, caller: TheCaller, user: User = None
+    session_id: SessionId, request: Request, response: Response, front: TheFront, caller: TheCaller, user: User = None
 ) -> SessionShown:
     """How the session stands: whether it is busy, who spoke last, and what it waits for."""
-    return session_shown(await front.sessions.get(caller, session_id, user), view_of(request))
+    session = await front.sessions.get(caller, session_id, user)
+    mark(response, session)
+    return session_shown(session, view_of(request))
 
 
 @router.get(
@@ -129,13 +134,14 @@ async def list_events(
     summary="Get the state",
     response_model=SessionState,
     response_description="The state of all scopes in one.",
-    responses=problems(404),
+    responses={**problems(404), **_STATE},
 )
 async def get_state(
-    session_id: SessionId, request: Request, front: TheFront, caller: TheCaller, user: User = None
+    session_id: SessionId, request: Request, response: Response, front: TheFront, caller: TheCaller, user: User = None
 ) -> SessionState:
     """What agents keep in the session, and what they share between the user's sessions."""
     session = await front.sessions.get(caller, session_id, user)
+    mark(response, session)
     return SessionState(session_id=session.id, revision=session.revision, state=dict(view_of(request).state(session)))
 
 
@@ -144,13 +150,21 @@ async def get_state(
     summary="Write to the state",
     response_model=SessionState,
     response_description="The state as it is then.",
-    responses=problems(404, 409, body=True),
+    responses={**problems(404, 409, 412, body=True), **_STATE},
 )
 async def write_state(
-    session_id: SessionId, body: WriteState, request: Request, front: TheFront, caller: TheCaller, user: User = None
+    session_id: SessionId,
+    body: WriteState,
+    request: Request,
+    response: Response,
+    front: TheFront,
+    caller: TheCaller,
+    user: User = None,
+    expected: IfMatch = None,
 ) -> SessionState:
     """Write some keys, not while the session answers. What a message brings with it is written in its `context`."""
-    session = await front.sessions.write_state(caller, session_id, body.state, user)
+    session = await front.sessions.write_state(caller, session_id, body.state, user, expected)
+    mark(response, session)
     return SessionState(session_id=session.id, revision=session.revision, state=dict(view_of(request).state(session)))
 
 
@@ -159,16 +173,24 @@ async def write_state(
     summary="Take a session back",
     response_model=SessionShown,
     response_description="The session as it is then.",
-    responses={**problems(404, 409, body=True), **_FOUND},
+    responses={**problems(404, 409, 412, body=True), **_FOUND},
 )
 async def rewind_session(
-    session_id: SessionId, body: RewindSession, request: Request, front: TheFront, caller: TheCaller, user: User = None
+    session_id: SessionId,
+    body: RewindSession,
+    request: Request,
+    response: Response,
+    front: TheFront,
+    caller: TheCaller,
+    user: User = None,
+    expected: IfMatch = None,
 ) -> SessionShown:
     """Back to before that invocation. What is taken back stays in the log, hidden.
 
     Artifacts, and state that begins with `user:` or `app:`, stay as they are.
     """
-    session = await front.sessions.rewind(caller, session_id, body.invocation_id, user)
+    session = await front.sessions.rewind(caller, session_id, body.invocation_id, user, expected)
+    mark(response, session)
     return session_shown(session, view_of(request))
 
 
@@ -178,7 +200,7 @@ async def rewind_session(
     status_code=201,
     response_model=SessionShown,
     response_description="The copy.",
-    responses={**problems(404, 409, body=True), **_CREATED},
+    responses={**problems(404, 409, 412, body=True), **_CREATED},
 )
 async def fork_session(
     session_id: SessionId,
@@ -188,10 +210,12 @@ async def fork_session(
     front: TheFront,
     caller: TheCaller,
     user: User = None,
+    expected: IfMatch = None,
 ) -> SessionShown:
     """A new session of the same user with what can be seen of the log, or what came before an invocation; artifacts, too."""
-    session = await front.sessions.fork(caller, session_id, body.id, body.before_invocation_id, user)
+    session = await front.sessions.fork(caller, session_id, body.id, body.before_invocation_id, user, expected)
     response.headers["Location"] = _place(request, session, user)
+    mark(response, session)
     return session_shown(session, view_of(request))
 
 
@@ -201,11 +225,13 @@ async def fork_session(
     status_code=204,
     response_class=Response,
     response_description="There is nothing left of it.",
-    responses=problems(409),
+    responses=problems(409, 412),
 )
-async def delete_session(session_id: SessionId, front: TheFront, caller: TheCaller, user: User = None) -> None:
+async def delete_session(
+    session_id: SessionId, front: TheFront, caller: TheCaller, user: User = None, expected: IfMatch = None
+) -> None:
     """All that is kept of it: log, inbox, decisions, artifacts. Not while it answers. What is not there is deleted as well."""
-    await front.sessions.delete(caller, session_id, user)
+    await front.sessions.delete(caller, session_id, user, expected)
 
 
 @router.delete(

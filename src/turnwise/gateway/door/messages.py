@@ -9,11 +9,13 @@ from turnwise.access.rights import roles_of
 from turnwise.facts.callers import Caller
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import Content
-from turnwise.facts.errors import Closing, NothingHere, TurnwiseError
+from turnwise.facts.errors import Closing, KeyReused, NothingHere, TurnwiseError
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.door.results import check_results
+from turnwise.gateway.door.revisions import Expected
 from turnwise.gateway.door.sessions import check_state
 from turnwise.gateway.door.whose import Whose
 from turnwise.runner import Invocation, Runner
@@ -23,7 +25,8 @@ NO_CONTEXT = MessageContext()
 
 class Ask(NamedTuple):
     """A message as a request holds it. user: whom the request names; None = the caller. id: the sender's own of the message.
-    agent: who is to answer, past all selectors; None = whoever is selected.
+    agent: who is to answer, past all selectors; None = whoever is selected. digest: of the request, see `Message`. alone:
+    whether a message under the same id with another digest is refused. expected: the revisions that the message is for.
     """
 
     session: str
@@ -33,6 +36,9 @@ class Ask(NamedTuple):
     context: MessageContext = NO_CONTEXT
     config: RunConfig | None = None
     agent: str | None = None
+    digest: str = ""
+    alone: bool = False
+    expected: Expected | None = None
 
 
 class Messages:
@@ -46,27 +52,41 @@ class Messages:
         """`Runner.start`; the answer takes one of the caller's places until it ends or waits, whoever reads it.
 
         Closing when this process takes nothing more; TooMany. NothingHere for an agent that does not exist, or not for this
-        caller. Forbidden for results of calls that are not the caller's to give, and as of `check_state`.
+        caller. Forbidden for results of calls that are not the caller's to give, and as of `check_state`. PreconditionFailed,
+        KeyReused.
         """
         key = self._whose.session(caller, "messages:write", ask.session, ask.user)
         context = self._context(caller, ask.context, ask.agent)
         check_state(caller, context.state, self._runner.config.limits)
         create = (ask.config or self._runner.config).create_session
         await check_results(self._runner, caller, key, ask.content, ask.id, create=create)
+        await self._check_conditions(key, ask)
         place = await self._place(caller, key.user)
         try:
             invocation = await self._runner.start(
-                ask.content, user=key.user, session=key.id, message_id=ask.id, context=context, config=ask.config
+                ask.content,
+                user=key.user,
+                session=key.id,
+                message_id=ask.id,
+                context=context,
+                config=ask.config,
+                digest=ask.digest,
             )
+            if ask.alone:  # another request may have been first since
+                await self._check_conditions(key, ask._replace(expected=None))
         except BaseException:
             await place.aclose()
             raise
         self._give_back(place, invocation)
         return invocation
 
-    async def regenerate(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Invocation:
+    async def regenerate(
+        self, caller: Caller, session: str, invocation_id: str, user: str | None = None, expected: Expected | None = None
+    ) -> Invocation:
         """`Runner.regenerate`; as `start` for the rest. Of the roles that the message came with, those that the caller has."""
         key = self._whose.session(caller, "messages:write", session, user)
+        if expected is not None:
+            expected.check(await self._runner.sessions.get(key))
         context = self._narrowed(caller, (await self._runner.sessions.message_of(key, invocation_id)).context)
         place = await self._place(caller, key.user)
         try:
@@ -107,6 +127,24 @@ class Messages:
         if agent not in tree or not tree.reachable(agent, roles):
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r}.", fix="See the list of agents.")
         return given.model_copy(update={"roles": roles, "direct_agent_id": agent})
+
+    async def _check_conditions(self, key: SessionKey, ask: Ask) -> None:
+        """KeyReused when the id is that of another message, PreconditionFailed when the session is not as expected.
+
+        A repeated message is read on: what it was sent after does not count again.
+        """
+        if ask.expected is None and not ask.alone:
+            return
+        receipt = None if ask.id is None else await self._runner.store.inbox.receipt(key, ask.id)
+        if receipt is None:
+            if ask.expected is not None:
+                ask.expected.check(await self._runner.store.open(key))
+        elif ask.alone and receipt.message.digest not in ("", ask.digest):
+            raise KeyReused(
+                "The Idempotency-Key came with another body before.",
+                fix="Give each message a key of its own.",
+                where=("header", "Idempotency-Key"),
+            )
 
     def _narrowed(self, caller: Caller, before: MessageContext) -> MessageContext:
         """What the caller may do, and what the message was sent with, may both have changed since."""

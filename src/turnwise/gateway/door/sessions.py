@@ -11,7 +11,8 @@ from turnwise.facts.errors import Forbidden, RequestTooLarge, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import Limits
-from turnwise.facts.sessions import APP_PREFIX, Session
+from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
+from turnwise.gateway.door.revisions import Expected, as_precondition
 from turnwise.gateway.door.whose import Whose
 from turnwise.ports.stores import Page, SessionInfo
 from turnwise.runner import PastExchange, Runner
@@ -93,34 +94,59 @@ class Sessions:
         shown = tuple(found[: window.limit])
         return Events(shown, shown[-1].sequence if len(found) > window.limit else None)
 
-    async def rewind(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Session:
-        """`Runner.sessions.rewind`. SessionMissing, InvocationMissing, SessionBusy."""
+    async def rewind(
+        self, caller: Caller, session: str, invocation_id: str, user: str | None = None, expected: Expected | None = None
+    ) -> Session:
+        """`Runner.sessions.rewind`. SessionMissing, InvocationMissing, SessionBusy, PreconditionFailed."""
         key = self._whose.session(caller, "sessions:write", session, user)
-        return await self._runner.sessions.rewind(key, invocation_id)
+        revision = await self._revision(key, expected)
+        with as_precondition(expected):
+            return await self._runner.sessions.rewind(key, invocation_id, revision=revision)
 
     async def fork(
-        self, caller: Caller, session: str, new: str | None, before_invocation: str | None, user: str | None = None
+        self,
+        caller: Caller,
+        session: str,
+        new: str | None,
+        before_invocation: str | None,
+        user: str | None = None,
+        expected: Expected | None = None,
     ) -> Session:
-        """`Runner.sessions.fork`. SessionMissing, SessionExists, InvocationMissing."""
+        """`Runner.sessions.fork`. SessionMissing, SessionExists, InvocationMissing, PreconditionFailed."""
         key = self._whose.session(caller, "sessions:write", session, user)
+        await self._revision(key, expected)
         copy = self._whose.session(caller, "sessions:write", self._id(new), user)
         return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation)
 
     async def write_state(
-        self, caller: Caller, session: str, delta: Mapping[str, JsonValue], user: str | None = None
+        self,
+        caller: Caller,
+        session: str,
+        delta: Mapping[str, JsonValue],
+        user: str | None = None,
+        expected: Expected | None = None,
     ) -> Session:
-        """`Runner.sessions.write_state`. As of `check_state`; SessionMissing, SessionBusy."""
+        """`Runner.sessions.write_state`. As of `check_state`; SessionMissing, SessionBusy, PreconditionFailed."""
         key = self._whose.session(caller, "sessions:write", session, user)
         check_state(caller, delta, self._runner.config.limits)
-        return await self._runner.sessions.write_state(key, delta)
+        revision = await self._revision(key, expected)
+        with as_precondition(expected):
+            return await self._runner.sessions.write_state(key, delta, revision=revision)
 
-    async def delete(self, caller: Caller, session: str, user: str | None = None) -> None:
-        """All that is kept of it. Idempotent. SessionBusy."""
-        await self._runner.sessions.delete(self._whose.session(caller, "sessions:write", session, user))
+    async def delete(self, caller: Caller, session: str, user: str | None = None, expected: Expected | None = None) -> None:
+        """All that is kept of it. Idempotent. SessionBusy, PreconditionFailed."""
+        key = self._whose.session(caller, "sessions:write", session, user)
+        if expected is not None:
+            expected.check(await self._runner.store.open(key))
+        await self._runner.sessions.delete(key)
 
     async def delete_user(self, caller: Caller, user: str) -> None:
         """All that is kept of that user. Idempotent. SessionBusy."""
         await self._runner.sessions.delete_user(self._whose.user(caller, "sessions:write", user))
+
+    async def _revision(self, key: SessionKey, expected: Expected | None) -> int | None:
+        """The revision that the session has, as the request expects it; None when it expects none. SessionMissing."""
+        return None if expected is None else expected.check(await self._runner.sessions.get(key))
 
     def _id(self, given: str | None) -> str:
         return self._issuer.new_id("session") if given is None else given

@@ -4,7 +4,7 @@ from fastapi import Request
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.cards import NAME_CHARACTERS
-from turnwise.facts.errors import NothingHere
+from turnwise.facts.errors import Forbidden, NothingHere
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.api.documented import routes
@@ -15,6 +15,8 @@ from turnwise.gateway.shown import View
 from turnwise.runner import Result
 
 GOOD_ENDS = frozenset({"completed", "clarify"})
+MOST_NAMED = 20
+"""How many agents a refusal names."""
 
 router = routes("graph-chat")
 
@@ -31,9 +33,22 @@ async def execute_agent(body: ExecuteAgentRequest, request: Request, front: TheF
     if not front.addressees.has(caller, body.agent_id):
         raise NothingHere(
             f"There is no agent {body.agent_id[:NAME_CHARACTERS]!r} that callers may choose.",
-            fix="See the list of agents, and whether the policy has the selector 'direct'.",
+            fix=_choices(front, caller),
+            where=("body", "agent_id"),
         )
     return await _answered(body, request, front, caller, body.agent_id)
+
+
+def _choices(front: Front, caller: Caller) -> str:
+    """Which agent ids there are for the caller."""
+    try:
+        names = front.addressees.names(caller)
+    except Forbidden:
+        return "Send the id of an agent that this credential reaches."
+    if not names:
+        return "No agent is reached by its id: the policy has no selector 'direct'. Send the message to /chat."
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"agent_id may be: {', '.join(names[:MOST_NAMED])}{more}."
 
 
 async def _answered(body: ChatRequest, request: Request, front: Front, caller: Caller, agent: str | None) -> ChatResponse:
@@ -48,7 +63,7 @@ async def _answered(body: ChatRequest, request: Request, front: Front, caller: C
 def _context(given: ChatContext) -> MessageContext:
     return MessageContext(
         direct_agent_id=given.direct_agent_id,
-        previous_agents=given.previous_agents or (),
+        previous_agents=tuple(given.previous_agents or ()),
         channel=given.channel,
         user_kind=given.user_type,
         attributes=given.attributes,

@@ -8,6 +8,8 @@ from pydantic_core import PydanticCustomError
 from starlette.responses import JSONResponse, Response
 
 from turnwise.facts.depth import DEEPEST, is_deep
+from turnwise.facts.errors import EmptyMessage, NothingHere, RequestInvalid, WrongMethod
+from turnwise.gateway.documentation import DOCUMENTATION
 from turnwise.gateway.problems import Problem
 
 
@@ -21,7 +23,7 @@ class ChatContext(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     customer_id: str | None = None
-    previous_agents: tuple[str, ...] | None = None
+    previous_agents: list[str] | None = None
     direct_agent_id: str | None = None
     external_conversation_id: str | None = None
     channel: str | None = None
@@ -89,9 +91,27 @@ class ChatResponse(BaseModel):
 
 def form(problem: Problem) -> Response:
     """What went wrong with a request, as these clients know it."""
-    told = f"{problem.code}: {problem.problem} {problem.fix}".rstrip()
+    told = f"{problem.code}: {problem.problem} {_fix(problem)}".rstrip()
     body = ChatResponse(success=False, observability_trace_id=problem.request_id or None, error=told)
     return JSONResponse(body.model_dump(), problem.status, dict(problem.headers))
+
+
+def _fix(problem: Problem) -> str:
+    """What to do, in the words of this protocol: its paths and its fields."""
+    if problem.code == EmptyMessage.code:
+        return "Send a text as 'message'."
+    if problem.code == WrongMethod.code:
+        return "Send POST."
+    if problem.code == NothingHere.code and not problem.where:
+        return "There are POST /api/v1/graph-chat/chat and POST /api/v1/graph-chat/execute-agent."
+    # The general fix only says where to look, if there is such a place.
+    general = not problem.fix or DOCUMENTATION in problem.fix
+    if problem.code == RequestInvalid.code and problem.where[:1] == ("body",) and general:
+        known = ChatContext if problem.where[1:2] == ("context",) else ExecuteAgentRequest
+        place = "The fields of 'context' are" if known is ChatContext else "The fields are"
+        more = "any other is for the agents" if known is ChatContext else "'agent_id' is for execute-agent alone"
+        return f"{place} {', '.join(known.model_fields)}; {more}."
+    return problem.fix
 
 
 def refusals() -> dict[int | str, dict[str, Any]]:

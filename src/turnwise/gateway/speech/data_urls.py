@@ -28,6 +28,15 @@ def blob_of(url: str, name: str | None = None) -> BlobPart | None:
     return from_base64(data, mime_type or DEFAULT_TYPE, name)
 
 
+def why_no_file(url: str, kind: str) -> tuple[str, str]:
+    """The problem and the fix, for a URL of which `blob_of` makes nothing. kind: what it is to be, such as `image`."""
+    example = {"image": "image/png", "file": "application/pdf"}.get(kind, "<type>")
+    fix = f"Send the {kind} itself as a data URL: data:{example};base64,…."
+    if url[:5].lower() == "data:":
+        return "This data URL cannot be read.", fix
+    return f"URLs of {kind}s are not fetched." if "://" in url else f"This is no {kind}.", fix
+
+
 def from_base64(data: str, mime_type: str = DEFAULT_TYPE, name: str | None = None) -> BlobPart | None:
     """The file with these bytes in base64; None when it is none."""
     try:

@@ -8,7 +8,7 @@ from turnwise.gateway.openai.chat.body import ChatMessage, ContentPart, ToolCall
 from turnwise.gateway.openai.refusing import Where, refused
 from turnwise.gateway.openai.tools import not_a_function
 from turnwise.gateway.speech.calls import call_of, value_of
-from turnwise.gateway.speech.data_urls import audio_of, blob_of, file_of
+from turnwise.gateway.speech.data_urls import audio_of, blob_of, file_of, why_no_file
 from turnwise.gateway.speech.exchanges import Exchanges, Turn, wanted
 
 
@@ -65,11 +65,15 @@ def _words(part: ContentPart) -> str | None:
 
 def _part(part: ContentPart, where: Where) -> Part:
     text = _words(part)
+    place: Where
     if text is not None:
         return TextPart(text=text)
     if part.type == "image_url" and part.image_url is not None:
-        blob = blob_of(part.image_url.url)
-        place: Where = ("image_url", "url")
+        url, place = part.image_url.url, ("image_url", "url")
+        blob = blob_of(url)
+        if blob is None:
+            problem, fix = why_no_file(url, "image")
+            raise refused((*where, *place), problem, fix=fix)
     elif part.type == "file" and part.file is not None:
         data, name, place = part.file.file_data, part.file.filename, ("file", "file_data")
         if data is None:

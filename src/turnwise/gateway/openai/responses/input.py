@@ -11,7 +11,7 @@ from turnwise.gateway.openai.refusing import Where, refused
 from turnwise.gateway.openai.responses.compacting import COMPACTION, inside
 from turnwise.gateway.openai.responses.names import Call, Name, read_call, read_name
 from turnwise.gateway.speech.calls import call_of, value_of
-from turnwise.gateway.speech.data_urls import audio_of, blob_of, file_of
+from turnwise.gateway.speech.data_urls import audio_of, blob_of, file_of, why_no_file
 from turnwise.gateway.speech.exchanges import Exchanges, Turn, wanted
 
 Item = Mapping[str, JsonValue]
@@ -180,8 +180,8 @@ def _file(part: Mapping[str, JsonValue], field: str, where: Where) -> BlobPart:
         raise refused((*where, place), "Files are neither kept nor fetched here.", fix=f"Send a data URL as '{field}'.")
     blob = file_of(given, named) if field == "file_data" else blob_of(given, named)
     if blob is None:
-        problem = "This is no data URL. Nothing is fetched from other addresses."
-        raise refused((*where, field), problem, fix="Send it as data:<type>;base64,….")
+        problem, fix = why_no_file(given, "file" if field == "file_data" else "image")
+        raise refused((*where, field), problem, fix=fix)
     return blob
 
 

@@ -1,0 +1,74 @@
+"""The headers `Idempotency-Key`, `If-Match` and `ETag` of our own API."""
+
+import re
+from hashlib import sha256
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Response
+
+from turnwise.facts.errors import RequestInvalid
+from turnwise.facts.sessions import Session
+from turnwise.gateway.door.revisions import Expected
+from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN
+from turnwise.wire.messages import SendMessage
+
+ETAG: dict[str, Any] = {"ETag": {"description": "The session's revision, for `If-Match`.", "schema": {"type": "string"}}}
+"""What the OpenAPI says of the header."""
+
+_TAG = re.compile(r"(?:W/)?\"([^\"]*)\"")
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=MOST_CHARACTERS,
+        pattern=PLAIN,
+        description="The message's `id`, as a header. With another body under the same key the message is refused (422).",
+    ),
+]
+_IfMatch = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        max_length=1_000,
+        description="An `ETag` of the session, or several, or `*`: refused (412) when it has another revision by now.",
+    ),
+]
+
+
+async def _expected(if_match: _IfMatch = None) -> Expected | None:
+    if if_match is None:
+        return None
+    if if_match.strip() == "*":
+        return Expected()
+    # A proxy that compresses marks tags as weak (`W/`). The revision is exact nevertheless.
+    tags = [_TAG.fullmatch(each.strip()) for each in if_match.split(",")]
+    if not all(tags):
+        raise RequestInvalid(
+            "If-Match is no ETag.", fix='Send the ETag as it came, in quotes: "5".', where=("header", "If-Match")
+        )
+    texts = [tag[1] for tag in tags if tag]
+    return Expected(frozenset(int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19))
+
+
+IfMatch = Annotated[Expected | None, Depends(_expected)]
+
+
+def mark(response: Response, session: Session) -> None:
+    """Sets the header `ETag`."""
+    response.headers["ETag"] = f'"{session.revision}"'
+
+
+def id_of(body: SendMessage, key: str | None) -> str | None:
+    """Returns the message's id, which the key is, too. RequestInvalid when both are there and differ."""
+    if key is not None and body.id not in (None, key):
+        raise RequestInvalid(
+            "Idempotency-Key and the body's id differ.", fix="Send one of them.", where=("header", "Idempotency-Key")
+        )
+    return body.id if key is None else key
+
+
+def digest_of(body: SendMessage) -> str:
+    """Returns a digest of all that the message says, but for its id."""
+    return sha256(body.model_dump_json(exclude={"id"}).encode()).hexdigest()[:32]

@@ -1,0 +1,37 @@
+"""Which credentials the OpenAPI says that operations take: those that the gateway is configured to take."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from turnwise.facts.gateway import AuthConfig
+
+OPEN: dict[str, Any] = {"security": []}
+"""For the OpenAPI of an operation that needs no credential in any case."""
+
+
+def schemes_for(auth: AuthConfig | None) -> Mapping[str, Any]:
+    """Returns the security schemes by name; none where everybody on this machine may enter."""
+    if auth is None:
+        return {}
+    kinds = [kind for kind, counts in (("an API key", auth.keys), ("a JSON web token", auth.jwt is not None)) if counts]
+    found = {"bearer": {"type": "http", "scheme": "bearer", "description": f"Takes {' or '.join(kinds)}."}}
+    return found | ({"api_key": dict(_API_KEY)} if auth.keys else {})
+
+
+def say_credentials(document: dict[str, Any], auth: AuthConfig | None) -> None:
+    """Names the schemes in the OpenAPI, and at each operation that needs one of them. Idempotent."""
+    schemes = schemes_for(auth)
+    if schemes:
+        document.setdefault("components", {})["securitySchemes"] = dict(schemes)
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            if not schemes:
+                operation.pop("security", None)
+            elif operation.get("security") != []:
+                operation["security"] = [{name: []} for name in schemes]
+
+
+_API_KEY: Mapping[str, str] = MappingProxyType(
+    {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key."}
+)
