@@ -63,7 +63,8 @@ class _Search:
                 group, added, removed, inner = value
                 return self._sequence(inner, 0, at, (flags | added) & ~removed, self._closing(group, at, go_on))
             case "ASSERT" | "ASSERT_NOT":
-                begin = at - value[1].getwidth()[0] if value[0] < 0 else at
+                width: int = value[1].getwidth()[0]
+                begin = at - width if value[0] < 0 else at
                 ends_here: Rest = lambda place: place if value[0] > 0 or place == at else None  # noqa: E731
                 met = begin >= 0 and self._sequence(value[1], 0, begin, flags, ends_here) is not None
                 return go_on(at) if met == (name == "ASSERT") else None

@@ -163,7 +163,7 @@ class Guarding:
 async def _checked(guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
     """What the guardrail says. A `check` that is a plain function runs in a thread."""
     if iscoroutinefunction(guardrail.check):
-        return await guardrail.check(place, content, agent)
+        return cast(GuardrailVerdict, await guardrail.check(place, content, agent))
     said = await CHECKS.run(partial(guardrail.check, place, content, agent))
     return cast(GuardrailVerdict, await said if isawaitable(said) else said)
 
