@@ -106,7 +106,9 @@ class _Search:
 
         def again(count: int, place: int) -> int | None:
             more: Rest = lambda end: again(count + 1, end) if end > place or count < least else None  # noqa: E731
-            tries = [lambda: self._sequence(items, 0, place, flags, more)] if count < most else []
+            tries: list[Callable[[], int | None]] = []
+            if count < most:
+                tries.append(lambda: self._sequence(items, 0, place, flags, more))
             if count >= least:
                 tries.insert(0 if name == "MIN_REPEAT" else len(tries), lambda: go_on(place))
             return next((end for each in tries if (end := each()) is not None), None)
