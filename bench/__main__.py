@@ -14,13 +14,14 @@ from bench.flows import flows
 from bench.gateway import parts as gateway
 from bench.llm import llm
 from bench.measure import Figure, report
+from bench.nasty import nasty
 from bench.routing_report import shown, written
 from bench.scale import scale
 from bench.sides import QUICK, Plan, Sides
 from bench.slow_disk import again_slowed, is_slowed
 from bench.startup import startup
 
-SURVIVAL, ROUTING, GATEWAY = "survival", "routing", "gateway"
+SURVIVAL, ROUTING, GATEWAY, NASTY = "survival", "routing", "gateway", "nasty"
 # On the disk of the checkout: a folder for temporary files is often in memory, where a commit costs nothing.
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 
@@ -59,7 +60,7 @@ def asked() -> argparse.Namespace:
     """The command line, checked. `parts`: about turns, startup and scale; `scenes`: about survival and routing."""
     names = [*(part.__name__ for part in turns.PARTS), "startup", "scale", "llm", "flows"]
     scenes = [SURVIVAL, *(f"{SURVIVAL}:{name}" for name in survival.PARTS)]
-    scenes += [GATEWAY, ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
+    scenes += [GATEWAY, NASTY, ROUTING, *(f"{ROUTING}:{part.__name__}" for part in routing.PARTS)]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Turns beside a hand-written sqlite3 floor, in one run.")
     parser.add_argument(
         "parts",
@@ -109,6 +110,8 @@ def tables(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, l
     if GATEWAY in arguments.scenes:
         served = gateway.measured(gateway.QUICK if arguments.quick else gateway.Plan(), folder)
         yield "The gateway beside a bare FastAPI route that writes two rows in two commits (medians)", served
+    if NASTY in arguments.scenes:
+        yield "The worst texts for each reader, 10,000 and 260,000 characters (CPU)", nasty(quick=arguments.quick)
 
 
 def main() -> int:

@@ -52,7 +52,9 @@ def _part(part: Part, place: Place, change: Change) -> Part:
         case TextPart() | ThinkingPart():
             return part.model_copy(update={"text": change(part.text)})
         case DataPart():
-            return part.model_copy(update={"data": _value(part.data, change)})
+            return part.model_copy(
+                update={"data": _value(part.data, change), "name": change(part.name) if part.name else part.name}
+            )
         case ToolResultPart():
             return part.model_copy(update={"result": _value(part.result, change)})
         case ToolCallPart() if place == "tool_call":

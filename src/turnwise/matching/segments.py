@@ -36,16 +36,16 @@ def segments(text: str) -> list[str]:
 
 def _parts(text: str) -> list[str]:
     """All of it: a few words belong to what stands before them."""
-    found: list[str] = []
+    found: list[list[str]] = []
     for sentence in _SENTENCES.split(text.strip()):
         words = len(sentence.split())
         if found and words < _FEWEST:
-            found[-1] = f"{found[-1]} {sentence}".strip()
+            found[-1] += [sentence.strip()] if words else []
         elif words > _WORDS + _SPARE:
-            found += _run_on(sentence)
+            found += [[part] for part in _run_on(sentence)]
         elif words:
-            found.append(sentence)
-    return found
+            found.append([sentence])
+    return [" ".join(part) for part in found]
 
 
 def _run_on(sentence: str) -> list[str]:

@@ -1,5 +1,6 @@
 """What may stop or change a message, a tool call or an answer."""
 
+from collections.abc import Awaitable
 from typing import Literal, NamedTuple, Protocol
 
 from turnwise.facts.content import Content
@@ -39,8 +40,10 @@ class Guardrail(Protocol):
         """
         ...
 
-    async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
-        """`agent` is the author of the answer or the tool call; None for a message.
+    def check(self, place: Place, content: Content, agent: str | None) -> Awaitable[GuardrailVerdict] | GuardrailVerdict:
+        """A coroutine function runs on the event loop, and must not hold it. A plain function runs in one of a few threads.
+
+        `agent` is the author of the answer or the tool call; None for a message.
 
         With place `tool_call`, the content is one tool call. A guardrail that has nothing to say about a place allows. One
         that raises, or says what is no verdict, has blocked; so has one that rewrites a call into another, or adds one.

@@ -22,6 +22,7 @@ from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.accept import checked_context, checked_id, incoming
 from turnwise.runner.desks import Desks
+from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.rulings import blocked_message
 from turnwise.runner.leaving import close_agents
 from turnwise.runner.message.invocation import Invocation, Result
@@ -82,6 +83,7 @@ class Runner:
         cast = Cast(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
         self._desks = Desks(cast, self.cascade, tuple(hooks), app, self.config, self.process)
+        self.checks = CHECKS
         self._sync_door = SyncDoor()
         self.sessions = Sessions(cast, self._desks, tuple(hooks), app)
 

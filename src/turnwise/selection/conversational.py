@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from turnwise.facts.events import USER
 from turnwise.facts.selections import Exclusion, Verdict
+from turnwise.matching.normalize import with_few_marks
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.identity import lead_of
 from turnwise.selection.next_tag import OPENING
 from turnwise.selection.verdicts import abstained, chosen, shown
 
-_TRAILING = re.compile(r"[\s.,;:!?…。，！？]+$")
+# A run is tried once, from where it begins: tried from each place in it, a long one would cost its length squared.
+_TRAILING = re.compile(r"(?<![\s.,;:!?…。，！？])[\s.,;:!?…。，！？]+\Z")
 _SELF = "self"
 FALLBACK_CONFIDENCE = 0.6
 _UNKNOWN = "no agent has that name now"
@@ -127,4 +129,4 @@ def _tags_elsewhere(request: SelectionRequest) -> tuple[str, ...]:
 
 def tolerant(name: str) -> str:
     """The name as it is compared: compatible letters, case, space and trailing punctuation make no difference."""
-    return " ".join(_TRAILING.sub("", unicodedata.normalize("NFKC", name)).casefold().split())
+    return " ".join(_TRAILING.sub("", unicodedata.normalize("NFKC", with_few_marks(name))).casefold().split())

@@ -36,6 +36,16 @@ class Watched(Protocol):
     tree: AgentTree
     store: SessionStore
 
+    @property
+    def checks(self) -> "Checks": ...
+
+
+class Checks(Protocol):
+    """The threads in which guardrails check."""
+
+    @property
+    def stuck(self) -> int: ...
+
 
 class Metrics:
     """Counts what a runner does, as one of its hooks, in a registry of its own.
@@ -73,6 +83,10 @@ class Metrics:
         self._errors = counter("errors", "Errors on record, and requests that were refused.", "code")
         running = Gauge("turnwise_invocations_running", "Messages being answered in this process.", registry=self.registry)
         running.set_function(lambda: len(self._running))
+        stuck = Gauge(
+            "turnwise_guardrail_threads_stuck", "Threads in a check that took longer than its limit.", registry=self.registry
+        )
+        stuck.set_function(lambda: 0 if self._runner is None else self._runner.checks.stuck)
         self._build = Info("turnwise_build", "What runs here.", registry=self.registry)
 
     def attach(self, runner: Watched) -> None:

@@ -1,7 +1,7 @@
 """How much agents and models may say, and that they do not hold the event loop while they say it (J1)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -160,3 +160,30 @@ async def test_an_endless_stream_lets_others_run_and_ends_in_time(process: Proce
     result = await ask(process(clerk, config=RunConfig(limits=limits)), "go")
     assert reason(result) == "limit:invocation_seconds"
     assert others.is_set()
+
+
+class Counted(list[str]):
+    """A list that counts how many of its values are read."""
+
+    read = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for value in super().__iter__():
+            self.read += 1
+            yield value
+
+
+@pytest.mark.parametrize("way", ["step", "state"])
+async def test_a_huge_value_is_refused_before_it_is_read(process: Process, way: str) -> None:
+    """J1: what writing all of it as JSON would take, the loop would be held."""
+    value = Counted(["x" * 1_000] * 10_000)
+
+    @agent
+    async def clerk(context: AgentContext) -> None:
+        if way == "step":
+            await context.step("all", lambda: value)
+        context.state["all"] = value
+
+    result = await ask(process(clerk, config=SMALL), "go")
+    assert reason(result) == {"step": "limit:answer_bytes", "state": "limit:state_bytes"}[way]
+    assert value.read <= 100

@@ -1,6 +1,8 @@
 """Guardrails on messages, tool calls and answers, whatever the agent (C13, A10, A18)."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -376,3 +378,40 @@ async def test_regenerating_what_is_blocked_now_hides_nothing(make_runner: MakeR
     with pytest.raises(MessageBlocked):
         await runner.regenerate(key(), result.invocation_id)
     assert [text for _, text in await log(runner)] == ["x", "You said: x"]
+
+
+class Blocking:
+    """A check that is a plain function, and holds its thread until `end`."""
+
+    name, reach = "blocking", 0
+
+    def __init__(self) -> None:
+        self.end = threading.Event()
+
+    def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+        if place == "answer":
+            self.end.wait()
+        return ALLOW
+
+
+def settle(runner: Runner) -> None:
+    """Waits until no thread is stuck."""
+    while runner.checks.stuck:
+        time.sleep(0.001)
+
+
+async def test_a_plain_check_that_hangs_holds_no_loop_and_is_counted(
+    make_runner: MakeRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C13, J1: the message ends in time, the log names the guardrail and the stuck thread; it is counted until it ends."""
+    guardrail, config = Blocking(), RunConfig(limits=Limits(guardrail_seconds=0.5))
+    runner = make_runner(echo, guardrails=[guardrail])
+    try:
+        result = await ask(runner, "x", config=config)
+        assert result.text == "The guardrail 'blocking' could not check this."
+        assert "'blocking' took longer than 0.5 s (limits.guardrail_seconds); 1 of 8 threads" in caplog.text
+        assert runner.checks.stuck == 1
+    finally:
+        guardrail.end.set()
+    await asyncio.to_thread(settle, runner)
+    assert (await ask(runner, "x")).text == "You said: x"

@@ -1,12 +1,13 @@
 """One form for texts that read the same (C2)."""
 
 import time
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.matching.normalize import legible, normalize
+from turnwise.matching.normalize import MARKS_IN_A_ROW, legible, normalize, with_few_marks
 
 ANY_TEXT = st.text(st.characters(), max_size=60)  # with lone surrogates
 
@@ -69,3 +70,31 @@ def test_symbols_stand_apart_from_words_and_letters_of_any_script_do_not() -> No
 def test_what_is_legible_stays_as_it_is(text: str) -> None:
     """C2"""
     assert legible(legible(text)) == legible(text)
+
+
+MARKS = st.text(st.sampled_from("a漢\u0300\u0315\u0344\u3099\uff9e\u0f73\u200b\x01👩é"), max_size=300)
+
+
+@settings(deadline=None)
+@given(MARKS | st.text(st.sampled_from("\u0300\u0315\uff9e"), min_size=40, max_size=200))
+def test_marks_in_a_row_are_few(text: str) -> None:
+    """J1: to sort them takes their number squared. What is cut once stays so; a text with few stays as it is."""
+    cut = with_few_marks(text)
+    run = longest = 0
+    for char in cut:
+        run = run + 1 if unicodedata.combining(unicodedata.normalize("NFKD", char)[0]) else 0
+        longest = max(longest, run)
+    assert longest <= MARKS_IN_A_ROW
+    assert with_few_marks(cut) == cut
+    for fold in (False, True):
+        plain = normalize(text, fold=fold)
+        assert normalize(plain, fold=fold) == plain
+
+
+def test_every_mark_is_counted() -> None:
+    """Also what only its decomposition shows to be one, and none of them decomposes to many."""
+    for code in range(0x110000):
+        apart = unicodedata.normalize("NFKD", chr(code))
+        if unicodedata.combining(apart[0]):
+            assert len(apart) <= 3
+            assert len(with_few_marks(chr(code) * 31)) == MARKS_IN_A_ROW, hex(code)

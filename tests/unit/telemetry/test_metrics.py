@@ -39,7 +39,7 @@ class Clock:
 WAITS = InboxLengths(messages=7, sessions=3, longest=4)
 
 
-def runner(lengths: Any = WAITS) -> Any:
+def runner(lengths: Any = WAITS, stuck: int = 0) -> Any:
     """As much of a runner as is asked for numbers."""
 
     async def waits(app: str) -> InboxLengths:
@@ -49,7 +49,8 @@ def runner(lengths: Any = WAITS) -> Any:
         found: InboxLengths = lengths
         return found
 
-    return SimpleNamespace(app="app", tree=collect(help_)[1], store=SimpleNamespace(inbox=SimpleNamespace(lengths=waits)))
+    store, checks = SimpleNamespace(inbox=SimpleNamespace(lengths=waits)), SimpleNamespace(stuck=stuck)
+    return SimpleNamespace(app="app", tree=collect(help_)[1], store=store, checks=checks)
 
 
 def chose(name: str = "help_", **more: Any) -> Selection:
@@ -173,6 +174,13 @@ async def test_what_waits_comes_from_the_store() -> None:
     metrics.attach(runner())
     told = await numbers(metrics)
     assert [told[f"turnwise_inbox_{name}"] for name in ("messages", "sessions", "longest")] == [7, 3, 4]
+
+
+async def test_stuck_threads_of_guardrails_are_counted() -> None:
+    metrics = Metrics()
+    assert (await numbers(metrics))["turnwise_guardrail_threads_stuck"] == 0
+    metrics.attach(runner(stuck=3))
+    assert (await numbers(metrics))["turnwise_guardrail_threads_stuck"] == 3
 
 
 async def test_a_store_that_is_away_takes_only_its_own_numbers_along() -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
 
+from turnwise.matching.normalize import with_few_marks
+
 _LONGEST_WORD = 100
 _FIRST_CUT = 4096
 _REMEMBERED_WORDS = 2**16
@@ -97,7 +99,7 @@ class WordPiece:
             return _ASCII_WORDS.findall(text.lower() if self._lower else text)
         text = text.translate(self._cleaned)
         if self._strip_accents:
-            text = unicodedata.normalize("NFD", text)
+            text = unicodedata.normalize("NFD", with_few_marks(text))
         return text.translate(self._folded).split()
 
     def _clean(self, character: str) -> str:

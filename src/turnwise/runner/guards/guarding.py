@@ -4,12 +4,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from typing import cast
 
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import Content, ToolCallPart, text_content
-from turnwise.facts.events import Event, Guarded
+from turnwise.facts.errors import AgentFailed
+from turnwise.facts.events import ErrorInfo, Event, Guarded
 from turnwise.facts.messages import OfferedTool
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
+from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.holding_back import Stage
 from turnwise.runner.guards.offering import as_content, tools_left
 from turnwise.runner.guards.rulings import Passed, call_left, settled, unsealed, with_answer, with_calls, with_summary
@@ -77,6 +81,8 @@ class Guarding:
         """
         if not self._guardrails or event.actions.blocked_by:
             return event
+        if event.error is not None:
+            event = await self._with_error(event, event.error)
         if event.actions.summary is not None:
             event = with_summary(event, await self._passed("answer", text_content(event.actions.summary.text), event.author))
         if event.content is None:
@@ -91,6 +97,13 @@ class Guarding:
         if event.content is None or all(isinstance(part, ToolCallPart) for part in event.content.parts):
             return event
         return with_answer(event, await self._passed("answer", event.content, event.author))
+
+    async def _with_error(self, event: Event, error: ErrorInfo) -> Event:
+        """The event with what guardrails leave of the error's text; a code that they would change becomes `agent.failed`."""
+        text, guarded = await self.error_text(error.message, event.author)
+        code = error.code if error.code == AgentFailed.code or await self.allows(error.code, event.author) else AgentFailed.code
+        actions = event.actions.model_copy(update={"guarded": (*event.actions.guarded, *guarded)})
+        return event.model_copy(update={"error": ErrorInfo(code=code, message=text), "actions": actions})
 
     def stages(self, author: str) -> Sequence[Stage] | None:
         """What the text of that author's answer has to go through while it is streamed; None when it cannot be streamed,
@@ -125,9 +138,10 @@ class Guarding:
         return Passed(content, tuple(record))
 
     async def _verdict(self, guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+        clock = asyncio.timeout(self._seconds)
         try:
-            async with asyncio.timeout(self._seconds):
-                verdict = settled(await guardrail.check(place, content, agent), place, content)
+            async with clock:
+                verdict = settled(await _checked(guardrail, place, content, agent), place, content)
             problem = "" if verdict else "gave no verdict that could be followed"
         except (GeneratorExit, KeyboardInterrupt):
             raise
@@ -137,11 +151,25 @@ class Guarding:
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
             verdict, problem = None, f"raised {type(error).__name__} {_where(error)}"
+            if clock.expired():
+                problem = f"took longer than {self._seconds:g} s (limits.guardrail_seconds){_stuck()}"
         if verdict is not None:
             return verdict
         # Not what the exception says: that may be what the guardrail was looking at.
         log.error("The guardrail %r %s; the %s is blocked.", _name(guardrail), problem, place.replace("_", " "))
         return GuardrailVerdict("block", reason=f"The guardrail {_name(guardrail)!r} could not check this.")
+
+
+async def _checked(guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+    """What the guardrail says. A `check` that is a plain function runs in a thread."""
+    if iscoroutinefunction(guardrail.check):
+        return cast(GuardrailVerdict, await guardrail.check(place, content, agent))
+    said = await CHECKS.run(partial(guardrail.check, place, content, agent))
+    return cast(GuardrailVerdict, await said if isawaitable(said) else said)
+
+
+def _stuck() -> str:
+    return f"; {CHECKS.stuck} of {CHECKS.most} threads for checks are stuck" if CHECKS.stuck else ""
 
 
 def _name(guardrail: Guardrail) -> str:

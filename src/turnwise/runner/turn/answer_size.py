@@ -1,9 +1,10 @@
 """How much agents may say: one event, the pieces of one answer, and all of an invocation."""
 
-from turnwise.facts.content import BlobPart, Content, Part, TextPart, ThinkingPart, ToolCallPart
+from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import LimitReached
 from turnwise.facts.events import Event
 from turnwise.facts.limits import Limits
+from turnwise.facts.size import least_bytes
 
 PIECE_BYTES = 16
 """What a piece counts at least: each is an event of its own until the answer is whole."""
@@ -24,11 +25,15 @@ class AnswerSize:
         blobs = sum(len(part.data) for part in event.content.parts if isinstance(part, BlobPart))
         if blobs > self._limits.blob_bytes:
             raise LimitReached("blob_bytes", f"The files in an answer of {event.author!r} have {blobs:,} bytes.")
-        self._check(event.author, sum(_characters(part) for part in event.content.parts))
+        self._check(event.author, self._least_bytes(event.content))
+
+    def check_value(self, author: str, value: object) -> None:
+        """LimitReached (answer_bytes) for a value that is certainly larger as JSON; a huge one is not read to its end."""
+        self._check(author, least_bytes(value, self._limits.answer_bytes))
 
     def add_piece(self, event_id: str, author: str, content: Content) -> None:
         """Counts a piece of an answer. LimitReached (answer_bytes)."""
-        size = self._pieces.get(event_id, 0) + max(PIECE_BYTES, sum(_characters(part) for part in content.parts))
+        size = self._pieces.get(event_id, 0) + max(PIECE_BYTES, self._least_bytes(content))
         self._pieces[event_id] = size
         self._check(author, size)
 
@@ -48,8 +53,18 @@ class AnswerSize:
                 fix="Save it as an artifact, or raise limits.answer_bytes.",
             )
 
+    def _least_bytes(self, content: Content) -> int:
+        return sum(_least_bytes_of(part, self._limits.answer_bytes) for part in content.parts)
 
-def _characters(part: Part) -> int:
-    if isinstance(part, TextPart | ThinkingPart):
-        return len(part.text)
-    return len(part.raw or "") if isinstance(part, ToolCallPart) else 0
+
+def _least_bytes_of(part: Part, most: int) -> int:
+    match part:
+        case TextPart() | ThinkingPart():
+            return len(part.text)
+        case ToolCallPart():
+            return len(part.raw or "") + least_bytes(part.arguments, most)
+        case ToolResultPart():
+            return least_bytes(part.result, most)
+        case DataPart():
+            return least_bytes(part.data, most)
+    return 0

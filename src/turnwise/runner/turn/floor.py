@@ -1,5 +1,6 @@
 """What all agent runs of one invocation share: the record, what is about to be recorded, and who gets the floor next."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ from turnwise.runner.turn.answer_size import AnswerSize
 from turnwise.runner.turn.writes import Unsaid
 from turnwise.selection.conversational import may_name
 from turnwise.selection.next_tag import take_next
+
+_LONG_TEXT = 16_384
 
 
 class Cast(NamedTuple):
@@ -136,7 +139,7 @@ class Floor:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
         self.size.check_content(event)
         self._held_back.forget(event.id)
-        event = _without_tag(event)
+        event = await asyncio.to_thread(_without_tag, event) if is_long(event) else _without_tag(event)
         if self.cast.guardrails:
             event = _naming_known(event, self.cast.tree)
         event = self.hold(await self.guarding.event(event))
@@ -245,6 +248,11 @@ def decide_on_answer(floor: Floor, selection: Selection, bare: Event) -> None:
         floor.hold(acting(bare, selection=selection))
     else:
         floor._held[-1] = acting(last, selection=selection)
+
+
+def is_long(event: Event) -> bool:
+    """Whether the event's text is looked through in a thread: that takes microseconds a character, and others wait."""
+    return len(event.text) > _LONG_TEXT
 
 
 def check_storable(fact: Fact, author: str) -> int:

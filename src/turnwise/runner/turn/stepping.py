@@ -47,6 +47,7 @@ class Steps:
             made = work()
             given = await made if isawaitable(made) else made
         event, call = self._voice.event(), None
+        self._floor.size.check_value(event.author, given.result if isinstance(given, ToolResultPart) else given)
         if isinstance(given, ToolResultPart):
             call = given.call_id
             event, given = await self._judged(event, given)

@@ -13,6 +13,7 @@ from turnwise.facts.errors import AgentFailed, ArtifactName, ArtifactTooLarge, C
 from turnwise.facts.events import Event, in_scope, sees
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import SessionKey
+from turnwise.facts.size import least_bytes
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
 from turnwise.runner.record.journal import public
 from turnwise.runner.turn.floor import Floor
@@ -108,15 +109,20 @@ def as_json(what: str, value: object) -> JsonValue:
 
 
 def _checked(key: str, value: object, limits: Limits) -> JsonValue:
+    _check_state_size(key, least_bytes(value, limits.state_bytes), limits)
     copied = as_json(f"The state value of {key!r}", value)
     try:
         key.encode()
     except UnicodeEncodeError as error:
         raise AgentFailed(f"The state key {key!r} cannot be stored: {error}.", fix="Use text that UTF-8 can write.") from None
-    size = len(json.dumps(copied))
-    if size > limits.state_bytes:
-        raise LimitReached("state_bytes", f"The state value of {key!r} has {size:,} bytes.", fix="Save it as an artifact.")
+    _check_state_size(key, len(json.dumps(copied)), limits)
     return copied
+
+
+def _check_state_size(key: str, size: int, limits: Limits) -> None:
+    if size > limits.state_bytes:
+        problem = f"The state value of {key!r} has {size:,} bytes or more, {limits.state_bytes:,} are allowed."
+        raise LimitReached("state_bytes", problem, fix="Save it as an artifact.")
 
 
 def _as_bytes(name: str, data: object) -> tuple[bytes, str]:

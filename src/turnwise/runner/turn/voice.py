@@ -1,5 +1,6 @@
 """What one agent run says: stamped, and put on record once, however often its turn is taken up."""
 
+import asyncio
 from typing import Any
 
 from turnwise.agents.yielding import Yielding
@@ -9,7 +10,7 @@ from turnwise.facts.events import Actions, Await, ErrorInfo, Event
 from turnwise.runner.record.closing import bare_event, told
 from turnwise.runner.record.journal import model_calls
 from turnwise.runner.record.spots import Spot, spot_of
-from turnwise.runner.turn.floor import Floor, check_storable
+from turnwise.runner.turn.floor import Floor, check_storable, is_long
 from turnwise.runner.turn.streaming import PieceFilter
 from turnwise.runner.turn.writes import Writes
 
@@ -76,7 +77,9 @@ class Voice:
         if event.content is not None:
             self._floor.size.add_piece(event.id, self._agent, event.content)
         await self._yielding.turn()
-        visible = None if self._replay.has(spot_of(self._branch)) else self._pieces.feed(event)
+        if self._replay.has(spot_of(self._branch)):
+            return
+        visible = await asyncio.to_thread(self._pieces.feed, event) if is_long(event) else self._pieces.feed(event)
         if visible is not None:
             check_storable(visible.content or Content(), self._agent)
             id_ = self._floor.ids.own(event.id, partial=True)

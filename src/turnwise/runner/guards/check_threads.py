@@ -1,0 +1,94 @@
+"""A few threads for guardrails whose `check` is a plain function: one that hangs holds a thread, never the event loop."""
+
+import asyncio
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+MOST = 8
+"""How many checks run at once in this process; the others wait, as long as a check may take."""
+
+
+class _Outcome(NamedTuple):
+    given: Any = None
+    problem: BaseException | None = None
+
+
+@dataclass
+class _Job:
+    work: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    done: "asyncio.Future[_Outcome]"
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    begun: bool = False
+    given_up: bool = False
+
+
+class CheckThreads:
+    """At most `most` threads, started when they are needed. They end with the process, whatever they are doing.
+
+    stuck: how many threads run a check that nobody waits for any more. Safe to use from several event loops.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self.most = most
+        self.stuck = 0
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = self._busy = 0
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        """What `work` returns; raises what it raises. When it is cancelled, the work goes on in its thread, and counts as
+        stuck until it ends; work that has not begun is not begun.
+        """
+        loop = asyncio.get_running_loop()
+        job = _Job(work, loop, loop.create_future())
+        with self._lock:
+            self._busy += 1
+            starts = self._threads < min(self.most, self._busy)
+            self._threads += starts
+        self._jobs.put(job)
+        if starts:
+            threading.Thread(target=self._work, name="turnwise-check", daemon=True).start()
+        try:
+            outcome = await job.done
+        except asyncio.CancelledError:
+            with self._lock:
+                job.given_up = True
+                self.stuck += job.begun
+            raise
+        if outcome.problem is not None:
+            raise outcome.problem
+        return outcome.given
+
+    def _work(self) -> None:
+        while True:
+            self._do(self._jobs.get())
+
+    def _do(self, job: _Job) -> None:
+        with self._lock:
+            job.begun = not job.given_up
+            self._busy -= not job.begun
+        if not job.begun:
+            return
+        try:
+            outcome = _Outcome(job.context.run(job.work))
+        except BaseException as problem:
+            outcome = _Outcome(problem=problem)
+        with self._lock:
+            self._busy -= 1
+            self.stuck -= job.given_up
+            if not job.given_up:
+                _tell(job, outcome)
+
+
+def _tell(job: _Job, outcome: _Outcome) -> None:
+    if not job.loop.is_closed():
+        job.loop.call_soon_threadsafe(lambda: None if job.done.done() else job.done.set_result(outcome))
+
+
+CHECKS = CheckThreads()
+"""Those of this process."""
