@@ -6,7 +6,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.collect import collect
+from turnwise.agents.collect import as_agent, collect
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, InvocationMissing
 from turnwise.facts.events import Event
@@ -21,6 +21,7 @@ from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.accept import checked_context, checked_id, incoming
+from turnwise.runner.arguments import check_arguments, check_config, check_part, checked_parts
 from turnwise.runner.desks import Desks
 from turnwise.runner.guards.rulings import blocked_message
 from turnwise.runner.leaving import close_agents
@@ -39,6 +40,10 @@ from turnwise.selection.vectors import Progress
 NO_CONTEXT = MessageContext()
 IN_MEMORY = "sqlite://"
 """The URL of a store that ends with the process."""
+_IN_A_LOOP = (
+    'In a notebook, or in an `async def` function: `invocation = await runner.start("hi", user="ada", session="s")`, then '
+    "`result = await invocation.result()`."
+)
 
 
 class Runner:
@@ -63,7 +68,7 @@ class Runner:
         custom_selectors: Mapping[str, Callable[..., Any]] | None = None,
         artifacts: ArtifactStore | None = None,
         encoder: Encoder | None = None,
-        keep: Path | None = None,
+        keep: Path | str | None = None,
         config: RunConfig | None = None,
         process: ProcessConfig | None = None,
         guardrails: Sequence[Guardrail] = (),
@@ -72,7 +77,14 @@ class Runner:
     ) -> None:
         if root is None:
             raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers when nobody else does.")
-        self._agents, self.tree = collect(root)
+        check_arguments(app=app, policy=policy, custom_selectors=custom_selectors, keep=keep, config=config, process=process)
+        check_part("artifacts", artifacts, ("save", "load"), "an artifact store, such as OnDiskArtifactStore(FOLDER)")
+        check_part("encoder", encoder, ("encode",), "an encoder: an object with `encode`, `dimensions` and `fingerprint`")
+        check_part("issuer", issuer, ("new_id", "now"), "an issuer of ids and times")
+        guardrails = checked_parts("guardrails", guardrails, ("check",), "guardrails")
+        hooks = checked_parts("hooks", hooks, ("selected", "stored", "ended"), "hooks")
+        keep = Path(keep) if isinstance(keep, str) else keep
+        self._agents, self.tree = collect(as_agent(root))
         store = _store(store)
         self.app, self.store, self.artifacts = app, store, artifacts
         self.config = config or RunConfig()
@@ -141,7 +153,7 @@ class Runner:
         except RuntimeError:
             pass
         else:
-            raise ConfigError("run_sync was called inside an event loop.", fix="Use `await runner.start(…)` there.")
+            raise ConfigError("run_sync was called inside an event loop.", fix=_IN_A_LOOP)
 
         async def answered() -> Result:
             invocation = await self.start(message, user=user, session=session, **options)
@@ -245,6 +257,7 @@ class Runner:
         context: MessageContext | None,
         config: RunConfig | None,
     ) -> Job:
+        check_config(config)
         limits = (config or self.config).limits
         content = incoming(message, limits)
         known = NO_CONTEXT if context is None else checked_context(context, limits)

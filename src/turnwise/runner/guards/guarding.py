@@ -10,6 +10,7 @@ from turnwise.facts.content import Content, ToolCallPart, text_content
 from turnwise.facts.events import Event, Guarded
 from turnwise.facts.messages import OfferedTool
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
+from turnwise.ports.stopping import is_stopped
 from turnwise.runner.guards.holding_back import Stage
 from turnwise.runner.guards.offering import as_content, tools_left
 from turnwise.runner.guards.rulings import Passed, call_left, settled, unsealed, with_answer, with_calls, with_summary
@@ -125,16 +126,14 @@ class Guarding:
         return Passed(content, tuple(record))
 
     async def _verdict(self, guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+        task = asyncio.current_task()
         try:
             async with asyncio.timeout(self._seconds):
                 verdict = settled(await guardrail.check(place, content, agent), place, content)
             problem = "" if verdict else "gave no verdict that could be followed"
-        except (GeneratorExit, KeyboardInterrupt):
-            raise
         except BaseException as error:
             # SystemExit, a panic of an extension module, a cancellation nobody asked for: the guardrail's failure, not ours.
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            if is_stopped(error, task):
                 raise
             verdict, problem = None, f"raised {type(error).__name__} {_where(error)}"
         if verdict is not None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentFailed, AgentTimeout, TurnwiseError
 from turnwise.ports.context import Suspend
+from turnwise.ports.stopping import is_stopped
 from turnwise.runner.record.closing import told
 from turnwise.runner.turn.own_frames import own_frames
 
@@ -45,25 +46,11 @@ async def performed(
         raise
     except BaseException as error:
         # SystemExit, KeyboardInterrupt, a panic of an extension module, a cancellation nobody asked for: the agent's failure.
-        if _is_not_the_agents(error, task):
+        if is_stopped(error, task):
             raise
         problem = _failed(card.name, error)
         await report(problem)
         raise problem from error
-
-
-def _is_not_the_agents(error: BaseException, task: "asyncio.Task[object] | None") -> bool:
-    """Whether the run is stopped from outside: its task is cancelled, or its coroutine is closed, which its task never does."""
-    if isinstance(error, asyncio.CancelledError):
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, GeneratorExit) and _current_task() is not task
-
-
-def _current_task() -> "asyncio.Task[object] | None":
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
 
 
 def _failed(agent: str, error: BaseException) -> AgentFailed:

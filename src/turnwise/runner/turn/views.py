@@ -16,6 +16,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
 from turnwise.runner.record.journal import public
 from turnwise.runner.turn.floor import Floor
+from turnwise.runner.turn.unawaited import Unawaited, awaited
 from turnwise.runner.turn.writes import Writes
 
 
@@ -145,9 +146,12 @@ class ArtifactsView:
         limits: Limits,
         writes: Writes,
         allows: Callable[[str], Awaitable[bool]],
+        unawaited: Unawaited,
     ) -> None:
+        self.unawaited = unawaited
         self._store, self._key, self._limits, self._writes, self._allows = store, key, limits, writes, allows
 
+    @awaited("context.artifacts.save")
     async def save(self, name: str, data: "bytes | str | BlobPart | TextPart", *, mime_type: str | None = None) -> ArtifactInfo:
         data, usual = _as_bytes(name, data)
         mime_type = usual if mime_type is None else mime_type
@@ -162,9 +166,11 @@ class ArtifactsView:
         self._writes.save(name, info.version)
         return info
 
+    @awaited("context.artifacts.load")
     async def load(self, name: str, *, version: int | None = None) -> Artifact | None:
         return await self._required().load(self._key, name, version=version)
 
+    @awaited("context.artifacts.list")
     async def list(self) -> tuple[ArtifactInfo, ...]:
         return await self._required().list(self._key)
 
