@@ -53,6 +53,48 @@ async def test_a_misspelled_name_of_the_context_is_told_in_the_developers_words(
     assert result.error.message == f"Agent 'clerk' raised AttributeError: The agent's context has no attribute '{name}'."
 
 
+@pytest.mark.parametrize(
+    ("misuse", "told"),
+    [
+        (lambda context: context.history.lst, "context.history has no attribute 'lst'."),
+        (lambda context: context.state.name, "context.state has no attribute 'name'. Read context.state['name']."),
+        (lambda context: context.artifacts.sav, "context.artifacts has no attribute 'sav'."),
+        (lambda context: context.say(), "context.say() missing 1 required positional argument: 'content'"),
+        (lambda context: context.event("x", "y"), "context.event() takes from 1 to 2 positional arguments but 3 were given"),
+        (lambda context: context.state.get(), "context.state.get() missing 1 required positional argument: 'key'"),
+        (lambda context: context.history.last(cnt=1), "context.history.last() got an unexpected keyword argument 'cnt'"),
+        (lambda context: context.artifacts.load(), "context.artifacts.load() missing 1 required positional argument: 'name'"),
+    ],
+)
+async def test_python_names_what_the_developer_wrote(
+    make_runner: MakeRunner, misuse: Callable[[Any], Any], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Classes of ours are named nowhere; the log has the developer's own line."""
+
+    @agent
+    async def clerk(context: AgentContext) -> Any:
+        return misuse(context)
+
+    result = await ask(make_runner(clerk), "hi")
+    assert result.error is not None
+    assert result.error.message.endswith(told)
+    assert f"{__file__}:" in caplog.records[-1].getMessage()
+
+
+async def test_a_misuse_that_we_find_is_logged_once(make_runner: MakeRunner, caplog: pytest.LogCaptureFixture) -> None:
+    """However many agents it ends on its way up."""
+
+    @agent(name="clerk")
+    async def clerk(context: AgentContext) -> Any:
+        context.state["k"] = object()
+
+    result = await ask(make_runner(Sequential("outer", [Sequential("inner", [clerk])])), "hi")
+    assert result.error is not None
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert [line.partition(" at ")[0] for line in errors] == ["Agent 'clerk' failed (agent.failed)"]
+    assert f"{__file__}:" in errors[0]
+
+
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
 async def test_what_an_exception_quotes_passes_the_guardrails(make_runner: MakeRunner, error: type[BaseException]) -> None:
     """C13: nothing of it is in the log, neither in the error nor in the end."""

@@ -22,6 +22,7 @@ from turnwise.runner.turn.deciding import decided, decision_of
 from turnwise.runner.turn.floor import Floor, Handover
 from turnwise.runner.turn.parts import context_below, part_of
 from turnwise.runner.turn.performing import performed
+from turnwise.runner.turn.public_names import named, no_attribute
 from turnwise.runner.turn.stepping import Steps
 from turnwise.runner.turn.storable import check_storable
 from turnwise.runner.turn.streaming import open_stream
@@ -72,10 +73,7 @@ class Frame:
         self.artifacts = ArtifactsView(floor.cast.artifacts, floor.key, limits, writes, self._allows, self.unawaited)
 
     if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            # In words of the agent's developer, who never hears of this class.
-            raise AttributeError(f"The agent's context has no attribute {name!r}.", name=name, obj=self)
+        __getattr__ = no_attribute("The agent's context")
 
     @property
     def tree(self) -> AgentTree:
@@ -92,6 +90,7 @@ class Frame:
         targets = self._floor.cast.tree.transfer_targets(self.card.name)
         return tuple(t for t in targets if self._reachable(t))
 
+    @named("context.event")
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
         return self.voice.event(content, **actions)
 
@@ -99,6 +98,7 @@ class Frame:
     async def say(self, content: str | Content, *, scope: tuple[str, ...] = ()) -> Event:
         return await self.voice.say(self.event(content).model_copy(update={"scope": (*self.scope.labels, *scope)}))
 
+    @named("context.stream")
     def stream(self) -> AbstractAsyncContextManager[Stream]:
         return open_stream(self.event(), self._take)
 

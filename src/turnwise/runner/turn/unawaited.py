@@ -54,12 +54,14 @@ def awaited(
     def wrap(
         method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
     ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+        method.__qualname__ = call  # for Python's own errors, which name it
+
         @wraps(method)
         def noted(self: S, *arguments: P.args, **named: P.kwargs) -> Coroutine[Any, Any, T]:
             coroutine = method(self, *arguments, **named)
             self.unawaited.note(call, coroutine)
             return coroutine
 
-        return noted
+        return noted  # type: ignore[return-value]  # a wrapper's `self` may be given by name, too
 
     return wrap
