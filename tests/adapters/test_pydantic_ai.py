@@ -234,8 +234,8 @@ async def test_without_others_it_has_no_such_tool(process: Process) -> None:
         seen.append([tool.name for tool in info.function_tools])
         return ModelResponse([TextPart("At nine.")])
 
-    for options in ({"hands_over": True}, {}):
+    for allowed in (True, False):
         agent = Agent(FunctionModel(answers), name="guide")
-        await whole(process(PydanticAiAgent(agent, **options)), "When?")
+        await whole(process(PydanticAiAgent(agent, hands_over=allowed)), "When?")
     await whole(process(house(PydanticAiAgent(Agent(FunctionModel(answers), name="guide")))), "When?")
     assert seen == [[], [], []]

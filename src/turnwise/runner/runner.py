@@ -15,7 +15,7 @@ from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.messages import Message, MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, SessionKey
-from turnwise.ports.agent import Agent
+from turnwise.ports.agent import Agent, MakesAgent
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
@@ -49,7 +49,7 @@ _IN_A_LOOP = (
 class Runner:
     """Decides for every message who answers, runs them, and records everything.
 
-    root: the root of the agent tree. store: where sessions are kept: a store, or the URL of a database, such as
+    root: the root of the agent tree, or a task. store: where sessions are kept: a store, or the URL of a database, such as
     `sqlite:///sessions.db`; by default in memory, where they end with the process. policy: how to choose, by name or as a spec.
     custom_selectors: factories of selectors of your own, by the name they have in the policy. artifacts: where blobs are
     kept; None = nowhere. encoder: turns texts into vectors where the policy goes by meaning; None = the one that is shipped,
@@ -60,7 +60,7 @@ class Runner:
 
     def __init__(
         self,
-        root: Agent,
+        root: Agent | MakesAgent,
         *,
         store: SessionStore | str = IN_MEMORY,
         app: str = "app",

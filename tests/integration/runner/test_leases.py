@@ -94,6 +94,9 @@ async def test_a_message_sent_again_while_it_is_tried_reaches_both_callers(proce
     assert (await ask(process(gate.agent), "hi", message_id="m")).text == "answer to hi"
 
 
+SET_CLOCK = text("UPDATE turnwise_sessions SET lease_since = lease_since - :by, lease_until = lease_until - :by")
+
+
 class SteadyClock:
     """A clock that only grows. Who set the database's clock forward sees it stay behind."""
 
@@ -114,8 +117,7 @@ async def test_a_clock_that_is_set_costs_an_answer_no_attempt(process: Process, 
     await two.recover()
     for _ in range(4):
         clock.behind += hours * 3600
-        set_clock = text("UPDATE turnwise_sessions SET lease_since = lease_since - :by, lease_until = lease_until - :by")
-        on(url, lambda connection, moved=set_clock: connection.execute(moved, {"by": hours * 3600}))
+        on(url, lambda connection: connection.execute(SET_CLOCK, {"by": hours * 3600}))
         await soon(two.recover())
         session = await one.store.open(key())
         assert session is not None

@@ -240,7 +240,7 @@ class Frame:
     async def step(self, key: str, work: Callable[[], Awaitable[T]]) -> T: ...
     @overload
     async def step(self, key: str, work: Callable[[], T]) -> T: ...
-    @awaited("context.step")
+    @awaited("context.step")  # type: ignore[misc]
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
         return await self._steps.step(key, work)
 

@@ -65,7 +65,7 @@ def test_a_generator_that_forgot_it_fails_at_its_end() -> None:
     @agent(name="clerk")
     async def clerk(context: AgentContext) -> AsyncIterator[str]:
         yield "one"
-        context.say("two")
+        _ = context.say("two")
 
     assert failure(clerk) == TOLD.format("context.say", "context.say")
 
@@ -73,7 +73,7 @@ def test_a_generator_that_forgot_it_fails_at_its_end() -> None:
 def test_a_function_that_is_not_async_cannot_call_it() -> None:
     @agent(name="clerk")
     def clerk(context: AgentContext) -> str:
-        context.ask("Your name?")
+        _ = context.ask("Your name?")
         return "done"
 
     assert failure(clerk) == TOLD.format("context.ask", "context.ask")
@@ -93,7 +93,7 @@ def test_returning_it_is_told_in_the_same_words() -> None:
 def test_calls_that_tasks_make_are_awaited() -> None:
     @agent(name="clerk")
     async def clerk(context: AgentContext) -> str:
-        first = asyncio.create_task(context.step("one", lambda: 1))  # type: ignore[arg-type]
+        first = asyncio.create_task(context.step("one", lambda: 1))
         second = context.step("two", lambda: 2)
         return f"{await second} {await first}"
 
