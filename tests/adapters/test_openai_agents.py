@@ -198,7 +198,8 @@ async def test_it_hands_over_to_an_agent_of_ours(process: Process) -> None:
 
 async def test_it_may_tell_the_other_something_else(process: Process) -> None:
     told = {"agent": "clerk", "message": "Sell a guide book."}
-    adapter = adapted(calls("transfer_to_agent", {"agent": "nobody"}), calls("transfer_to_agent", told), hands_over=True)
+    again = ModelStep(output=[function_call("transfer_to_agent", told, call_id="again")], usage=Usage(requests=1))
+    adapter = adapted(calls("transfer_to_agent", {"agent": "nobody"}), again, hands_over=True)
     result = await ask(process(house(adapter)), "I want to buy it.", context=direct("guide"), config=RunConfig(streaming=False))
     assert result.text == "The clerk heard 'Sell a guide book.'."
     assert len(model_of(adapter).calls) == 2
