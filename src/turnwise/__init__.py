@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from turnwise.facts.messages import MessageContext
     from turnwise.facts.selections import Selection
     from turnwise.flows.flow import Flow
-    from turnwise.flows.tasks.task import Task
+    from turnwise.flows.single import Task
     from turnwise.ports.context import AgentContext
     from turnwise.runner.message.invocation import Invocation, Result
     from turnwise.runner.runner import Runner
@@ -49,7 +49,7 @@ _HOMES = {
     "Sequential": "turnwise.agents.composite",
     "Skill": "turnwise.facts.cards",
     "SqlSessionStore": "turnwise.stores.sql",
-    "Task": "turnwise.flows.tasks.task",
+    "Task": "turnwise.flows.single",
     "Team": "turnwise.agents.team",
     "TextPart": "turnwise.facts.content",
     "TurnwiseError": "turnwise.facts.errors",

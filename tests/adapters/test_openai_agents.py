@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from adapter_play import Process, cancelled_in_the_middle, died_and_taken_up, house, read, whole
 from pydantic import BaseModel
+from runner_play import ask, direct
 
-from turnwise import DataPart
+from turnwise import DataPart, RunConfig
 from turnwise.agents.adapters.openai_agents import OpenAiAgent
 from turnwise.facts.errors import AgentDefinitionError
 
@@ -184,3 +185,28 @@ async def test_it_is_cancelled_in_the_middle(process: Process) -> None:
 def test_what_is_no_agent_of_theirs_is_refused() -> None:
     with pytest.raises(AgentDefinitionError, match="A str cannot be wrapped"):
         OpenAiAgent("guide")
+
+
+async def test_it_hands_over_to_an_agent_of_ours(process: Process) -> None:
+    """A35: its run ends there, the usage is recorded, and the other agent answers in the same invocation."""
+    adapter = adapted(calls("transfer_to_agent", {"agent": "clerk"}), hands_over=True)
+    turn = await read(process(house(adapter)), "I want to buy it.", to="guide")
+    assert (turn.text, turn.reason) == ("The clerk heard 'I want to buy it.'.", "completed")
+    assert len(model_of(adapter).calls) == 1
+    assert [event.actions.usage.calls for event in turn.events if event.actions.usage is not None] == [1]
+
+
+async def test_it_may_tell_the_other_something_else(process: Process) -> None:
+    told = {"agent": "clerk", "message": "Sell a guide book."}
+    again = ModelStep(output=[function_call("transfer_to_agent", told, call_id="again")], usage=Usage(requests=1))
+    adapter = adapted(calls("transfer_to_agent", {"agent": "nobody"}), again, hands_over=True)
+    result = await ask(process(house(adapter)), "I want to buy it.", context=direct("guide"), config=RunConfig(streaming=False))
+    assert result.text == "The clerk heard 'Sell a guide book.'."
+    assert len(model_of(adapter).calls) == 2
+
+
+async def test_without_others_it_has_no_such_tool(process: Process) -> None:
+    alone, quiet = adapted(says("At nine."), hands_over=True), adapted(says("At nine."))
+    await whole(process(alone), "When?")
+    await whole(process(house(quiet)), "When?")
+    assert [list(model_of(each).calls[0].tools) for each in (alone, quiet)] == [[], []]

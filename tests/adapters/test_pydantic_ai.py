@@ -1,6 +1,7 @@
 """Agents of Pydantic AI behind the front door, against the real library."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -198,3 +199,43 @@ def test_what_is_no_agent_of_theirs_or_has_no_name_is_refused() -> None:
         PydanticAiAgent("guide")  # type: ignore[arg-type]
     with pytest.raises(AgentDefinitionError, match="has no name"):
         PydanticAiAgent(Agent(TestModel()))
+
+
+TRANSFER = "transfer_to_agent"
+
+
+def hands_over(agent: str, **more: str) -> dict[str, Any]:
+    return {"tool": TRANSFER, "args": json.dumps({"agent": agent, **more})}
+
+
+async def test_it_hands_over_to_an_agent_of_ours(process: Process) -> None:
+    """A35: its run ends there, the usage is recorded, and the other agent answers in the same invocation."""
+    script = Script(hands_over("clerk"))
+    adapter = PydanticAiAgent(Agent(script.model, name="guide"), hands_over=True)
+    turn = await read(process(house(adapter)), "I want to buy it.", to="guide")
+    assert (turn.text, turn.reason) == ("The clerk heard 'I want to buy it.'.", "completed")
+    assert len(script.calls) == 1
+    calls = [event.actions.usage.calls for event in turn.events if event.actions.usage is not None]
+    assert calls == [1]
+
+
+async def test_it_may_tell_the_other_something_else(process: Process) -> None:
+    script = Script(hands_over("nobody"), hands_over("clerk", message="Sell a guide book."))
+    adapter = PydanticAiAgent(Agent(script.model, name="guide"), hands_over=True)
+    turn = await read(process(house(adapter)), "I want to buy it.", to="guide")
+    assert turn.text == "The clerk heard 'Sell a guide book.'."
+    assert len(script.calls) == 2
+
+
+async def test_without_others_it_has_no_such_tool(process: Process) -> None:
+    seen: list[list[str]] = []
+
+    def answers(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append([tool.name for tool in info.function_tools])
+        return ModelResponse([TextPart("At nine.")])
+
+    for allowed in (True, False):
+        agent = Agent(FunctionModel(answers), name="guide")
+        await whole(process(PydanticAiAgent(agent, hands_over=allowed)), "When?")
+    await whole(process(house(PydanticAiAgent(Agent(FunctionModel(answers), name="guide")))), "When?")
+    assert seen == [[], [], []]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import DuplicateAgent, FlowDefinitionError, TreeCycle, TreeError
@@ -39,6 +40,12 @@ def collect(root: Agent) -> tuple[Mapping[str, Agent], AgentTree]:
             check(tree)
     _refuse_circles({name: _runs(agent, tree) for name, agent in found.items()})
     return found, tree
+
+
+def as_agent(root: object) -> Any:
+    """What makes an agent of itself as one, such as a task; everything else as it is."""
+    made = None if isinstance(root, type) else getattr(root, "as_agent", None)
+    return made() if callable(made) else root
 
 
 def _walk(agent: Agent, parent: str | None, chain: tuple[int, ...]) -> Iterator[tuple[Agent, str | None, tuple[int, ...]]]:

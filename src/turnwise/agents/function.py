@@ -1,7 +1,8 @@
 """Plain functions as agents: sync or async, returning or yielding."""
 
+import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from pydantic import ValidationError
@@ -13,6 +14,7 @@ from turnwise.facts.errors import AgentDefinitionError, AgentFailed
 from turnwise.facts.events import End, Event
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
+from turnwise.ports.stopping import is_stopped
 from turnwise.tools.threads import in_thread
 
 Style = Literal["returns", "awaits", "yields", "awaits and yields"]
@@ -45,7 +47,8 @@ class FunctionAgent:
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         arguments = {name: _argument(kind, context) for name, kind in self._wants.items()}
         if self._style == "awaits and yields":
-            async for value in self._function(**arguments):
+            values = self._function(**arguments)
+            while (value := await _own(anext(values, _EXHAUSTED))) is not _EXHAUSTED:
                 if (event := _event(value, context)) is not None:
                     yield event
         elif self._style == "yields":
@@ -55,7 +58,7 @@ class FunctionAgent:
                     yield event
         else:
             if self._style == "awaits":
-                value = await self._function(**arguments)
+                value = await _own(self._function(**arguments))
             else:
                 value = await in_thread(self._function, **arguments)
             if (event := _event(value, context)) is not None:
@@ -158,6 +161,17 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, Literal["t
     return wants
 
 
+async def _own(awaitable: Awaitable[Any]) -> Any:
+    """What the function gives. A GeneratorExit of its own is a RuntimeError: Python would take it for the end of `run`."""
+    task = asyncio.current_task()
+    try:
+        return await awaitable
+    except GeneratorExit as error:
+        if is_stopped(error, task):
+            raise
+        raise RuntimeError("The function raised GeneratorExit.").with_traceback(error.__traceback__) from error
+
+
 def _argument(kind: str, context: AgentContext) -> Any:
     if kind == "context":
         return context
@@ -173,6 +187,12 @@ def _event(value: Any, context: AgentContext) -> Event | None:
         return context.event(value)
     if isinstance(value, dict | list):
         return context.event(Content(parts=(DataPart(data=value),)))
+    if inspect.iscoroutine(value):
+        value.close()
+        raise AgentFailed(
+            f"Agent {context.card.name!r} gave what `{value.__qualname__.rpartition('.')[2]}()` returned, without `await`.",
+            fix="Write `await` before the call, in an `async def` function.",
+        )
     raise AgentFailed(
         f"Agent {context.card.name!r} gave a {type(value).__name__}, which cannot be said.",
         fix="Return or yield a str, Content, Event, dict, list or None.",

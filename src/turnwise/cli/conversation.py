@@ -128,8 +128,8 @@ def _show_place(exception: BaseException) -> None:
 
     if os.environ.get("TURNWISE_DEBUG"):
         terminal.note("".join(traceback.format_exception(exception)).rstrip())
-    else:
-        terminal.say(f"  at {clean(own_frames(exception)[-1])} (TURNWISE_DEBUG=1 shows the whole traceback)", "dim")
+    elif places := own_frames(exception):
+        terminal.say(f"  at {clean(places[-1])} (TURNWISE_DEBUG=1 shows the whole traceback)", "dim")
 
 
 class Answer:

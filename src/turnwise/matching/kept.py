@@ -2,7 +2,8 @@
 
 A folder of `.npz` files that can be deleted at any time. No file holds a text: texts are known by the first half of their
 SHA-256. A file is never changed: it is written under a name of its own and then given its name in one step, so several
-processes may start at once. What is damaged, cut off or foreign counts as absent and is written anew.
+processes may start at once. What is damaged, cut off, or written or changed by another user counts as absent and is made
+again (`cache_trust`).
 """
 
 import contextlib
@@ -16,21 +17,34 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
+from turnwise.matching.cache_trust import (
+    DIGEST_BYTES,
+    Untrusted,
+    check_digest,
+    check_owner,
+    digest_of,
+    folder_problem,
+    make_key,
+    read_key,
+)
+
 VARIABLE = "TURNWISE_CACHE"
 LIMIT_BYTES = 1_000_000_000
 
-_FORMAT = "turnwise 1"
+_FORMAT = "turnwise 2"
 # RuntimeError: a wrong bit may say that a part is encrypted, or packed in a way nobody knows. MemoryError: or very long.
 _DAMAGE = (OSError, LookupError, ValueError, TypeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 _SEGMENTS = 8
 _STALE_SECONDS = 3_600.0
 _TOUCHED_SECONDS = 86_400.0
 _SUFFIX = ".npz"
+_ZIP = b"PK\x03\x04"
 _log = logging.getLogger("turnwise.matching")
 _complained: set[str] = set()
 
@@ -88,6 +102,7 @@ class Vectors:
 class Kept:
     """A folder of kept vectors and matchers. Nothing here raises: a folder that cannot be used keeps nothing.
 
+    A folder that belongs to another user, or that others may write to, is neither read nor written; a warning says so once.
     The folder and its parents are made at the first writing. When more than `limit` bytes are kept, those not used for the
     longest time go.
     """
@@ -97,7 +112,7 @@ class Kept:
 
     def matcher(self, fingerprint: str) -> Arrays | None:
         """The arrays of the matcher kept under this fingerprint; None when there is none."""
-        return _read(self._path("matcher", fingerprint))
+        return self._read(self._path("matcher", fingerprint))
 
     def keep_matcher(self, fingerprint: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         self._write(self._path("matcher", fingerprint), arrays)
@@ -115,7 +130,7 @@ class Kept:
         for path in self._segments(encoder):
             if not len(missing):
                 break
-            found = _segment(path, dimensions, missing)
+            found = self._segment(path, dimensions, missing)
             if found is not None and len(found):
                 used.append(path)
                 keys_found.append(found.keys)
@@ -147,7 +162,7 @@ class Kept:
     def _drop_covered(self, used: Sequence[Path], whole: Vectors) -> None:
         """Removes the files that hold nothing beyond what one file holds now."""
         for path in used:
-            arrays = _read(path, ("keys",))
+            arrays = self._read(path, ("keys",))
             if arrays is not None and len(arrays["keys"]) < len(whole):
                 covered = whole.places(arrays["keys"].astype("S32"))
                 if bool((covered >= 0).all()):
@@ -156,21 +171,74 @@ class Kept:
     def _write(self, path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> bool:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_trusted():
+                return False
+            key = make_key(self._folder)
             handle, name = tempfile.mkstemp(prefix="new-", suffix=".tmp", dir=self._folder)
             try:
-                with open(handle, "wb") as file:
+                with open(handle, "w+b") as file:
+                    file.write(bytes(DIGEST_BYTES))
                     np.savez(file, **{"format": np.array(_FORMAT), **arrays})  # type: ignore[arg-type]
+                    digest = digest_of(file, key, path.name)
+                    file.seek(0)
+                    file.write(digest)
                 os.replace(name, path)
             except BaseException:
                 _remove(Path(name))
                 raise
             self._bound(path)
         except OSError as problem:
-            if str(self._folder) not in _complained:
-                _complained.add(str(self._folder))
-                _log.warning("Nothing can be kept in %s (%s): work is repeated at every start.", self._folder, problem.strerror)
+            self._complain(str(problem.strerror))
             return False
         return True
+
+    def _is_trusted(self) -> bool:
+        """Whether nobody else could have put files here."""
+        try:
+            problem = folder_problem(self._folder)
+        except OSError:
+            return False
+        if problem is not None:
+            self._complain(problem)
+        return problem is None
+
+    def _complain(self, problem: str) -> None:
+        if str(self._folder) not in _complained:
+            _complained.add(str(self._folder))
+            _log.warning("Nothing can be kept in %s (%s): work is repeated at every start.", self._folder, problem)
+
+    def _segment(self, path: Path, dimensions: int, wanted: Keys) -> Vectors | None:
+        """Of a file of vectors those that are wanted; None when there is none, or the file is damaged."""
+        arrays = self._read(path, ("keys", "rows"))
+        if arrays is None:
+            return None
+        keys, rows = arrays["keys"], arrays["rows"]
+        if keys.dtype != np.dtype("S32") or rows.dtype != np.float16 or rows.shape != (len(keys), dimensions):
+            _remove(path)
+            return None
+        picked = np.isin(keys, wanted)
+        return Vectors(keys[picked].astype("S32"), rows[picked].astype(np.float16))
+
+    def _read(self, path: Path, names: Sequence[str] | None = None) -> Arrays | None:
+        """The arrays of a file of ours; None when there is none. A damaged or foreign one is removed."""
+        if not path.is_file() or not self._is_trusted():
+            return None
+        key = read_key(self._folder)
+        try:
+            with open(path, "rb") as opened:
+                arrays = _checked(opened, key, path.name, names)
+        except FileNotFoundError:
+            return None
+        except Untrusted as problem:
+            _log.warning("%s is not used, for %s. It is made again.", path, problem)
+            _remove(path)
+            return None
+        except _DAMAGE as problem:
+            _log.info("%s cannot be used (%s) and is made again.", path.name, type(problem).__name__)
+            _remove(path)
+            return None
+        _touch(path)
+        return arrays
 
     def _bound(self, written: Path) -> None:
         """Removes what was used longest ago until the rest is small enough, and what a killed process left half written."""
@@ -192,34 +260,18 @@ class Kept:
                 total -= size
 
 
-def _segment(path: Path, dimensions: int, wanted: Keys) -> Vectors | None:
-    """Of a file of vectors those that are wanted; None when there is none, or the file is damaged."""
-    arrays = _read(path, ("keys", "rows"))
-    if arrays is None:
-        return None
-    keys, rows = arrays["keys"], arrays["rows"]
-    if keys.dtype != np.dtype("S32") or rows.dtype != np.float16 or rows.shape != (len(keys), dimensions):
-        _remove(path)
-        return None
-    picked = np.isin(keys, wanted)
-    return Vectors(keys[picked].astype("S32"), rows[picked].astype(np.float16))
-
-
-def _read(path: Path, names: Sequence[str] | None = None) -> Arrays | None:
-    """The arrays of a file of ours; None when there is none. A damaged or foreign one is removed."""
-    try:
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            if str(file["format"]) != _FORMAT:
-                raise ValueError("another format")
-            arrays: Arrays = {name: file[name] for name in (names or file.files) if name != "format"}
-    except FileNotFoundError:
-        return None
-    except _DAMAGE as problem:
-        _log.info("%s cannot be used (%s) and is made again.", path.name, type(problem).__name__)
-        _remove(path)
-        return None
-    _touch(path)
-    return arrays
+def _checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str] | None) -> Arrays:
+    """The arrays of the open file, which must be this user's, and as it was written. Untrusted, or one of _DAMAGE."""
+    check_owner(opened)
+    if opened.read(len(_ZIP)) == _ZIP:
+        raise ValueError("another format")  # of a version that wrote no hashes
+    if key is None:
+        raise Untrusted("there is no key to check it with")
+    check_digest(opened, key, name)
+    with np.load(opened, allow_pickle=False) as file:
+        if str(file["format"]) != _FORMAT:
+            raise ValueError("another format")
+        return {name: file[name] for name in (names or file.files) if name != "format"}
 
 
 def _touch(path: Path) -> None:

@@ -30,3 +30,11 @@ class Agent(Protocol):
     def run(self, context: AgentContext) -> AsyncIterator[Event]:
         """Takes one turn. Events it yields are stored before it goes on; what it raises ends the invocation `failed`."""
         ...
+
+
+class MakesAgent(Protocol):
+    """What can be a runner's root although it is no agent, because it makes one of itself: a task."""
+
+    def as_agent(self) -> Agent:
+        """The agent that stands for it."""
+        ...

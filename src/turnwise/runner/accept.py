@@ -61,6 +61,8 @@ def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
     """The context, which is stored with its message. MessageTooLarge, MessageError for what UTF-8 cannot write, and for tools
     that cannot be offered, or keys of the state that cannot be kept.
     """
+    if not isinstance(context, MessageContext):
+        raise MessageError(f"The message's context is a {type(context).__name__}.", fix="Pass MessageContext(…).")
     if is_deep(context.attributes) or is_deep(context.model_extra):
         raise _too_deep("message's context")
     check_delta(context.state, limits)
@@ -99,6 +101,8 @@ def check_delta(delta: Mapping[str, JsonValue], limits: Limits) -> None:
 
 def checked_id(what: str, value: str) -> str:
     """The id of a user, session or message. MessageError for one that is empty, overlong, or cannot be stored."""
+    if not isinstance(value, str):
+        raise MessageError(f"The {what} id is a {type(value).__name__}.", fix="Pass a text.")
     if not is_storable_id(value):
         raise MessageError(
             f"The {what} id has {len(value)} characters, or one that cannot be stored.",

@@ -6,7 +6,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.collect import collect
+from turnwise.agents.collect import as_agent, collect
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, InvocationMissing
 from turnwise.facts.events import Event
@@ -15,12 +15,13 @@ from turnwise.facts.limits import ProcessConfig, RunConfig
 from turnwise.facts.messages import Message, MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, SessionKey
-from turnwise.ports.agent import Agent
+from turnwise.ports.agent import Agent, MakesAgent
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore, SessionStore
 from turnwise.runner.accept import checked_context, checked_id, incoming
+from turnwise.runner.arguments import check_arguments, check_config, check_part, checked_parts
 from turnwise.runner.desks import Desks
 from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.rulings import blocked_message
@@ -40,12 +41,16 @@ from turnwise.selection.vectors import Progress
 NO_CONTEXT = MessageContext()
 IN_MEMORY = "sqlite://"
 """The URL of a store that ends with the process."""
+_IN_A_LOOP = (
+    'In a notebook, or in an `async def` function: `invocation = await runner.start("hi", user="ada", session="s")`, then '
+    "`result = await invocation.result()`."
+)
 
 
 class Runner:
     """Decides for every message who answers, runs them, and records everything.
 
-    root: the root of the agent tree. store: where sessions are kept: a store, or the URL of a database, such as
+    root: the root of the agent tree, or a task. store: where sessions are kept: a store, or the URL of a database, such as
     `sqlite:///sessions.db`; by default in memory, where they end with the process. policy: how to choose, by name or as a spec.
     custom_selectors: factories of selectors of your own, by the name they have in the policy. artifacts: where blobs are
     kept; None = nowhere. encoder: turns texts into vectors where the policy goes by meaning; None = the one that is shipped,
@@ -56,7 +61,7 @@ class Runner:
 
     def __init__(
         self,
-        root: Agent,
+        root: Agent | MakesAgent,
         *,
         store: SessionStore | str = IN_MEMORY,
         app: str = "app",
@@ -64,7 +69,7 @@ class Runner:
         custom_selectors: Mapping[str, Callable[..., Any]] | None = None,
         artifacts: ArtifactStore | None = None,
         encoder: Encoder | None = None,
-        keep: Path | None = None,
+        keep: Path | str | None = None,
         config: RunConfig | None = None,
         process: ProcessConfig | None = None,
         guardrails: Sequence[Guardrail] = (),
@@ -73,7 +78,14 @@ class Runner:
     ) -> None:
         if root is None:
             raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers when nobody else does.")
-        self._agents, self.tree = collect(root)
+        check_arguments(app=app, policy=policy, custom_selectors=custom_selectors, keep=keep, config=config, process=process)
+        check_part("artifacts", artifacts, ("save", "load"), "an artifact store, such as OnDiskArtifactStore(FOLDER)")
+        check_part("encoder", encoder, ("encode",), "an encoder: an object with `encode`, `dimensions` and `fingerprint`")
+        check_part("issuer", issuer, ("new_id", "now"), "an issuer of ids and times")
+        guardrails = checked_parts("guardrails", guardrails, ("check",), "guardrails")
+        hooks = checked_parts("hooks", hooks, ("selected", "stored", "ended"), "hooks")
+        keep = Path(keep) if isinstance(keep, str) else keep
+        self._agents, self.tree = collect(as_agent(root))
         store = _store(store)
         self.app, self.store, self.artifacts = app, store, artifacts
         self.config = config or RunConfig()
@@ -144,7 +156,7 @@ class Runner:
         except RuntimeError:
             pass
         else:
-            raise ConfigError("run_sync was called inside an event loop.", fix="Use `await runner.start(…)` there.")
+            raise ConfigError("run_sync was called inside an event loop.", fix=_IN_A_LOOP)
 
         async def answered() -> Result:
             invocation = await self.start(message, user=user, session=session, **options)
@@ -249,6 +261,7 @@ class Runner:
         config: RunConfig | None,
         digest: str = "",
     ) -> Job:
+        check_config(config)
         limits = (config or self.config).limits
         content = incoming(message, limits)
         known = NO_CONTEXT if context is None else checked_context(context, limits)

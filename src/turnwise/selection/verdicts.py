@@ -1,5 +1,6 @@
 """Making verdicts, and making sure of those that others made."""
 
+import asyncio
 import logging
 import math
 from collections.abc import Sequence
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnwise.facts.selections import Candidate, Verdict
 from turnwise.ports.selector import SelectionRequest, Selector
+from turnwise.ports.stopping import is_stopped
 
 if TYPE_CHECKING:
     from turnwise.matching.spelling import Slip
@@ -49,9 +51,12 @@ async def asked(selector: Selector, request: SelectionRequest, name: str) -> Ver
     """The selector's verdict under this name. What the selector does wrong is an abstention on record: an exception, a value
     that is no verdict, an agent that may not be chosen.
     """
+    task = asyncio.current_task()
     try:
         return checked(await selector.select(request), request, name)
-    except Exception as problem:
+    except BaseException as problem:
+        if is_stopped(problem, task):
+            raise
         # The text of the exception may hold a secret or the user's words: its type has to do.
         _log.warning("The selector %r raised %s.", name, type(problem).__name__)
         return abstained(name, f"It raised {type(problem).__name__}, so it was passed over.")

@@ -26,9 +26,9 @@ async def in_thread(function: Callable[..., Any], *arguments: Any, **named: Any)
             return
         try:
             future.set_result(context.run(function, *arguments, **named))
-        except StopIteration as stop:
-            # A future cannot carry it: whoever waits would wait forever.
-            problem = RuntimeError("The function raised StopIteration.")
+        except (StopIteration, GeneratorExit) as stop:
+            # A future cannot carry these: whoever waits would wait forever, or be closed.
+            problem = RuntimeError(f"The function raised {type(stop).__name__}.").with_traceback(stop.__traceback__)
             problem.__cause__ = stop
             future.set_exception(problem)
         except BaseException as error:

@@ -38,8 +38,13 @@ def transfer_tool(context: AgentContext) -> Tool | None:
             raise ToolFailed(refused.problem, fix=refused.fix) from None
         return f"{agent} takes over."
 
-    listed = "\n".join(_line(name, context.tree.card(name).description) for name in targets)
-    return FunctionTool(transfer, name=NAME, description=_DESCRIPTION + listed, rules=_RULES)
+    return FunctionTool(transfer, name=NAME, description=described(context), rules=_RULES)
+
+
+def described(context: AgentContext) -> str:
+    """What the tool does, with the agents it may hand over to now, and what each of them is for."""
+    listed = (_line(name, context.tree.card(name).description) for name in context.transfer_targets)
+    return _DESCRIPTION + "\n".join(listed)
 
 
 def _line(name: str, description: str) -> str:

@@ -82,6 +82,8 @@ class Unspeakable(Exception):
         (KeyError("order"), "KeyError: 'order'"),
         (TimeoutError("the other side"), "TimeoutError: the other side"),
         (SystemExit(3), "SystemExit: 3"),
+        (KeyboardInterrupt("mine"), "KeyboardInterrupt: mine"),
+        (GeneratorExit("mine"), "GeneratorExit: mine"),
         (asyncio.CancelledError("mine"), "CancelledError: mine"),
         (Unspeakable(), "Unspeakable: it cannot say what went wrong"),
         (ValueError("\ud800"), "ValueError: \\ud800"),

@@ -1,15 +1,23 @@
 """What an agent's exception leaves: a record without secrets, the exception itself in process, a session that goes on."""
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from inspect import isawaitable
 from typing import Any
 
 import pytest
 from runner_play import ask, log, reason
 
-from turnwise import AgentContext, BlobPart, Runner, TextPart, agent
-from turnwise.facts.errors import ArtifactName
+from turnwise import AgentContext, BlobPart, Parallel, PolicySpec, Runner, Sequential, TextPart, agent
+from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
+from turnwise.facts.errors import ArtifactName, MessageBlocked
+from turnwise.facts.events import Event
+from turnwise.facts.selections import Selection, Verdict
+from turnwise.facts.sessions import SessionKey
 from turnwise.guardrails.secrets import Secrets
+from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
+from turnwise.ports.selector import SelectionRequest
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 
 MakeRunner = Callable[..., Runner]
@@ -43,6 +51,48 @@ async def test_a_misspelled_name_of_the_context_is_told_in_the_developers_words(
     result = await ask(make_runner(clerk), "hi")
     assert result.error is not None
     assert result.error.message == f"Agent 'clerk' raised AttributeError: The agent's context has no attribute '{name}'."
+
+
+@pytest.mark.parametrize(
+    ("misuse", "told"),
+    [
+        (lambda context: context.history.lst, "context.history has no attribute 'lst'."),
+        (lambda context: context.state.name, "context.state has no attribute 'name'. Read context.state['name']."),
+        (lambda context: context.artifacts.sav, "context.artifacts has no attribute 'sav'."),
+        (lambda context: context.say(), "context.say() missing 1 required positional argument: 'content'"),
+        (lambda context: context.event("x", "y"), "context.event() takes from 1 to 2 positional arguments but 3 were given"),
+        (lambda context: context.state.get(), "context.state.get() missing 1 required positional argument: 'key'"),
+        (lambda context: context.history.last(cnt=1), "context.history.last() got an unexpected keyword argument 'cnt'"),
+        (lambda context: context.artifacts.load(), "context.artifacts.load() missing 1 required positional argument: 'name'"),
+    ],
+)
+async def test_python_names_what_the_developer_wrote(
+    make_runner: MakeRunner, misuse: Callable[[Any], Any], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Classes of ours are named nowhere; the log has the developer's own line."""
+
+    @agent
+    async def clerk(context: AgentContext) -> Any:
+        return misuse(context)
+
+    result = await ask(make_runner(clerk), "hi")
+    assert result.error is not None
+    assert result.error.message.endswith(told)
+    assert f"{__file__}:" in caplog.records[-1].getMessage()
+
+
+async def test_a_misuse_that_we_find_is_logged_once(make_runner: MakeRunner, caplog: pytest.LogCaptureFixture) -> None:
+    """However many agents it ends on its way up."""
+
+    @agent(name="clerk")
+    async def clerk(context: AgentContext) -> Any:
+        context.state["k"] = object()
+
+    result = await ask(make_runner(Sequential("outer", [Sequential("inner", [clerk])])), "hi")
+    assert result.error is not None
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert [line.partition(" at ")[0] for line in errors] == ["Agent 'clerk' failed (agent.failed)"]
+    assert f"{__file__}:" in errors[0]
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
@@ -140,4 +190,195 @@ async def test_data_that_json_cannot_write_is_refused(make_runner: MakeRunner, n
     result = await ask(runner, "hi")
     assert result.error is not None
     assert result.error.message == "'clerk' said data with NaN or an infinite number, which JSON cannot write."
+    assert (await ask(runner, "again")).text == "fine"
+
+
+def call_of(number: float) -> Content:
+    return Content(role="agent", parts=(ToolCallPart(call_id="c", tool="t", arguments={"a": number}),))
+
+
+def result_of(number: float) -> Content:
+    call = ToolCallPart(call_id="c", tool="t", arguments={})
+    return Content(role="agent", parts=(call, ToolResultPart(call_id="c", tool="t", result=[number])))
+
+
+async def ask_with(context: AgentContext, number: float) -> str:
+    return (await context.ask("Which?", tool="t", arguments={"a": {"b": number}})).text
+
+
+async def write_state(context: AgentContext, number: float) -> str:
+    context.state["k"] = [number]
+    return "written"
+
+
+async def work(context: AgentContext, number: float) -> str:
+    return str(await context.step("work", lambda: number))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda context, number: context.event("x", state_delta={"k": number}),
+        lambda context, number: context.event("x", state_delta={"k": {"deep": [number]}}),
+        lambda context, number: context.event("x", state_delta={"temp:k": number}),
+        lambda context, number: context.say(call_of(number)),
+        lambda context, number: context.say(result_of(number)),
+        ask_with,
+        write_state,
+        work,
+    ],
+)
+async def test_numbers_that_json_cannot_write_are_refused_everywhere(
+    make_runner: MakeRunner, act: Callable[..., Any], number: float
+) -> None:
+    @agent
+    async def clerk(context: AgentContext, message: str) -> Any:
+        if message == "again":
+            return "fine"
+        given = act(context, number)
+        return await given if isawaitable(given) else given
+
+    runner = make_runner(clerk)
+    result = await ask(runner, "hi")
+    assert reason(result) == "failed"
+    assert result.error is not None
+    assert result.error.code == "agent.failed"
+    assert "JSON" in result.error.message
+    stored = await runner.store.events(runner.key("ada", "s"))
+    json.dumps([event.model_dump(mode="json") for event in stored], allow_nan=False)
+    assert (await ask(runner, "again")).text == "fine"
+
+
+RAISED = [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, StopIteration, StopAsyncIteration]
+
+
+def first_time(error: type[BaseException]) -> Callable[[], None]:
+    """Raises the error at the first call only."""
+    calls: list[int] = []
+
+    def call() -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise error("boom")
+
+    return call
+
+
+def styles(fails: Callable[[], None]) -> dict[str, Any]:
+    def returns() -> str:
+        fails()
+        return "fine"
+
+    async def awaits() -> str:
+        fails()
+        return "fine"
+
+    def yields() -> Iterator[str]:
+        fails()
+        yield "fine"
+
+    async def awaits_and_yields() -> AsyncIterator[str]:
+        fails()
+        yield "fine"
+
+    return {function.__name__: agent(name="clerk")(function) for function in (returns, awaits, yields, awaits_and_yields)}
+
+
+@pytest.mark.parametrize("error", RAISED)
+@pytest.mark.parametrize("style", ["returns", "awaits", "yields", "awaits_and_yields"])
+@pytest.mark.parametrize("place", ["alone", "sequential", "parallel", "called"])
+async def test_whatever_an_agent_raises_ends_only_its_turn(
+    make_runner: MakeRunner, style: str, place: str, error: type[BaseException]
+) -> None:
+    """A26"""
+    clerk = styles(first_time(error))[style]
+
+    @agent(children=[clerk] if place == "called" else ())
+    async def caller(context: AgentContext) -> str:
+        return (await context.call("clerk", "hi")).text
+
+    roots = {"alone": clerk, "called": caller}
+    if place in {"sequential", "parallel"}:
+        roots[place] = (Sequential if place == "sequential" else Parallel)("both", [clerk])
+    runner = make_runner(roots[place])
+    result = await ask(runner, "hi")
+    assert reason(result) == "failed"
+    assert result.error is not None
+    assert result.error.message.startswith("Agent 'clerk' raised ")
+    assert (await ask(runner, "again")).text == "fine"
+
+
+@agent
+def fine() -> str:
+    return "fine"
+
+
+class Hook:
+    def __init__(self, fails: Callable[[], None]) -> None:
+        self._fails = fails
+        self.ends: list[str] = []
+
+    async def selected(self, key: SessionKey, selection: Selection) -> None:
+        self._fails()
+
+    def stored(self, key: SessionKey, event: Event) -> None:
+        """Is not async, which costs nobody anything."""
+
+    async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
+        self.ends.append(reason)
+
+
+@pytest.mark.parametrize("error", RAISED)
+async def test_whatever_a_hook_raises_is_logged(
+    make_runner: MakeRunner, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """E27: and it is told all that comes."""
+    hook = Hook(first_time(error))
+    runner = make_runner(fine, hooks=[hook])
+    assert [(await ask(runner, text)).text for text in ("hi", "again")] == ["fine", "fine"]
+    assert hook.ends == ["completed", "completed"]
+    assert "A hook raised." in caplog.text
+
+
+class Guard:
+    name, reach = "guard", 0
+
+    def __init__(self, fails: Callable[[], None]) -> None:
+        self._fails = fails
+
+    async def check(self, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+        self._fails()
+        return ALLOW
+
+
+@pytest.mark.parametrize("error", RAISED)
+async def test_whatever_a_guardrail_raises_blocks(make_runner: MakeRunner, error: type[BaseException]) -> None:
+    """C13"""
+    runner = make_runner(fine, guardrails=[Guard(first_time(error))])
+    with pytest.raises(MessageBlocked):
+        await ask(runner, "hi")
+    assert (await ask(runner, "again")).text == "fine"
+
+
+class Chooses:
+    name = "mine"
+
+    def __init__(self, fails: Callable[[], None]) -> None:
+        self._fails = fails
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        self._fails()
+        return Verdict(selector="mine", outcome="abstained", reason="Nobody comes to mind.")
+
+
+@pytest.mark.parametrize("error", RAISED)
+async def test_whatever_a_selector_raises_is_an_abstention(make_runner: MakeRunner, error: type[BaseException]) -> None:
+    """E2"""
+    policy = PolicySpec.model_validate({"stages": [{"selector": "mine"}]}, strict=False)
+    runner = make_runner(fine, policy=policy, custom_selectors={"mine": lambda _tree: Chooses(first_time(error))})
+    first = await ask(runner, "hi")
+    assert first.text == "fine"
+    assert first.selection is not None
+    assert "It raised" in first.selection.verdicts[0].reason
     assert (await ask(runner, "again")).text == "fine"

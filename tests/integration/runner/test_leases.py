@@ -1,13 +1,20 @@
 """What a process does while it is not sure who holds the session (A33, E7, decision 3 and 6)."""
 
 import asyncio
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from runner_play import Gate, Holds, InFront, ask, key, log, one_answers_and_one_looks, soon, until
+from sqlalchemy import text
+from store_play import on
 
 from turnwise import AgentContext, ProcessConfig, Runner, agent
 from turnwise.facts.sessions import Session
+from turnwise.ports.stores import Lease
+from turnwise.stores.sql import SqlSessionStore
 
 Process = Callable[..., Runner]
 
@@ -85,3 +92,44 @@ async def test_a_message_sent_again_while_it_is_tried_reaches_both_callers(proce
     await soon(first.result())
     assert [(await soon(handle.result())).text for handle in handles] == ["answer to hi"] * 2
     assert (await ask(process(gate.agent), "hi", message_id="m")).text == "answer to hi"
+
+
+SET_CLOCK = text("UPDATE turnwise_sessions SET lease_since = lease_since - :by, lease_until = lease_until - :by")
+
+
+class SteadyClock:
+    """A clock that only grows. Who set the database's clock forward sees it stay behind."""
+
+    def __init__(self) -> None:
+        self.behind = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() - self.behind
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_a_clock_that_is_set_costs_an_answer_no_attempt(process: Process, tmp_path: Path, hours: int) -> None:
+    """A33: however often it is set while the answer's process lives, and whoever looks meanwhile."""
+    gate, clock, url = Gate(), SteadyClock(), f"sqlite:///{tmp_path}/clocks.db"
+    one, two = (process(gate.agent, store=SqlSessionStore(url, clock=clock)) for _ in range(2))
+    invocation = await one.start("hi", user="ada", session="s")
+    await gate.began.wait()
+    await two.recover()
+    for _ in range(4):
+        clock.behind += hours * 3600
+        on(url, lambda connection: connection.execute(SET_CLOCK, {"by": hours * 3600}))
+        await soon(two.recover())
+        session = await one.store.open(key())
+        assert session is not None
+        await one.store.leases.renew(session, Lease(await holder_of(url), 15.0))
+    gate.go.set()
+    result = await soon(invocation.result())
+    assert (result.text, {event.attempt for event in result.events}) == ("answer to hi", {1})
+    for runner in (one, two):
+        await runner.close()
+
+
+async def holder_of(url: str) -> str:
+    rows: list[str] = []
+    on(url, lambda connection: rows.append(connection.execute(text("SELECT lease_holder FROM turnwise_sessions")).scalar_one()))
+    return rows[0]

@@ -1,5 +1,6 @@
 """Vectors and matchers as files."""
 
+import io
 import logging
 import os
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from turnwise.matching.cache_trust import DIGEST_BYTES, KEY_FILE, digest_of, make_key
 from turnwise.matching.kept import Kept, Vectors, folder_from_environment, keys_of, version
 
 ENCODER = "words:1"
@@ -27,7 +29,22 @@ def found(kept: Kept, *texts: str) -> list[str]:
 
 
 def files(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.exists() else []
+    return sorted(path for path in folder.iterdir() if path.name != KEY_FILE) if folder.exists() else []
+
+
+def sealed(path: Path) -> None:
+    """Gives a file the hash of what it holds now, so that its content is looked at."""
+    content = path.read_bytes()[DIGEST_BYTES:]
+    digest = digest_of(io.BytesIO(bytes(DIGEST_BYTES) + content), make_key(path.parent), path.name)
+    path.write_bytes(digest + content)
+
+
+def arrays_in(path: Path, **arrays: object) -> None:
+    """Writes a file that is as whole as one of ours, whatever its arrays are."""
+    with open(path, "wb") as file:
+        file.write(bytes(DIGEST_BYTES))
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+    sealed(path)
 
 
 def test_vectors_come_back_by_text(tmp_path: Path) -> None:
@@ -83,12 +100,15 @@ def test_damaged_and_foreign_files_count_as_absent(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
+    sealed(path)
     assert kept.matcher("a") is None
-    np.savez(path, heads=np.arange(3.0))  # not of our format
+    arrays_in(path, heads=np.arange(3.0))  # not of our format
+    assert kept.matcher("a") is None
+    np.savez(path, format=np.array("turnwise 1"), heads=np.arange(3.0))  # of an older version
     assert kept.matcher("a") is None
     path.write_bytes(b"hello")
     assert kept.matcher("a") is None
-    np.savez(path, format=np.array({"pickled": "object"}, dtype=object))
+    arrays_in(path, format=np.array({"pickled": "object"}, dtype=object))
     assert kept.matcher("a") is None
     kept.keep_vectors(ENCODER, vectors_of("one"))
     assert len(kept.vectors(ENCODER, 4, keys_of(["one"]))) == 0  # of other dimensions
@@ -103,6 +123,7 @@ def test_a_file_that_says_it_is_encrypted_or_packed_otherwise_counts_as_absent(p
     content = bytearray(path.read_bytes())
     content[content.index(b"PK\x01\x02") + place] = value
     path.write_bytes(content)
+    sealed(path)
     assert kept.matcher("a") is None
     assert files(tmp_path) == []
 
@@ -172,6 +193,7 @@ for turn in range(30):
     processes = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(3)]
     assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert [path.suffix for path in files(tmp_path)] == [".npz", ".npz"]
+    assert len((tmp_path / KEY_FILE).read_bytes()) == 32
 
 
 def test_the_folder_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.matching.kept import Kept
 from turnwise.matching.spelling import Slip, dictionary
 from turnwise.selection.meaning import Meaning, fingerprint_of
+from turnwise.selection.phrases import phrases_of
 
 EXAMPLES = {
     "billing": ("where is my invoice", "send the invoice again", "the bill is wrong", "pay my bill"),
@@ -160,15 +160,14 @@ async def test_one_process_fits_and_the_next_takes_it_over(tmp_path: Path) -> No
 
 async def test_a_kept_matcher_that_is_none_is_fitted_again(tmp_path: Path) -> None:
     await Meaning(tree_of(), Words(), tmp_path).fitted()
-    (name,) = (name for name in os.listdir(tmp_path) if name.startswith("matcher-"))
-    path = tmp_path / name
-    with np.load(path) as file:
-        kept_format = file["format"]
-    np.savez(path, format=kept_format, nonsense=np.zeros(3))
+    kept = Kept(tmp_path)
+    fingerprint = fingerprint_of(phrases_of(tree_of()), Words())
+    kept.keep_matcher(fingerprint, {"nonsense": np.zeros(3)})
     meaning = Meaning(tree_of(), Words(), tmp_path)
     assert await best(meaning, "my flight") == "travel"
-    with np.load(path) as file:
-        assert len(file.files) > 2
+    arrays = kept.matcher(fingerprint)
+    assert arrays is not None
+    assert len(arrays) > 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_jsonable_python
 
 from turnwise.agents.adapters.failures import failure, too_many_steps, words
+from turnwise.agents.adapters.handing_over import NAME, Targets
 from turnwise.agents.adapters.hearing import HISTORY, heard, joined, pieces
 from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
 from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
@@ -33,8 +34,10 @@ class OpenAiAgent:
     all that wait, anything else rejects them, and is told to the model.
     run_context: what its tools get as `context.context`, or a function of our context, sync or async, that gives it.
     max_turns: how often its models are asked in one run. run_config: the SDK's RunConfig. tracing: whether the SDK sends
-    traces to OpenAI. name, description: the agent's own by default, the latter from `handoff_description`. children: the
-    agents below it here. card: any other field of AgentCard.
+    traces to OpenAI. hands_over: whether it gets a tool that hands the conversation to those agents whom this one may
+    hand over to; its run ends with that call, unless it has a `tool_use_behavior` of its own. name, description: the agent's
+    own by default, the latter from `handoff_description`. children: the agents below it here. card: any other field of
+    AgentCard.
 
     Raises ConfigError when the SDK is not installed, AgentDefinitionError for what is no such agent.
     """
@@ -49,6 +52,7 @@ class OpenAiAgent:
         max_turns: int = MAX_TURNS,
         run_config: Any = None,
         tracing: bool = False,
+        hands_over: bool = False,
         history: Budget = HISTORY,
         children: Sequence[Agent] = (),
         **card: Any,
@@ -62,7 +66,7 @@ class OpenAiAgent:
         self.card = card_of(agent, name, about, card)
         self.children = members_of(self.card.name, children)
         self._agent, self._run_context, self._max_turns, self._history = agent, run_context, max_turns, history
-        self._run_config, self._tracing = run_config, tracing
+        self._run_config, self._tracing, self._hands_over = run_config, tracing, hands_over
 
     def __repr__(self) -> str:
         return f"OpenAiAgent({self.card.name!r})"
@@ -76,20 +80,24 @@ class OpenAiAgent:
         from agents import Runner
 
         mine = await given(self._run_context, context)
+        targets = Targets.of(context) if self._hands_over else None
+        agent = self._agent if targets is None else _with_transfer(self._agent, targets)
         asked: Any
         if resumed is None:
             asked = _input((await heard(context, self._history)).messages)
         else:
-            asked = await self._resumed(resumed, mine)
+            asked = await self._resumed(agent, resumed, mine)
         options: dict[str, Any] = {"context": mine, "max_turns": self._max_turns, "run_config": self._config()}
         if context.config.streaming:
-            result = Runner.run_streamed(self._agent, asked, **options)
+            result = Runner.run_streamed(agent, asked, **options)
             await _show(result, voice)
         else:
-            result = await Runner.run(self._agent, asked, **options)
+            result = await Runner.run(agent, asked, **options)
         usage = _usage(result)
         if result.interruptions:
             return Said(usage=usage, question=_question(result.interruptions), kept=_kept(result))
+        if targets is not None and targets.chosen is not None:
+            return Said(usage=usage, target=targets.chosen)
         return Said(_parts(result.final_output), usage)
 
     def _config(self) -> Any:
@@ -100,11 +108,11 @@ class OpenAiAgent:
         config = self._run_config or RunConfig()
         return config if self._tracing else replace(config, tracing_disabled=True)
 
-    async def _resumed(self, resumed: Resumed, mine: Any) -> Any:
+    async def _resumed(self, agent: Any, resumed: Resumed, mine: Any) -> Any:
         """The state of the run that waited, with the person's decision in it."""
         from agents import RunState
 
-        state = await RunState.from_json(self._agent, resumed.kept, context_override=mine)
+        state = await RunState.from_json(agent, resumed.kept, context_override=mine)
         said = answer_of(ToolResultPart(call_id="", result=resumed.reply.text))
         for item in state.get_interruptions():
             if said.approved:
@@ -129,6 +137,27 @@ class OpenAiAgent:
             guardrail = error.guardrail_result.guardrail.get_name()
             return AgentFailed(f"Agent {name!r} was stopped by its guardrail {guardrail!r}.")
         return failure(name, error)
+
+
+def _with_transfer(agent: Any, targets: Targets) -> Any:
+    """The agent with the tool that hands over, whose call ends its run."""
+    from agents import FunctionTool, ToolsToFinalOutputResult
+
+    async def transfer(_: Any, written: str) -> str:
+        try:
+            arguments = from_json(written or "{}")
+        except ValueError:
+            arguments = {}
+        said = arguments if isinstance(arguments, dict) else {}
+        return targets.choose(said.get("agent"), said.get("message")) or f"{said['agent']} takes over."
+
+    tool = FunctionTool(NAME, targets.description, targets.schema(), transfer, strict_json_schema=False)
+
+    def ends(_context: Any, _results: Any) -> Any:
+        return ToolsToFinalOutputResult(is_final_output=targets.chosen is not None, final_output="")
+
+    before = agent.tool_use_behavior
+    return agent.clone(tools=[*agent.tools, tool], tool_use_behavior=ends if before == "run_llm_again" else before)
 
 
 async def _show(result: Any, voice: Voice) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from turnwise.agents.adapters.failures import failure, too_many_steps, words
+from turnwise.agents.adapters.handing_over import NAME, Targets
 from turnwise.agents.adapters.hearing import HISTORY, heard, joined, pieces
 from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
 from turnwise.agents.adapters.wrapping import card_of, not_an_agent
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic_ai import messages as theirs
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.run import AgentRunResult
-    from pydantic_ai.usage import UsageLimits
+    from pydantic_ai.usage import RunUsage, UsageLimits
 
 
 class PydanticAiAgent:
@@ -31,8 +32,9 @@ class PydanticAiAgent:
     It is handed the conversation as far as `history` reaches; what its tools did in earlier turns it does not see again. An
     output that is no text is said as data, named `output`.
     deps: what its tools get as `ctx.deps`, or a function of our context, sync or async, that gives it. usage_limits: its own
-    limits for one run. name, description: the agent's own by default. children: the agents below it here. card: any other
-    field of AgentCard.
+    limits for one run. hands_over: whether it gets a tool that hands the conversation to those agents whom this one may
+    hand over to; its run ends with that call. name, description: the agent's own by default. children: the agents below it
+    here. card: any other field of AgentCard.
 
     Raises MissingExtra, and AgentDefinitionError for what is no such agent, or has no name.
     """
@@ -45,6 +47,7 @@ class PydanticAiAgent:
         description: str | None = None,
         deps: Any = None,
         usage_limits: "UsageLimits | None" = None,
+        hands_over: bool = False,
         history: Budget = HISTORY,
         children: Sequence[Agent] = (),
         **card: Any,
@@ -58,6 +61,7 @@ class PydanticAiAgent:
         self.card = card_of(agent, name, description, card)
         self.children = members_of(self.card.name, children)
         self._agent, self._deps, self._limits, self._history = agent, deps, usage_limits, history
+        self._hands_over = hands_over
 
     def __repr__(self) -> str:
         return f"PydanticAiAgent({self.card.name!r})"
@@ -71,6 +75,8 @@ class PydanticAiAgent:
         yield
 
     async def _answer(self, context: AgentContext, voice: Voice) -> Said:
+        from pydantic_ai.usage import RunUsage
+
         messages = (await heard(context, self._history)).messages
         options: dict[str, Any] = {
             "message_history": _history(messages[:-1]),
@@ -78,6 +84,16 @@ class PydanticAiAgent:
             "usage_limits": self._limits,
             "infer_name": False,
         }
+        targets = Targets.of(context) if self._hands_over else None
+        if targets is None:
+            return await self._run(messages, context, voice, options)
+        options |= {"toolsets": [_transfer_tools(targets)], "usage": (used := RunUsage())}
+        try:
+            return await self._run(messages, context, voice, options)
+        except _HandedOver:
+            return Said(usage=_counted(used), target=targets.chosen)
+
+    async def _run(self, messages: Sequence[Content], context: AgentContext, voice: Voice, options: dict[str, Any]) -> Said:
         if context.config.streaming:
             result = await self._streamed(_asked(messages[-1]), voice, options)
         else:
@@ -146,6 +162,24 @@ class PydanticAiAgent:
         return failure(name, error)
 
 
+class _HandedOver(Exception):
+    """Ends the run of an agent that handed over."""
+
+
+def _transfer_tools(targets: Targets) -> Any:
+    from pydantic_ai import ModelRetry, Tool
+    from pydantic_ai.toolsets import FunctionToolset
+
+    async def transfer(agent: str, message: str | None = None) -> None:
+        problem = targets.choose(agent, message)
+        if problem is not None:
+            raise ModelRetry(problem)
+        raise _HandedOver
+
+    tool = Tool.from_schema(transfer, NAME, targets.description, targets.schema())
+    return FunctionToolset([tool])
+
+
 def _asked(content: Content) -> "str | list[theirs.UserContent]":
     from pydantic_ai.messages import BinaryContent
 
@@ -185,6 +219,15 @@ def _usage(result: "AgentRunResult[Any]") -> Usage:
         output_tokens=whole.output_tokens,
         cost=None if any(cost is None for cost in costs) else sum(cost or 0.0 for cost in costs),
         calls=whole.requests,
+    )
+
+
+def _counted(used: "RunUsage") -> Usage:
+    return Usage(
+        input_tokens=used.input_tokens,
+        cached_tokens=used.cache_read_tokens,
+        output_tokens=used.output_tokens,
+        calls=used.requests,
     )
 
 

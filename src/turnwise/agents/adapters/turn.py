@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise.agents.adapters.handing_over import Target
 from turnwise.facts.content import Content, Part, TextPart, text_content
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import End, Event
@@ -19,12 +20,14 @@ class Said(NamedTuple):
     """What a run came to: an answer, or a question to the user.
 
     usage: what its models took; None when that is not known. kept: what the run needs to go on once the question is answered.
+    target: who answers next, if the agent handed over.
     """
 
     parts: Sequence[Part] = ()
     usage: Usage | None = None
     question: str | None = None
     kept: JsonValue = None
+    target: Target | None = None
 
 
 class Resumed(NamedTuple):
@@ -51,11 +54,11 @@ class Voice:
         self._shown[key] = event, before + text
         await self._show(event.model_copy(update={"content": text_content(text), "partial": True}))
 
-    async def whole(self, parts: Sequence[Part], usage: Usage | None) -> Event:
+    async def whole(self, parts: Sequence[Part], usage: Usage | None, *, ends: bool = True) -> Event:
         """The event of the answer. Its text is what was shown under its id, neither more nor less."""
         content = Content(parts=tuple(parts))
         event = await self._event_of(content.text)
-        actions = event.actions.model_copy(update={"usage": usage, "end": End()})
+        actions = event.actions.model_copy(update={"usage": usage, "end": End() if ends else None})
         return event.model_copy(update={"content": content, "actions": actions})
 
     async def _event_of(self, text: str) -> Event:
@@ -84,6 +87,10 @@ async def take_turn(context: AgentContext, work: Work, explain: Explain) -> None
         waits = context.state.get(place)
         if waits is None:
             return
+        if (target := waits.get("target")) is not None:
+            del context.state[place]
+            await context.transfer(target["agent"], message=target["message"])
+            return
         reply = await context.ask(waits["question"])
         resumed = Resumed(waits["kept"], reply)
 
@@ -104,6 +111,9 @@ def _making(
         if said.question is not None:
             context.state[place] = {"question": said.question, "kept": said.kept}
             return context.event(usage=usage)
+        if said.target is not None:
+            context.state[place] = {"target": said.target.kept()}
+            return await voice.whole(said.parts, usage, ends=False)
         if resumed is not None:
             del context.state[place]
         return await voice.whole(said.parts, usage)

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from turnwise.agents.llm.checking import misfit
 from turnwise.facts.errors import LimitReached, StaleWriter, ToolFailed
 from turnwise.ports.context import Suspend
+from turnwise.ports.stopping import is_stopped
 from turnwise.ports.tool import ChecksCalls, Tool, ToolCall
 
 ERROR_CHARACTERS = 500
@@ -29,17 +30,18 @@ async def called(tool: Tool, call: ToolCall, *, characters: int) -> Told:
     one has a problem shows when the result is recorded.
     """
     seconds = call.context.config.limits.tool_seconds if tool.rules.seconds is None else tool.rules.seconds
+    task = asyncio.current_task()
     try:
         async with asyncio.timeout(seconds) as clock:
             given = await tool.run(call)
         return Told(cut(given, characters))
-    except (StaleWriter, GeneratorExit, KeyboardInterrupt, Suspend):
+    except (StaleWriter, Suspend):
         raise
     except ToolFailed as problem:
         return Told(cut(str(problem), characters), failed=True)
     except BaseException as error:
         # A cancellation that nobody asked for, SystemExit, a panic of an extension module: the tool's failure, not ours.
-        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+        if is_stopped(error, task):
             raise
         if isinstance(error, LimitReached) and error.which == "events":
             raise
@@ -86,8 +88,3 @@ def _words(error: BaseException) -> str:
         return str(error).encode("utf-8", "backslashreplace").decode()
     except Exception:
         return "it cannot say what went wrong"
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

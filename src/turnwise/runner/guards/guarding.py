@@ -13,6 +13,7 @@ from turnwise.facts.errors import AgentFailed
 from turnwise.facts.events import ErrorInfo, Event, Guarded
 from turnwise.facts.messages import OfferedTool
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
+from turnwise.ports.stopping import is_stopped
 from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.holding_back import Stage
 from turnwise.runner.guards.offering import as_content, tools_left
@@ -138,17 +139,14 @@ class Guarding:
         return Passed(content, tuple(record))
 
     async def _verdict(self, guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
-        clock = asyncio.timeout(self._seconds)
+        clock, task = asyncio.timeout(self._seconds), asyncio.current_task()
         try:
             async with clock:
                 verdict = settled(await _checked(guardrail, place, content, agent), place, content)
             problem = "" if verdict else "gave no verdict that could be followed"
-        except (GeneratorExit, KeyboardInterrupt):
-            raise
         except BaseException as error:
             # SystemExit, a panic of an extension module, a cancellation nobody asked for: the guardrail's failure, not ours.
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            if is_stopped(error, task):
                 raise
             verdict, problem = None, f"raised {type(error).__name__} {_where(error)}"
             if clock.expired():

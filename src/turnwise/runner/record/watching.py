@@ -3,11 +3,14 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from inspect import isawaitable
 
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.hooks import Hooks, PieceHooks
+from turnwise.ports.stopping import is_stopped
 from turnwise.runner.record.journal import public
 
 HOOK_SECONDS = 5.0
@@ -47,25 +50,29 @@ class Watchers:
             for call in self._calls(stored, left):
                 await _watch(call)
 
-    def _calls(self, stored: Sequence[Event], left: tuple[str, str] | None) -> Iterator[Awaitable[None]]:
+    def _calls(self, stored: Sequence[Event], left: tuple[str, str] | None) -> Iterator[Callable[[], Awaitable[None]]]:
         for hook in self._hooks:
             for event in stored:
                 if event.partial:
                     if isinstance(hook, PieceHooks):
-                        yield hook.shown(self._key, event)
+                        yield partial(hook.shown, self._key, event)
                     continue
-                yield hook.stored(self._key, event)
+                yield partial(hook.stored, self._key, event)
                 if event.actions.selection:
-                    yield hook.selected(self._key, event.actions.selection)
+                    yield partial(hook.selected, self._key, event.actions.selection)
                 if event.actions.end:
-                    yield hook.ended(self._key, event.invocation_id, event.actions.end.reason)
+                    yield partial(hook.ended, self._key, event.invocation_id, event.actions.end.reason)
             if left is not None:
-                yield hook.ended(self._key, *left)
+                yield partial(hook.ended, self._key, *left)
 
 
-async def _watch(call: Awaitable[None]) -> None:
+async def _watch(call: Callable[[], Awaitable[None]]) -> None:
+    task = asyncio.current_task()
     try:
         async with asyncio.timeout(HOOK_SECONDS):
-            await call
-    except Exception:
+            if isawaitable(told := call()):  # a hook's method that is not async has done its work by now
+                await told
+    except BaseException as error:
+        if is_stopped(error, task):
+            raise
         log.exception("A hook raised.")

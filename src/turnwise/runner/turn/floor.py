@@ -1,17 +1,14 @@
 """What all agent runs of one invocation share: the record, what is about to be recorded, and who gets the floor next."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.content import BlobPart, Content, DataPart, TextPart
-from turnwise.facts.depth import DEEPEST, holds_deep
-from turnwise.facts.errors import AgentFailed, LimitReached, TransferRefused, TurnwiseError
+from turnwise.facts.content import Content, TextPart
+from turnwise.facts.errors import LimitReached, TransferRefused, TurnwiseError
 from turnwise.facts.events import End, Event, StepRecord
-from turnwise.facts.fact import Fact
 from turnwise.facts.ids import Issuer
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import MessageContext
@@ -29,6 +26,7 @@ from turnwise.runner.record.journal import Journal
 from turnwise.runner.record.recorder import Recorder
 from turnwise.runner.record.replay import Replay
 from turnwise.runner.turn.answer_size import AnswerSize
+from turnwise.runner.turn.storable import check_storable
 from turnwise.runner.turn.writes import Unsaid
 from turnwise.selection.conversational import may_name
 from turnwise.selection.next_tag import take_next
@@ -253,31 +251,6 @@ def decide_on_answer(floor: Floor, selection: Selection, bare: Event) -> None:
 def is_long(event: Event) -> bool:
     """Whether the event's text is looked through in a thread: that takes microseconds a character, and others wait."""
     return len(event.text) > _LONG_TEXT
-
-
-def check_storable(fact: Fact, author: str) -> int:
-    """The bytes of its JSON, files aside. AgentFailed when what the author said cannot be written as JSON, or could not be
-    read again.
-    """
-    content = fact.content if isinstance(fact, Event) else fact
-    if isinstance(content, Content) and holds_deep(content):
-        raise AgentFailed(f"{author!r} said something that is nested more than {DEEPEST} levels deep.")
-    parts = content.parts if isinstance(content, Content) else ()
-    if any(isinstance(part, DataPart) and _holds_nan(part.data) for part in parts):
-        raise AgentFailed(f"{author!r} said data with NaN or an infinite number, which JSON cannot write.")
-    files = sum(len(part.data) for part in parts if isinstance(part, BlobPart))
-    try:
-        return len(fact.model_dump_json().encode()) - files * 4 // 3
-    except ValueError as error:
-        raise AgentFailed(f"{author!r} said something that cannot be stored: {error}") from None
-
-
-def _holds_nan(data: JsonValue) -> bool:
-    try:
-        json.dumps(data, allow_nan=False)
-    except ValueError:
-        return True
-    return False
 
 
 def _not_handed_over(handover: Handover, problem: str, *, allowed: tuple[str, ...] = ()) -> TransferRefused:

@@ -19,11 +19,14 @@ from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.runner.record.journal import DECISION
 from turnwise.runner.record.spots import spot_of
 from turnwise.runner.turn.deciding import decided, decision_of
-from turnwise.runner.turn.floor import Floor, Handover, check_storable
+from turnwise.runner.turn.floor import Floor, Handover
 from turnwise.runner.turn.parts import context_below, part_of
 from turnwise.runner.turn.performing import performed
+from turnwise.runner.turn.public_names import named, no_attribute
 from turnwise.runner.turn.stepping import Steps
+from turnwise.runner.turn.storable import check_storable
 from turnwise.runner.turn.streaming import open_stream
+from turnwise.runner.turn.unawaited import Unawaited, awaited
 from turnwise.runner.turn.views import ArtifactsView, HistoryView, StateView
 from turnwise.runner.turn.voice import Voice
 from turnwise.runner.turn.writes import Writes
@@ -56,6 +59,7 @@ class Frame:
         self.assignment, self.scope = assignment, scope
         self.escalated = False
         self.waits = False
+        self.unawaited = Unawaited()
         self._floor = floor
         self._calls = 0
         self._selections = 0
@@ -65,13 +69,11 @@ class Frame:
         self.recorded = self._steps.keys
         self.history = HistoryView(floor, agent, branch, scope.sees)
         self.state = StateView(floor, writes)
-        self.artifacts = ArtifactsView(floor.cast.artifacts, floor.key, floor.config.limits, writes, self._allows)
+        limits = floor.config.limits
+        self.artifacts = ArtifactsView(floor.cast.artifacts, floor.key, limits, writes, self._allows, self.unawaited)
 
     if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            # In words of the agent's developer, who never hears of this class.
-            raise AttributeError(f"The agent's context has no attribute {name!r}.", name=name, obj=self)
+        __getattr__ = no_attribute("The agent's context")
 
     @property
     def tree(self) -> AgentTree:
@@ -88,15 +90,19 @@ class Frame:
         targets = self._floor.cast.tree.transfer_targets(self.card.name)
         return tuple(t for t in targets if self._reachable(t))
 
+    @named("context.event")
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
         return self.voice.event(content, **actions)
 
+    @awaited("context.say")
     async def say(self, content: str | Content, *, scope: tuple[str, ...] = ()) -> Event:
         return await self.voice.say(self.event(content).model_copy(update={"scope": (*self.scope.labels, *scope)}))
 
+    @named("context.stream")
     def stream(self) -> AbstractAsyncContextManager[Stream]:
         return open_stream(self.event(), self._take)
 
+    @awaited("context.ask")
     async def ask(
         self,
         question: str | Content,
@@ -131,6 +137,7 @@ class Frame:
             raise AgentFailed(f"The {what} {self.card.name!r} was blocked by {by!r}.")
         raise Suspend
 
+    @awaited("context.results")
     async def results(self, *calls: str) -> tuple[ToolResultPart, ...]:
         stated, replies = self._floor.journal.waits, self._floor.journal.replies
         for call in calls:
@@ -143,6 +150,7 @@ class Frame:
             raise Suspend
         return tuple(next(r for r in replies[call].tool_results if r.call_id == call) for call in calls)
 
+    @awaited("context.transfer")
     async def transfer(self, agent: str, *, message: str | Content | None = None) -> None:
         targets = self.transfer_targets
         if agent not in targets:
@@ -155,6 +163,7 @@ class Frame:
             check_storable(brief, self.card.name)
         await self._floor.hand_over(Handover(agent, self.card.name, brief), self.event())
 
+    @awaited("context.call")
     async def call(self, agent: str, message: str | Content, *, segment: str | None = None) -> Content:
         if segment is None:
             self._calls += 1
@@ -163,6 +172,7 @@ class Frame:
         outcome = await self._ask_in_private(agent, content, segment)
         return outcome.event.content if outcome.event and outcome.event.content else Content()
 
+    @awaited("context.delegate")
     async def delegate(
         self,
         child: str,
@@ -186,6 +196,7 @@ class Frame:
         self.voice.last = outcome.event or self.voice.last
         return outcome
 
+    @awaited("context.select")
     async def select(
         self,
         selector: Selector,
@@ -221,6 +232,7 @@ class Frame:
         self._floor.decided(decision_of(verdict, request, lead or among[0]), positions, step)
         return verdict
 
+    @awaited("context.escalate")
     async def escalate(self) -> None:
         self.escalated = True
 
@@ -228,9 +240,11 @@ class Frame:
     async def step(self, key: str, work: Callable[[], Awaitable[T]]) -> T: ...
     @overload
     async def step(self, key: str, work: Callable[[], T]) -> T: ...
+    @awaited("context.step")  # type: ignore[misc]
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
         return await self._steps.step(key, work)
 
+    @awaited("context.once")
     async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
         return await self._steps.once(key, make)
 
@@ -240,6 +254,8 @@ class Frame:
             await self.voice.show(event)
             return
         actions = event.actions
+        if actions.end is not None:
+            await self.unawaited.check(self.card.name)  # before what it gave instead is said
         if actions.transfer_to is not None:
             await self._transfer_or_report(actions.transfer_to, actions.brief)
         self.escalated = self.escalated or actions.escalate
@@ -262,6 +278,7 @@ class Frame:
         finally:
             if closes and isinstance(events, AsyncGenerator):
                 await events.aclose()
+        await self.unawaited.check(self.card.name)
         self.voice.hold_leftovers(escalate=self.escalated)
         if self.waits:
             raise Suspend

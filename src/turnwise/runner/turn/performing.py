@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentFailed, AgentTimeout, TurnwiseError
 from turnwise.ports.context import Suspend
+from turnwise.ports.stopping import is_stopped
 from turnwise.runner.record.closing import told
-from turnwise.runner.turn.own_frames import own_frames
+from turnwise.runner.turn.own_frames import innermost, own_frames, passes_twice
 
 ERROR_CHARACTERS = 500
 
@@ -39,35 +40,31 @@ async def performed(
         await report(problem)
         raise problem from error
     except TurnwiseError as error:
+        if isinstance(error, AgentFailed) and not passes_twice(error, performed):
+            log.error("Agent %r failed (%s) at %s", card.name, error.code, _places(error), exc_info=_shown(error))
         await report(error)
         raise
     except Suspend:
         raise
     except BaseException as error:
         # SystemExit, KeyboardInterrupt, a panic of an extension module, a cancellation nobody asked for: the agent's failure.
-        if _is_not_the_agents(error, task):
+        if is_stopped(error, task):
             raise
         problem = _failed(card.name, error)
         await report(problem)
         raise problem from error
 
 
-def _is_not_the_agents(error: BaseException, task: "asyncio.Task[object] | None") -> bool:
-    """Whether the run is stopped from outside: its task is cancelled, or its coroutine is closed, which its task never does."""
-    if isinstance(error, asyncio.CancelledError):
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, GeneratorExit) and _current_task() is not task
-
-
-def _current_task() -> "asyncio.Task[object] | None":
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
-
-
 def _failed(agent: str, error: BaseException) -> AgentFailed:
     """The failure to record. Where it was raised is logged: the places only, as values and texts may be a user's own words."""
-    kind, places = type(error).__name__, " < ".join(reversed(own_frames(error)))
-    log.error("Agent %r raised %s at %s", agent, kind, places, exc_info=error if os.environ.get("TURNWISE_DEBUG") else None)
+    kind = type(error).__name__
+    log.error("Agent %r raised %s at %s", agent, kind, _places(error), exc_info=_shown(error))
     return AgentFailed(f"Agent {agent!r} raised {kind}: {told(error)[:ERROR_CHARACTERS]}")
+
+
+def _places(error: BaseException) -> str:
+    return " < ".join(reversed(own_frames(error) or innermost(error)))
+
+
+def _shown(error: BaseException) -> BaseException | None:
+    return error if os.environ.get("TURNWISE_DEBUG") else None

@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Event
+from turnwise.runner.turn.public_names import named, no_attribute
 from turnwise.selection.next_tag import NextTagFilter
 
 Take = Callable[[Event], Awaitable[None]]
@@ -13,10 +15,14 @@ Take = Callable[[Event], Awaitable[None]]
 class TextStream:
     """Collects an answer's pieces and passes each on; all share one event id (behaviour A19)."""
 
+    if not TYPE_CHECKING:
+        __getattr__ = no_attribute("context.stream()")
+
     def __init__(self, blank: Event, take: Take) -> None:
         self._blank, self._take = blank, take
         self._pieces: list[str] = []
 
+    @named("context.stream().write")
     async def write(self, text: str) -> None:
         self._pieces.append(text)
         await self._take(self._blank.model_copy(update={"content": text_content(text), "partial": True}))

@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
@@ -17,21 +17,29 @@ from turnwise.facts.size import least_bytes
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
 from turnwise.runner.record.journal import public
 from turnwise.runner.turn.floor import Floor
+from turnwise.runner.turn.public_names import named, no_attribute
+from turnwise.runner.turn.unawaited import Unawaited, awaited
 from turnwise.runner.turn.writes import Writes
 
 
 class HistoryView:
     """The log as an agent on one branch may see it; `sees` are the labels that it sees, None = everything."""
 
+    if not TYPE_CHECKING:
+        __getattr__ = no_attribute("context.history")
+
     def __init__(self, floor: Floor, agent: str, branch: str, sees: frozenset[str] | None) -> None:
         self._floor, self._agent, self._branch, self._sees = floor, agent, branch, sees
 
+    @named("context.history.last")
     async def last(self, count: int = 20) -> list[Event]:
         return await self._window(last=self._bounded(count))
 
+    @named("context.history.after")
     async def after(self, sequence: int, *, limit: int = 100) -> list[Event]:
         return await self._window(after=sequence, limit=self._bounded(limit))
 
+    @named("context.history.backwards")
     async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
         left, before = self._floor.config.limits.history_events, None
         await self._floor.flush()
@@ -64,6 +72,9 @@ class HistoryView:
 class StateView:
     """The merged state with what this agent, and others before their next event, wrote on top."""
 
+    if not TYPE_CHECKING:
+        __getattr__ = no_attribute("context.state", "Read context.state[{!r}].")
+
     def __init__(self, floor: Floor, writes: Writes) -> None:
         self._floor, self._writes = floor, writes
 
@@ -88,6 +99,7 @@ class StateView:
     def __iter__(self) -> Iterator[str]:
         return iter(self._merged())
 
+    @named("context.state.get")
     def get(self, key: str, default: Any = None) -> Any:
         return _own_copy(self._merged().get(key, default))
 
@@ -144,6 +156,9 @@ class ArtifactsView:
     allows: whether guardrails let a name into the log.
     """
 
+    if not TYPE_CHECKING:
+        __getattr__ = no_attribute("context.artifacts")
+
     def __init__(
         self,
         store: ArtifactStore | None,
@@ -151,9 +166,12 @@ class ArtifactsView:
         limits: Limits,
         writes: Writes,
         allows: Callable[[str], Awaitable[bool]],
+        unawaited: Unawaited,
     ) -> None:
+        self.unawaited = unawaited
         self._store, self._key, self._limits, self._writes, self._allows = store, key, limits, writes, allows
 
+    @awaited("context.artifacts.save")
     async def save(self, name: str, data: "bytes | str | BlobPart | TextPart", *, mime_type: str | None = None) -> ArtifactInfo:
         data, usual = _as_bytes(name, data)
         mime_type = usual if mime_type is None else mime_type
@@ -168,9 +186,11 @@ class ArtifactsView:
         self._writes.save(name, info.version)
         return info
 
+    @awaited("context.artifacts.load")
     async def load(self, name: str, *, version: int | None = None) -> Artifact | None:
         return await self._required().load(self._key, name, version=version)
 
+    @awaited("context.artifacts.list")
     async def list(self) -> tuple[ArtifactInfo, ...]:
         return await self._required().list(self._key)
 

@@ -10,7 +10,8 @@ from turnwise.facts.events import Actions, Await, ErrorInfo, Event
 from turnwise.runner.record.closing import bare_event, told
 from turnwise.runner.record.journal import model_calls
 from turnwise.runner.record.spots import Spot, spot_of
-from turnwise.runner.turn.floor import Floor, check_storable, is_long
+from turnwise.runner.turn.floor import Floor, is_long
+from turnwise.runner.turn.storable import check_storable
 from turnwise.runner.turn.streaming import PieceFilter
 from turnwise.runner.turn.writes import Writes
 

@@ -21,7 +21,7 @@ _s, _m = sessions.c, messages.c
 _IS_QUEUED = literal_column("turnwise_messages.state") == literal_column("'queued'")
 
 _LOCK = (
-    select(_s.id, _s.epoch, _s.revision, _s.created_at, _s.queued, _s.lease_holder, held().label("held"))
+    select(_s.id, _s.epoch, _s.revision, _s.created_at, _s.queued, *(_s[name] for name in GIVEN_UP), held().label("held"))
     .where(is_session())
     .with_for_update()
 )

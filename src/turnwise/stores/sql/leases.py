@@ -14,6 +14,7 @@ from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
 from turnwise.stores.sql.catalog import open_session
 from turnwise.stores.sql.claims import GIVEN_UP, held, prolonged, taken
+from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.draft import Draft
 from turnwise.stores.sql.hot import Hot
 from turnwise.stores.sql.log import Moved, advanced, missing, missing_or_stale, move, stored_ids, token, unchanged, write
@@ -22,12 +23,15 @@ from turnwise.stores.sql.tables import at, insert_for, is_session, messages, nam
 
 _s = sessions.c
 
-_IS_FREE = or_(_s.lease_holder.is_(None), _s.lease_holder == bindparam("holder"), not_(held()))
+_IS_OURS = or_(_s.lease_holder.is_(None), _s.lease_holder == bindparam("holder"))
+_IS_FREE = or_(_IS_OURS, not_(held()))
 _SAME_EPOCH = is_session() & (_s.epoch == bindparam("at_epoch")) & (_s.created_at == bindparam("at_created"))
 _RENEW = update(sessions).where(_SAME_EPOCH, _s.lease_holder == bindparam("holder")).values(prolonged())
 _GIVE_UP = update(sessions).where(_SAME_EPOCH).values(GIVEN_UP)
 
 _Claim = Literal["begin", "begin among waiting", "take", "take and release"]
+_Free = Literal["nobody's", "or over"]
+"""Whether a session may be claimed whose lease is over. Only after a look at the clock."""
 
 
 class Start(NamedTuple):
@@ -46,24 +50,24 @@ def invocation_of(events: Sequence[Event]) -> str | None:
     return next(by_user, events[0].invocation_id if events else None)
 
 
-def begin(connection: Connection, draft: Draft, start: Start) -> Session | SessionBusy:
+def begin(connection: Connection, draft: Draft, start: Start, watch: ClockWatch) -> Session | SessionBusy:
     """Takes the lease and writes the draft. Gives SessionBusy rather than raising it: the inbox is to be committed."""
     draft = _next_epoch(draft)
     if draft.before.revision == 0:
         row = _store_blank(connection, draft, start)
     else:
-        row = _claim(connection, draft, start.lease, "begin")
+        row = _claim(connection, draft, start.lease, "begin", "nobody's")
     if row is None:
-        return _begin_among_others(connection, draft, start)
+        return _begin_among_others(connection, draft, start, watch)
     _mark_started(connection, row.id, start)
     return write(connection, row, draft, holder=start.lease.holder)
 
 
-def take(connection: Connection, draft: Draft, lease: Lease, *, release: bool) -> Session:
+def take(connection: Connection, draft: Draft, lease: Lease, watch: ClockWatch, *, release: bool) -> Session:
     """Takes the lease and writes the draft; gives the lease up again if `release`."""
     draft = _next_epoch(draft)
     claim: _Claim = "take and release" if release else "take"
-    moved = _claim(connection, draft, lease, claim)
+    moved = _claim(connection, draft, lease, claim, "nobody's")
     if moved is None:
         row = inbox.lock(connection, draft.before.key)
         if row is None:
@@ -71,10 +75,10 @@ def take(connection: Connection, draft: Draft, lease: Lease, *, release: bool) -
         before = _taken_before(connection, row, draft, lease, release=release)
         if before is not None:
             return before
-        if row.held and row.lease_holder != lease.holder:
+        if _is_held_by_another(connection, row, lease, watch):
             raise _busy(draft.before, queued=False)
-        # It may have been given up between the two looks.
-        moved = _claim(connection, draft, lease, claim)
+        # The lease is over, or was given up between the two looks.
+        moved = _claim(connection, draft, lease, claim, "or over")
     if moved is None:
         raise missing_or_stale(connection, draft.before.key)
     return write(connection, moved, draft, holder=None if release else lease.holder)
@@ -85,8 +89,9 @@ def _next_epoch(draft: Draft) -> Draft:
 
 
 @cache
-def _claiming(claim: _Claim, *, with_state: bool) -> Hot:
-    claimed = update(sessions).where(unchanged(), _IS_FREE).values(epoch=_s.epoch + 1)
+def _claiming(claim: _Claim, free: _Free, *, with_state: bool) -> Hot:
+    is_free = _IS_OURS if free == "nobody's" else _IS_FREE
+    claimed = update(sessions).where(unchanged(), is_free).values(epoch=_s.epoch + 1)
     if claim == "begin":
         claimed = claimed.where(_s.queued == 0)
     if claim in {"begin", "begin among waiting"}:
@@ -94,9 +99,9 @@ def _claiming(claim: _Claim, *, with_state: bool) -> Hot:
     return move(claimed.values(GIVEN_UP if claim == "take and release" else taken()), with_state=with_state)
 
 
-def _claim(connection: Connection, draft: Draft, lease: Lease, claim: _Claim) -> Moved | None:
+def _claim(connection: Connection, draft: Draft, lease: Lease, claim: _Claim, free: _Free) -> Moved | None:
     values = token(draft.before) | advanced(draft.after) | lease._asdict()
-    row = _claiming(claim, with_state=bool(draft.delta.session)).row(connection, values)
+    row = _claiming(claim, free, with_state=bool(draft.delta.session)).row(connection, values)
     return Moved(*row) if row else None
 
 
@@ -118,7 +123,7 @@ def _mark_started(connection: Connection, row_id: int, start: Start) -> None:
         raise _done_before(start)
 
 
-def _begin_among_others(connection: Connection, draft: Draft, start: Start) -> Session | SessionBusy:
+def _begin_among_others(connection: Connection, draft: Draft, start: Start, watch: ClockWatch) -> Session | SessionBusy:
     """`begin` when it did not just succeed: says why, puts the message in the inbox, or begins with it if it is its turn."""
     row = inbox.lock(connection, draft.before.key)
     if row is None:
@@ -128,11 +133,11 @@ def _begin_among_others(connection: Connection, draft: Draft, start: Start) -> S
         if known.state == "started" and known.invocation_id == start.invocation_id and _is_next(row, draft, start.lease):
             return _claimed_before(connection, draft.after, start.lease)
         raise _done_before(start)
-    if _is_busy(connection, row, start):
+    if _is_busy(connection, row, start, watch):
         if known is None and start.queue_limit is not None:
             inbox.enqueue(connection, row, start.message, start.now, limit=start.queue_limit)
         return _busy(draft.before, queued=known is not None or start.queue_limit is not None)
-    moved = _claim(connection, draft, start.lease, "begin among waiting")
+    moved = _claim(connection, draft, start.lease, "begin among waiting", "or over")
     if moved is None:
         raise missing_or_stale(connection, draft.before.key)
     if known is not None:
@@ -175,10 +180,19 @@ def _stored(connection: Connection, session: Session) -> Session:
     return stored.model_copy(update={"epoch": session.epoch})
 
 
-def _is_busy(connection: Connection, row: AnyRow, start: Start) -> bool:
-    if row.held and row.lease_holder != start.lease.holder:
+def _is_busy(connection: Connection, row: AnyRow, start: Start, watch: ClockWatch) -> bool:
+    if _is_held_by_another(connection, row, start.lease, watch):
         return True
     return row.queued > 0 and inbox.oldest_id(connection, row.id) != start.message.id
+
+
+def _is_held_by_another(connection: Connection, row: AnyRow, lease: Lease, watch: ClockWatch) -> bool:
+    """Whether the session's lease counts. One that seems to be over counts for a while after the clock was set."""
+    if row.lease_holder in {None, lease.holder}:
+        return False
+    if row.held or row.lease_since is None or row.lease_until is None:
+        return bool(row.held)
+    return watch.spares(connection, row.lease_since, row.lease_until)
 
 
 def _busy(session: Session, *, queued: bool) -> SessionBusy:

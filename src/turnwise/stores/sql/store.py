@@ -1,11 +1,13 @@
 """The session store on SQLite or PostgreSQL."""
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
 from pydantic import JsonValue
+from sqlalchemy import Connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -31,6 +33,7 @@ from turnwise.ports.stores import (
 )
 from turnwise.stores.sql import catalog, decisions, fork, inbox, invocations, leases, log, recovery, replay, schema
 from turnwise.stores.sql.calls import PATIENCE, Executor
+from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.draft import Draft, draft, hides_from
 from turnwise.stores.sql.keys import SqlKeys
@@ -59,10 +62,18 @@ class SqlSessionStore:
     It connects at the first call, and then makes its tables, or brings those of an older version to this one. It may be
     used from several event loops. ConfigError for a URL of another kind. `issuer` gives the time of records; leases go by
     the database's clock. After a rewind the app's and the user's state stay as they are. `patience` is how many seconds a
-    call waits for a database that is away or locked, before it raises StoreUnavailable.
+    call waits for a database that is away or locked, before it raises StoreUnavailable. clock: seconds that only grow, by
+    which the store notices that the database's clock was set.
     """
 
-    def __init__(self, url: str, *, issuer: Issuer | None = None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        issuer: Issuer | None = None,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._url = _parsed(url)
         self._executor = _executor(self._url, patience)
         self._signals: Signals | None = None
@@ -70,7 +81,8 @@ class SqlSessionStore:
         self._issuer = issuer or SystemIssuer()
         self._inbox = _Inbox(self._executor, self._issuer)
         self._decisions = _Decisions(self._executor)
-        self._leases = _Leases(self._executor)
+        self._watch = ClockWatch(clock)
+        self._leases = _Leases(self._executor, self._watch)
         self._keys = SqlKeys(self._executor)
         self._counters = SqlCounters(self._executor)
         self._pushes = SqlPushes(self._executor, self._issuer)
@@ -137,7 +149,7 @@ class SqlSessionStore:
         written = await self._draft(session, events)
         start = leases.Start(lease, message, leases.invocation_of(events), queue_limit, time_text(self._issuer.now()))
         try:
-            begun = await self._executor.write(lambda connection: leases.begin(connection, written, start))
+            begun = await self._executor.write(lambda connection: leases.begin(connection, written, start, self._watch))
         except Duplicate:
             raise _stored_before(session) from None
         if isinstance(begun, Session):
@@ -209,7 +221,8 @@ class SqlSessionStore:
 
     async def _take(self, session: Session, lease: Lease, events: Sequence[Event], release: bool) -> Session:
         written = await self._draft(session, events)
-        return await self._executor.write(lambda connection: leases.take(connection, written, lease, release=release))
+        job = partial(leases.take, draft=written, lease=lease, watch=self._watch, release=release)
+        return await self._executor.write(job)
 
     async def _append(self, session: Session, events: Sequence[Event], release: bool) -> Session:
         written = await self._draft(session, events)
@@ -242,17 +255,25 @@ class SqlSessionStore:
 class _Leases:
     """The store's leases."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor, watch: ClockWatch) -> None:
+        self._executor, self._watch = executor, watch
 
     async def renew(self, session: Session, lease: Lease) -> None:
-        await self._executor.write(lambda connection: leases.renew(connection, session, lease))
+        def renewed(connection: Connection) -> None:
+            leases.renew(connection, session, lease)
+            self._watch.look(connection)
+
+        await self._executor.write(renewed)
 
     async def release(self, session: Session) -> None:
         await self._executor.write(lambda connection: leases.give_up(connection, session))
 
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
-        return await self._executor.read(lambda connection: recovery.due(connection, app, limit))
+        def found(connection: Connection) -> Sequence[SessionKey]:
+            self._watch.look(connection)
+            return recovery.due(connection, app, limit)
+
+        return await self._executor.read(found)
 
     async def stop(self, key: SessionKey, invocation_id: str) -> None:
         await self._executor.write(lambda connection: recovery.stop(connection, key, invocation_id))

@@ -1,4 +1,5 @@
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,51 @@ def test_a_living_holder_renews_whatever_the_clock_says(url: str, jump: float) -
         await check_held(store, key)
         await store.append(begun, [said("help")])
         await store.close()
+
+    asyncio.run(run())
+
+
+class SteadyClock:
+    """A clock that only grows, as seen by somebody whose database's clock is set: that one jumps, so this one stays behind."""
+
+    def __init__(self) -> None:
+        self.behind = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() - self.behind
+
+
+def jump(steady: SteadyClock, url: str, key: SessionKey, seconds: float) -> None:
+    """Sets the database's clock, in the eyes of all leases and of the stores that go by this steady clock."""
+    steady.behind += seconds
+    set_clock(url, key, seconds)
+
+
+@pytest.mark.parametrize("how", ["take", "begin", "begin from the inbox"])
+@pytest.mark.parametrize("seconds", [HOUR, -HOUR, 61.0, -61.0])
+def test_a_clock_that_is_set_takes_no_session_from_a_living_holder(url: str, seconds: float, how: str) -> None:
+    """A33: a process that saw the clock before leaves it the time of its lease to renew it."""
+
+    async def run() -> None:
+        steady, key = SteadyClock(), fresh_key()
+        store, other = SqlSessionStore(url), SqlSessionStore(url, clock=steady)
+        holder = await begun_by(store, key, LEASE)
+        await other.leases.due(key.app)
+        jump(steady, url, key, seconds)
+        seen = await opened(other, key)
+        for _ in range(2):
+            if how == "take":
+                await refused(other.take(seen, OTHER_LEASE, [said("help")]), SessionBusy)
+            else:
+                waiting = message()
+                if how == "begin from the inbox":
+                    await other.inbox.accept(key, waiting, create=False, limit=5)
+                await refused(other.begin(seen, OTHER_LEASE, waiting, [asked()], queue_limit=None), SessionBusy)
+        await store.append(holder, [said("help")])
+        await store.leases.renew(holder, LEASE)
+        await check_held(store, key)
+        await store.close()
+        await other.close()
 
     asyncio.run(run())
 
