@@ -7,7 +7,6 @@ from turnwise.transcript.groups import Group
 from turnwise.transcript.sizes import tokens_of_part
 from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, is_thought
 
-
 _BLANK = Content()
 
 

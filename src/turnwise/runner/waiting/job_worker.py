@@ -114,6 +114,8 @@ class JobWorker:
         except TurnwiseError as problem:
             # The next turn, or a worker, looks again.
             log.warning("Background jobs cannot be read: %s", problem)
+        except Exception:
+            log.exception("Background jobs cannot be read.")
         finally:
             self._looking = None
 
