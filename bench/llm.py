@@ -1,27 +1,46 @@
 """A turn of an agent with a model that answers at once, by the number of earlier events, beside those of other frameworks.
 
-What is measured is what lies around the model: reading the conversation, compiling it, recording the answer. All are given
-the same budget of tokens if they know one; the others send all there is.
+What is measured is what lies around the model: reading the conversation, compiling it, recording the answer. Ours is measured
+with three budgets: a small one that ten events fill, the default, and the whole conversation. The others send all there is.
 """
 
+import sys
+from collections.abc import Iterator, Mapping
 from itertools import cycle
 from pathlib import Path
+from typing import NamedTuple
 
 from bench import scene
 from bench.llm_peers import Peer, installed
-from bench.measure import Figure, Work, each, in_turns, progress, ratio_at_most, wall_and_cpu
+from bench.measure import Cost, Figure, Work, each, in_turns, progress, ratio_at_most, wall_and_cpu
 from bench.sides import Plan
 
-from turnwise import LlmAgent, Runner, SqlSessionStore
+from turnwise import Limits, LlmAgent, RunConfig, Runner, SqlSessionStore
+from turnwise.agents.llm.agent import HISTORY
 from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import FunctionModel
 from turnwise.transcript.view import Budget
 
-SIZES = (10, 1_000, 10_000)
+SIZES = (10, 1_000, 5_000)
 GROWTH = 1.3
-BUDGET = Budget(tokens=200, events=200)
-"""Full with ten events, so that all sizes send their model the same."""
+BESIDE = 1.5
+"""How many times the CPU of `MEASURE` a turn may take, with each budget at every length."""
+MEASURE = "openai-agents"
+SMALL, DEFAULT, WHOLE = "turnwise", "turnwise, default budget", "turnwise, whole conversation"
 ANSWER = "Your order 12345 left our house on Friday and should be with you tomorrow."
+
+
+class _Setting(NamedTuple):
+    budget: Budget
+    history_events: int = Limits().history_events
+
+
+SETTINGS = {
+    # Full with ten events, so that all sizes send their model the same.
+    SMALL: _Setting(Budget(tokens=200, events=200)),
+    DEFAULT: _Setting(HISTORY),
+    WHOLE: _Setting(Budget(tokens=10_000_000, events=1_000_000), 1_000_000),
+}
 
 
 def _answer(_: ModelRequest) -> str:
@@ -31,9 +50,12 @@ def _answer(_: ModelRequest) -> str:
 class Ours:
     """Turns of an LLM agent of this project on sessions of several lengths."""
 
-    def __init__(self, folder: Path) -> None:
-        agent = LlmAgent("orders", model=FunctionModel(_answer), instructions="You know all orders.", history=BUDGET)
-        self._runner = Runner(agent, app=scene.APP, store=SqlSessionStore(f"sqlite:///{folder / 'llm.db'}"))
+    def __init__(self, folder: Path, name: str) -> None:
+        budget, events = SETTINGS[name]
+        agent = LlmAgent("orders", model=FunctionModel(_answer), instructions="You know all orders.", history=budget)
+        store = SqlSessionStore(f"sqlite:///{folder / name.replace(' ', '_')}.db")
+        config = RunConfig(limits=Limits(history_events=events))
+        self._runner = Runner(agent, app=scene.APP, store=store, config=config)
 
     async def seed(self, sessions: list[str], size: int) -> None:
         store, key = self._runner.store, self._runner.key
@@ -52,7 +74,10 @@ class Ours:
 
 async def llm(plan: Plan, folder: Path) -> list[Figure]:
     """CPU and wall of a turn by the number of earlier events, ours and theirs."""
-    sides: dict[str, Ours | Peer] = {"turnwise": Ours(folder), **installed(folder, ANSWER)}
+    ours = {name: Ours(folder, name) for name in SETTINGS}
+    sides: dict[str, Ours | Peer] = {**ours, **installed(folder, ANSWER)}
+    if MEASURE not in sides:
+        print(f"{MEASURE} is not installed here: nothing is measured beside it.", file=sys.stderr)
     works: dict[str, Work] = {}
     sizes = [size for size in SIZES if size <= plan.sizes[-1]]
     with progress("Seeding conversations", len(sides) * len(sizes)) as step:
@@ -60,7 +85,7 @@ async def llm(plan: Plan, folder: Path) -> list[Figure]:
             for size in sizes:
                 sessions = plan.sessions(size)
                 await side.seed(sessions, size)
-                works[f"{name} {size}"] = _batch(side, sessions, plan.batch if name == "turnwise" or size <= 1_000 else 2)
+                works[f"{name} {size}"] = _batch(side, sessions, plan.batch if name == SMALL or size <= 1_000 else 2)
                 step(f"{name} {size:,}")
     try:
         with progress("Turns with a model", len(works) * (plan.rounds + 1)) as step:
@@ -68,18 +93,21 @@ async def llm(plan: Plan, folder: Path) -> list[Figure]:
     finally:
         for side in sides.values():
             await side.close()
-    figures = []
-    for name in sides:
-        mine = [costs[f"{name} {size}"] for size in sizes]
-        for size, cost in zip(sizes, mine, strict=True):
-            beside = f"{cost.cpu / costs[f'turnwise {size}'].cpu:.1f}× ours" if name != "turnwise" else ""
-            figures.append(Figure(f"{name}: turn after {size:,} events, wall / CPU ms", wall_and_cpu(cost), beside))
-        growth = mine[-1].cpu / mine[0].cpu
-        if name == "turnwise":
-            figures.append(ratio_at_most("turnwise: its CPU growth, first to last", growth, GROWTH))
-        else:
-            figures.append(Figure(f"{name}: its CPU growth, first to last", f"{growth:.1f}×"))
-    return figures
+    return [figure for name in sides for figure in _figures(name, sizes, costs)]
+
+
+def _figures(name: str, sizes: list[int], costs: Mapping[str, Cost]) -> Iterator[Figure]:
+    """One side's cost at each length, and what is promised of it."""
+    for size in sizes:
+        cost = costs[f"{name} {size}"]
+        yield Figure(f"{name}: turn after {size:,} events, wall / CPU ms", wall_and_cpu(cost))
+        if name in SETTINGS and (measure := costs.get(f"{MEASURE} {size}")) is not None:
+            yield ratio_at_most(f"{name}: CPU beside {MEASURE} after {size:,} events", cost.cpu / measure.cpu, BESIDE)
+    growth = costs[f"{name} {sizes[-1]}"].cpu / costs[f"{name} {sizes[0]}"].cpu
+    if name == SMALL:
+        yield ratio_at_most(f"{name}: its CPU growth, first to last", growth, GROWTH)
+    else:
+        yield Figure(f"{name}: its CPU growth, first to last", f"{growth:.1f}×")
 
 
 def _batch(side: Ours | Peer, sessions: list[str], turns: int) -> Work:

@@ -7,10 +7,13 @@ from typing import Any
 
 from runner_play import Crash, Gate, die, key, log, reason
 
-from turnwise import AgentContext, Runner, SqlSessionStore, agent
+from turnwise import AgentContext, LlmAgent, Runner, SqlSessionStore, agent
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.agent import Agent
+from turnwise.ports.model import ModelRequest
+from turnwise.testing.models import FunctionModel
 from turnwise.testing.postgres import new_postgres_database
+from turnwise.transcript.view import Budget
 
 
 @agent
@@ -109,3 +112,26 @@ async def test_a_dead_process_is_replaced_and_one_stops_what_another_answers() -
         await gate.began.wait()
         await two.sessions.cancel(key(), running.id)
         assert reason(await running.result()) == "cancelled"
+
+
+async def test_a_summary_is_made_once_by_whichever_process_takes_it_up() -> None:
+    asked: list[ModelRequest] = []
+
+    async def sum_up(request: ModelRequest) -> str:
+        asked.append(request)
+        await asyncio.sleep(0.05)
+        return "They said much."
+
+    def clerk() -> LlmAgent:
+        history = Budget(tokens=400, events=8)
+        return LlmAgent("clerk", model=FunctionModel(lambda _: "Noted."), history=history, summary_model=FunctionModel(sum_up))
+
+    async with processes() as process:
+        one, two = process(clerk()), process(clerk())
+        for n in range(6):
+            await (await (one, two)[n % 2].start(f"message {n}", user="ada", session="s")).result()
+        await asyncio.gather(one.recover(), two.recover())
+        events = await one.store.events(key())
+        made = [event for event in events if event.actions.summary]
+        assert len(made) == len(asked) == 1
+        assert [event.sequence for event in events] == list(range(1, len(events) + 1))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from turnwise.facts.events import Event
 from turnwise.ports.context import AgentContext
 from turnwise.transcript.compile import reaches_far_enough
+from turnwise.transcript.sizes import tokens_of_parts
 from turnwise.transcript.view import Budget, View
 
 NEWS, PAGE = 10, 40
@@ -38,11 +39,14 @@ class LogReader:
     async def _begin(self) -> None:
         page_events = min(PAGE, max(NEWS, self._budget.tokens // _SHORT_EVENT))
         pages: list[Sequence[Event]] = []
-        read, look_at = 0, 1
+        read, tokens, look_at, has_summary = 0, 0, 1, False
         async for page in self._history.backwards(page_events):
             pages.append(page)
             read += len(page)
-            if read < look_at:
+            tokens += _tokens(page)
+            has_summary = has_summary or any(event.actions.summary is not None for event in page)
+            may_do = has_summary or tokens >= self._budget.tokens or read >= self._budget.events
+            if read < look_at or not may_do:
                 continue
             self._events = _in_order(pages)
             if reaches_far_enough(self._events, self.view, self._budget):
@@ -59,6 +63,11 @@ class LogReader:
             if page and (page[0].sequence or 0) <= last:
                 break
         self._events += new
+
+
+def _tokens(page: Sequence[Event]) -> int:
+    """What the page takes at most, but for what stands around others' words: a budget that this does not fill is not full."""
+    return sum(tokens_of_parts(event.content.parts) for event in page if event.content is not None)
 
 
 def _in_order(pages: Sequence[Sequence[Event]]) -> list[Event]:

@@ -91,6 +91,18 @@ class Summary(Fact):
     until: int
 
 
+class JobRequest(Fact):
+    """Work to be done after the turn, by any process, on the log up to and with sequence number `until`.
+
+    kind: what is to be done; one job of a kind is open for an agent of a session at a time. scopes: the labels that the
+    author sees, None = everything.
+    """
+
+    kind: str
+    until: int
+    scopes: tuple[str, ...] | None = None
+
+
 class Actions(Fact):
     """What an event does besides saying something. All optional.
 
@@ -111,7 +123,7 @@ class Actions(Fact):
     checkpoint: a new attempt goes on behind this event, and takes back nothing up to it.
     usage: what the model took that made this. cut_off: why this is not all that its author's model had to say: `tokens`, it
     ran into its limit; `parts`, it was more than limits.parts. summary: what its author's model may read in place of older
-    events.
+    events. jobs: what the author is to do after the turn; the store keeps it from the append of this event on.
     """
 
     state_delta: dict[str, JsonValue] = Field(default_factory=dict)
@@ -134,6 +146,7 @@ class Actions(Fact):
     usage: Usage | None = optional(None)
     cut_off: str | None = optional(None)
     summary: Summary | None = optional(None)
+    jobs: tuple[JobRequest, ...] = optional(())
     rewind: Rewind | None = None
     end: End | None = None
 

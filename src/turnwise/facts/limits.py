@@ -69,9 +69,11 @@ class ProcessConfig(Fact):
     that time. concurrency: how many messages are answered at once, the others wait their turn in the inbox.
     recovery_seconds: how often a worker looks for what others left behind. unknown_agent_seconds: how long work for an agent
     that this process does not know is left to processes that know it; 0 = not at all.
+    job_retry_seconds: how long a background job that failed rests before it is tried again.
     """
 
     lease_seconds: float = Field(default=15.0, gt=0, allow_inf_nan=False)
     concurrency: int = Field(default=100, ge=1)
     recovery_seconds: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     unknown_agent_seconds: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    job_retry_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)

@@ -82,7 +82,7 @@ class View:
         )
 
     def _actions(self, actions: Actions) -> Actions:
-        changed: dict[str, object] = {"steps": (), "brief": None, "summary": None, "next": None}
+        changed: dict[str, object] = {"steps": (), "brief": None, "summary": None, "jobs": (), "next": None}
         changed |= {name: _own(getattr(actions, name)) for name in ("state_delta", "state_before")}
         if actions.selection is not None:
             changed["selection"] = self.selection(actions.selection)

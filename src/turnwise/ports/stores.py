@@ -1,12 +1,12 @@
 """Where things are kept: sessions and artifacts. The conformance suites in `turnwise.testing` say the same in tests."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from turnwise.facts.events import Event
+from turnwise.facts.events import Event, JobRequest
 from turnwise.facts.messages import Message
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, SessionKey
@@ -88,6 +88,24 @@ class InvocationInfo(NamedTuple):
     invocation_id: str
     state: str | None
     changed_at: datetime
+
+
+class BackgroundJob(NamedTuple):
+    """A stored job. event_id: of the event that asked for it, by `agent`; with the kind it names the job in its session.
+
+    attempt: counts the claims from 1, those of processes that died among them.
+    """
+
+    key: SessionKey
+    agent: str
+    event_id: str
+    request: JobRequest
+    attempt: int
+
+    @property
+    def name(self) -> tuple[SessionKey, str, str]:
+        """Names the job among all of a store."""
+        return self.key, self.request.kind, self.event_id
 
 
 class Inbox(Protocol):
@@ -206,6 +224,37 @@ class Leases(Protocol):
         ...
 
 
+class Jobs(Protocol):
+    """The open jobs of a store. Raises StoreError.
+
+    `SessionStore.append`, `begin` and `take` store a job in the transaction of the event that asks for it
+    (`actions.jobs`). They leave it out when its agent has an open one of that kind in the session. A rewind that hides an
+    event up to the job's `until` deletes the job. Deleting the session deletes it, too; a fork has no copy.
+    """
+
+    async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[BackgroundJob]:
+        """Takes open jobs of an app that nobody holds, and whose pause is over, the oldest first.
+
+        Costs one read when there are none.
+        """
+        ...
+
+    async def renew(self, lease: Lease) -> Collection[BackgroundJob]:
+        """Prolongs the claims of that holder, and returns its jobs. A job that is missing was deleted, or lost to another."""
+        ...
+
+    async def put_back(self, job: BackgroundJob, holder: str, *, pause: float = 0.0, counts: bool = True) -> None:
+        """Gives up the claim; the job can be claimed again in `pause` seconds. Nothing happens when the claim was lost.
+
+        counts: whether this attempt is one of those that `BackgroundJob.attempt` counts.
+        """
+        ...
+
+    async def finish(self, job: BackgroundJob, holder: str) -> None:
+        """Deletes the job. Nothing happens when the claim was lost."""
+        ...
+
+
 class SessionStore(Protocol):
     """Keeps sessions and their logs.
 
@@ -223,6 +272,9 @@ class SessionStore(Protocol):
 
     @property
     def leases(self) -> Leases: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
 
     @property
     def signals(self) -> Signals:
@@ -290,7 +342,7 @@ class SessionStore(Protocol):
         ...
 
     async def delete(self, key: SessionKey) -> None:
-        """Deletes the session with its log, inbox and decisions. Idempotent."""
+        """Deletes the session with its log, inbox, decisions and jobs. Idempotent."""
         ...
 
     async def delete_user(self, app: str, user: str) -> None:

@@ -13,6 +13,7 @@ from turnwise.runner.message.driver import Driver
 from turnwise.runner.message.recovering import Recovering
 from turnwise.runner.message.unknown_agents import UnknownAgents
 from turnwise.runner.turn.floor import Cast
+from turnwise.runner.waiting.job_worker import JobWorker
 from turnwise.runner.waiting.lanes import Lanes
 from turnwise.runner.waiting.rounds import Rounds
 from turnwise.selection.cascade import Cascade
@@ -24,6 +25,7 @@ class Desk(NamedTuple):
     driver: Driver
     lanes: Lanes
     rounds: Rounds
+    jobs: JobWorker
 
 
 class Desks:
@@ -53,7 +55,9 @@ class Desks:
         # Whatever issues the other ids: no two holders may have this one.
         lease = Lease(SystemIssuer().new_id("runner"), self._process.lease_seconds)
         unknown = UnknownAgents(self._cast.tree, self._process.unknown_agent_seconds)
-        driver = Driver(self._cast, self._cascade, self._hooks, lease, unknown)
+        jobs = JobWorker(self._cast, self._hooks, self._app, self.config.limits, self._process)
+        driver = Driver(self._cast, self._cascade, self._hooks, lease, unknown, jobs.wake)
         recovering = Recovering(self._cast, driver, self.config, unknown)
         lanes = Lanes(driver, recovering, self._cast.store, self.config, concurrency=self._process.concurrency)
-        return Desk(driver, lanes, Rounds(self._cast.store, lanes, self._app, self._process.recovery_seconds))
+        rounds = Rounds(self._cast.store, lanes, jobs, self._app, self._process.recovery_seconds)
+        return Desk(driver, lanes, rounds, jobs)

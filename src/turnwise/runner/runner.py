@@ -217,7 +217,7 @@ class Runner:
         return job.invocation
 
     async def recover(self) -> int:
-        """Takes up what other processes left: answers that they did not finish, and messages that nobody began.
+        """Takes up what other processes left: unfinished answers, messages that nobody began, and background jobs.
 
         Returns in how many sessions, when it is done there. What another process still holds is left alone. StoreError.
         """
@@ -236,13 +236,21 @@ class Runner:
         last: it is to take up nothing more. What waits in inboxes is left to others, and whoever waits here for what another
         process answers is told to ask again, as by `close`.
         """
-        lanes = self._desks.here.lanes
-        await (lanes.close() if last else lanes.idle())
+        desk = self._desks.here
+        if last:
+            desk.jobs.stop()
+        await (desk.lanes.close() if last else desk.lanes.idle())
 
     async def close(self) -> None:
-        """Waits for what is running, then closes the agents that hold something, and the stores. Idempotent."""
+        """Waits for what is running, then closes the agents that hold something, and the stores. Idempotent.
+
+        Background jobs get a few seconds; one that is not done then is left to another process.
+        """
         self.cascade.close()
-        await self._desks.here.lanes.close()
+        desk = self._desks.here
+        desk.jobs.stop()
+        await desk.lanes.close()
+        await desk.jobs.close()
         await close_agents(self._agents.values())
         await self.store.close()
         if self.artifacts is not None:

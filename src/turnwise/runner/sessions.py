@@ -21,10 +21,12 @@ from turnwise.runner.record.event_ids import Origin
 from turnwise.runner.record.journal import public
 from turnwise.runner.record.on_record import steps_of
 from turnwise.runner.record.origins import message_behind
-from turnwise.runner.record.recorder import as_stored
-from turnwise.runner.record.watching import Watchers
+from turnwise.runner.record.recorder import write_apart
 from turnwise.runner.turn.floor import Cast
 from turnwise.runner.waiting.followers import refused_before
+
+WRITES = 4
+"""How often a write is made again that a background job came between."""
 
 
 class Sessions:
@@ -101,7 +103,7 @@ class Sessions:
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
         event = bare_event(self._issuer, USER, self._issuer.new_id("rewind"))
-        return await self._write(session, [acting(event, rewind=rewind)])
+        return await self._write_again(session, [acting(event, rewind=rewind)])
 
     async def write_state(self, key: SessionKey, delta: Mapping[str, JsonValue], *, revision: int | None = None) -> Session:
         """Writes these keys of the state, as an event of the user's that says nothing; None removes a key.
@@ -112,7 +114,7 @@ class Sessions:
         check_delta(delta, self._desks.config.limits)
         session = await self._idle(key, revision)
         event = bare_event(self._issuer, USER, self._issuer.new_id("state"))
-        return await self._write(session, [acting(event, state_delta=dict(delta))]) if delta else session
+        return await self._write_again(session, [acting(event, state_delta=dict(delta))]) if delta else session
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
         """Cancels that invocation, running anywhere or waiting; returns when its end is recorded.
@@ -175,7 +177,7 @@ class Sessions:
         if new or await self._store.open(key) is None:
             await self._store.create(key)
         session = await self._idle(key)
-        return await self._write(session, events) if events else session
+        return await self._write_again(session, events) if events else session
 
     async def delete(self, key: SessionKey) -> None:
         """Deletes the session, its log, inbox, decisions and artifacts; not the user's. Idempotent. SessionBusy."""
@@ -199,19 +201,22 @@ class Sessions:
         if self._artifacts is not None:
             await self._artifacts.delete_user(self._app, user)
 
+    async def _write_again(self, session: Session, events: Sequence[Event]) -> Session:
+        """As `_write`, again when only a background job wrote since the session was read: it leaves the head as it is."""
+        for _ in range(WRITES):
+            try:
+                return await self._write(session, events)
+            except StaleWriter:
+                now = await self._idle(session.key)
+                if now.head != session.head or now.created_at != session.created_at:
+                    raise
+                session = now
+        return await self._write(session, events)
+
     async def _write(self, session: Session, events: Sequence[Event]) -> Session:
         """Appends to a session that nobody holds. Whoever held it before cannot come back to it: the epoch goes up."""
-        # Not as this process's holder: it may be about to answer something there itself.
         lease = self._desks.here.driver.lease._replace(holder=self._issuer.new_id("writer"))
-        written = await self._store.take(session, lease, events, release=True)
-        await self._tell(session, events)
-        return written
-
-    async def _tell(self, before: Session, events: Sequence[Event]) -> None:
-        self._store.signals.changed(before.key)
-        watchers = Watchers(self._hooks, before.key)
-        watchers.tell(as_stored(events, before.last_sequence + 1))
-        await watchers.told()
+        return await write_apart(self._store, self._hooks, session, lease, events)
 
     async def _copy(self, artifacts: ArtifactStore, source: SessionKey, target: SessionKey, name: str) -> None:
         for info in await artifacts.versions(source, name):

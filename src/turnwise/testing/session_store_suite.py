@@ -9,7 +9,18 @@ fails with AssertionError. `SHARED_CASES` take a function that opens handles on 
 processes have them, and close what they open; a store that lives in one process only is not for them.
 """
 
-from turnwise.testing.session_store_cases import inboxes, lives, logs, recoveries, repeats, rewinds, sharing, standings, writers
+from turnwise.testing.session_store_cases import (
+    inboxes,
+    jobs,
+    lives,
+    logs,
+    recoveries,
+    repeats,
+    rewinds,
+    sharing,
+    standings,
+    writers,
+)
 from turnwise.testing.session_store_cases.making import Case, SharedCase
 
 CASES: tuple[Case, ...] = (
@@ -17,6 +28,7 @@ CASES: tuple[Case, ...] = (
     *logs.CASES,
     *writers.CASES,
     *inboxes.CASES,
+    *jobs.CASES,
     *rewinds.CASES,
     *recoveries.CASES,
     *repeats.CASES,

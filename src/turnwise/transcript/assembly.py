@@ -7,6 +7,8 @@ from turnwise.transcript.groups import Group
 from turnwise.transcript.sizes import tokens_of_part
 from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, is_thought
 
+_BLANK = Content()
+
 
 def assembled(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int]:
     """The messages, and the estimate of their tokens. They begin and end with the user; where nobody spoke in between, a note
@@ -38,7 +40,8 @@ def assembled(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int]:
         tokens += group.tokens
     if not messages or messages[-1][0] == "agent":
         note(YOUR_TURN)
-    return tuple(Content(role=role, parts=tuple(parts)) for role, parts in messages), tokens
+    # Copied, not made: the parts were checked when they were read, and a long conversation holds thousands.
+    return tuple(_BLANK.model_copy(update={"role": role, "parts": tuple(parts)}) for role, parts in messages), tokens
 
 
 def _with_own_ids(group: Group, ids: set[str]) -> tuple[Sequence[Part], Sequence[Part]]:

@@ -1,7 +1,6 @@
 """What only strict services refuse, over real HTTP: calls without tools, and calls without the thoughts before them."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 from llm_http import Line, Wire, calls, results
@@ -10,9 +9,7 @@ from runner_play import ask, key, reason
 from turnwise import Runner
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import Content
-from turnwise.models.naming import model_of
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
-from turnwise.ports.model import Model, ModelPiece, ModelReply, ModelRequest
 from turnwise.testing.models import ScriptedModel
 from turnwise.testing.models import calls as scripted
 from turnwise.tools.function import tool
@@ -31,53 +28,26 @@ async def find_order(number: str) -> str:
     return found(number)
 
 
-class Notes:
-    """A model that somebody waits for, once it is asked."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._over = asyncio.Event()
-        self._over.set()
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    async def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
-        self._over.clear()
-        try:
-            async for piece in self._model.answer(request, stream=stream):
-                yield piece
-        finally:
-            self._over.set()
-
-    async def written(self) -> None:
-        """Returns when it is not being asked."""
-        await asyncio.sleep(0)
-        await self._over.wait()
-
-
 async def test_a_summary_is_asked_for_with_calls_as_words(process: Process, wire: Wire) -> None:
     """It has no tools; what was called and found is in the notes' material all the same."""
     wire.say(*["They ask for orders."] * 8)
     turns = [said for n in range(4) for said in (scripted("find_order", {"number": f"O-{n}"}), f"O-{n} is on its way.")]
-    notes = Notes(model_of(wire.model()))
 
     @tool(name="find_order")
     async def find(number: str) -> str:
-        await notes.written()
         return found(number)
 
     clerk = LlmAgent(
         "clerk",
         model=ScriptedModel(*turns),
         tools=[find],
-        summary_model=notes,
+        summary_model=wire.model(),
         history=Budget(tokens=24_000, events=10),
     )
     runner = process(clerk)
     for n in range(4):
         assert reason(await ask(runner, f"Where is O-{n}?")) == "completed"
+        await runner.recover()
     made = [e.actions.summary for e in await runner.store.events(key()) if e.actions.summary]
     assert [summary.text for summary in made][:1] == ["They ask for orders."]
     assert [body.get("tools") for body in wire.bodies()] == [None] * len(wire.bodies())

@@ -4,16 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from llm_play import heard
-from runner_play import ask, key, kill, reason, soon, texts
+from runner_play import ask, kill, reason, texts
 
 from turnwise import AgentContext, Content, Runner, agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import DataPart
-from turnwise.facts.errors import ModelRefused
-from turnwise.facts.usage import Usage
-from turnwise.ports.model import ModelReply, ModelRequest
+from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import FunctionModel, ScriptedModel, calls
 from turnwise.tools.ask import ask_user
 from turnwise.transcript.view import Budget
@@ -153,153 +150,6 @@ async def test_a_called_agent_is_asked_by_its_caller(process: Process) -> None:
 
     assert (await ask(process(front), "go")).text == "42."
     assert '{"n":6}' in model.requests[0].messages[-1].text
-
-
-class Summarizer(FunctionModel):
-    """Sums up what it is sent; waits for leave if there is a gate."""
-
-    def __init__(self, gate: asyncio.Event | None = None) -> None:
-        self.requests: list[ModelRequest] = []
-        self.done = asyncio.Event()
-
-        async def sum_up(request: ModelRequest) -> Any:
-            self.requests.append(request)
-            if gate is not None:
-                await gate.wait()
-            self.done.set()
-            return ModelReply(Content(parts=request.messages[0].parts[:1]), Usage(model="s", output_tokens=5))
-
-        super().__init__(sum_up)
-
-
-def talker(summary: Any, replies: Any, **options: Any) -> LlmAgent:
-    return LlmAgent(
-        "clerk", model=FunctionModel(replies), history=Budget(tokens=400, events=8), summary_model=summary, **options
-    )
-
-
-async def test_what_grows_too_long_is_summed_up_beside_the_answer(process: Process) -> None:
-    """The summary stands on the agent's own last event, with what it took; later turns read it in place of what it covers."""
-    summary = Summarizer()
-    seen: list[ModelRequest] = []
-
-    async def reply(request: ModelRequest) -> str:
-        seen.append(request)
-        await asyncio.sleep(0.01)
-        return "Noted."
-
-    runner = process(talker(summary, reply))
-    for n in range(4):
-        await ask(runner, f"message {n}")
-    (made,) = [e for e in await runner.store.events(key()) if e.actions.summary]
-    assert made.actions.summary is not None
-    assert (made.author, made.actions.summary.text) == ("clerk", "message 0")
-    assert made.actions.usage is not None
-    assert made.actions.usage.calls == 2
-    covered = [e.text for e in await runner.store.events(key()) if (e.sequence or 0) <= made.actions.summary.until]
-    assert covered == ["message 0", "Noted.", "message 1", "Noted."][: len(covered)]
-    assert len(covered) in (2, 4)
-    (request,) = summary.requests
-    assert [role for role, _ in heard(request)][-1] == "user"
-    await ask(runner, "and now?")
-    first = seen[-1].messages[0].text
-    assert first.startswith('<said note="summary">message 0</said>')
-
-
-async def test_a_summary_that_is_not_ready_delays_nothing_and_is_tried_again(process: Process) -> None:
-    gate = asyncio.Event()
-    summary = Summarizer(gate)
-
-    async def reply(request: ModelRequest) -> str:
-        await asyncio.sleep(0.01)
-        return "Noted."
-
-    runner = process(talker(summary, reply))
-    for n in range(6):
-        assert reason(await soon(ask(runner, f"message {n}"))) == "completed"
-    assert len(summary.requests) >= 2
-    assert [e for e in await runner.store.events(key()) if e.actions.summary] == []
-
-
-@pytest.mark.parametrize("how", ["waits", "fails", "is stopped"])
-async def test_a_summary_is_told_however_its_run_ends(process: Process, how: str) -> None:
-    """What it took is on record, and the next run need not make it again."""
-    summary = Summarizer()
-    stuck = asyncio.Event()
-
-    async def reply(request: ModelRequest) -> Any:
-        await asyncio.sleep(0.01)
-        if not summary.done.is_set():
-            return "Noted."
-        if how == "waits":
-            return calls("ask_user", {"question": "Why?"})
-        if how == "fails":
-            return ModelRefused("No.")
-        stuck.set()
-        return await asyncio.Event().wait()
-
-    runner = process(talker(summary, reply, tools=[ask_user]))
-    for n in range(20):
-        invocation = await runner.start(f"message {n}", user="ada", session="s")
-        ended = asyncio.create_task(invocation.result())
-        await asyncio.wait([ended, waiting := asyncio.create_task(stuck.wait())], return_when="FIRST_COMPLETED")
-        waiting.cancel()
-        if stuck.is_set():
-            await invocation.cancel()
-        if reason(await ended) != "completed":
-            break
-    stored = await runner.store.events(key())
-    (made,) = [event for event in stored if event.actions.summary]
-    assert (made.author, made.actions.usage and made.actions.usage.output_tokens) == ("clerk", 5)
-    assert made.content is None
-    ends = [e.actions.end.reason for e in stored if e.actions.end and e.actions.end.reason != "completed"]
-    assert ends == {"waits": [], "fails": ["failed"], "is stopped": ["cancelled"]}[how]
-
-
-async def test_an_empty_summary_is_none_and_what_it_took_is_told(process: Process) -> None:
-    asked: list[ModelRequest] = []
-
-    def nothing(request: ModelRequest) -> Any:
-        asked.append(request)
-        return ModelReply(Content(), Usage(model="s", output_tokens=5))
-
-    async def reply(request: ModelRequest) -> str:
-        await asyncio.sleep(0.01)
-        return "Noted."
-
-    runner = process(talker(FunctionModel(nothing), reply))
-    for n in range(6):
-        await ask(runner, f"message {n}")
-    stored = await runner.store.events(key())
-    assert [event for event in stored if event.actions.summary] == []
-    usages = [event.actions.usage for event in stored if event.actions.usage]
-    assert sum(usage.calls for usage in usages) == 6 + len(asked)
-    assert asked
-
-
-async def test_a_summary_that_fails_is_no_failure_of_the_turn(process: Process) -> None:
-    from turnwise.facts.errors import ModelUnavailable
-
-    summary = FunctionModel(lambda _: ModelUnavailable("Overloaded."))
-    runner = process(talker(summary, lambda _: "Noted."))
-    for n in range(6):
-        assert reason(await ask(runner, f"message {n}")) == "completed"
-
-
-async def test_earlier_notes_go_into_the_next(process: Process) -> None:
-    summary = Summarizer()
-
-    async def reply(request: ModelRequest) -> str:
-        await asyncio.sleep(0.01)
-        return "Noted."
-
-    runner = process(talker(summary, reply))
-    for n in range(14):
-        await ask(runner, f"message {n}")
-    made = [e.actions.summary for e in await runner.store.events(key()) if e.actions.summary]
-    assert len(made) >= 2
-    assert [s.until for s in made] == sorted({s.until for s in made})
-    assert "message 0" in summary.requests[-1].instructions
 
 
 async def test_a_turn_that_is_taken_up_asks_for_no_summary(process: Process) -> None:

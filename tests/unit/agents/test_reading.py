@@ -59,6 +59,19 @@ def test_ten_times_the_history_is_ten_times_the_work() -> None:
     assert many <= 14 * few
 
 
+def test_what_a_budget_has_room_for_is_not_compiled_to_find_that_out() -> None:
+    """J1: a look at what was read costs more than a hundred steps for each event; adding up its size, a few."""
+    assert steps(partial(asyncio.run, read(Context(1_001), EVERYTHING))) < 50 * 1_001
+
+
+async def test_what_fills_a_budget_is_found_at_once() -> None:
+    """Whether by tokens or by events."""
+    for budget in (Budget(tokens=2_000, events=10**6), Budget(tokens=10**9, events=100)):
+        context = Context(20_001)
+        await read(context, budget)
+        assert context.pages <= 8
+
+
 async def test_a_whole_history_is_read_in_order() -> None:
     for count in (1, 39, 41, 131, 1_001):
         assert [each.sequence for each in await read(Context(count), EVERYTHING)] == list(range(1, count + 1))

@@ -19,7 +19,7 @@ from turnwise.facts.content import (
     ToolResultPart,
     text_content,
 )
-from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event, StepRecord, Summary
+from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event, JobRequest, StepRecord, Summary
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 from turnwise.facts.sessions import Session
 from turnwise.facts.tree import AgentTree
@@ -120,6 +120,7 @@ def test_of_the_actions_users_see_no_records_and_no_state_of_the_app() -> None:
         steps=(StepRecord(key="k", state_delta={"app:n": 1}),),
         brief=text_content("told"),
         summary=Summary(text="so far", until=1),
+        jobs=(JobRequest(kind="summary", until=1),),
         next="Vault",
         transfer_to="open",
     )

@@ -10,13 +10,16 @@ from turnwise.agents.function import make_card
 from turnwise.agents.llm.design import Design, Instructions
 from turnwise.agents.llm.loop import Run
 from turnwise.agents.llm.output import OutputTool
+from turnwise.agents.llm.summary import KIND, summed_up
 from turnwise.agents.members import members_of
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError
-from turnwise.facts.events import Event
+from turnwise.facts.events import Actions, Event
 from turnwise.models.naming import Spec, model_of
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
+from turnwise.ports.jobs import LogPages
+from turnwise.ports.stores import BackgroundJob
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.function import FunctionTool
 from turnwise.tools.reserved import OF_AGENTS
@@ -42,7 +45,7 @@ class LlmAgent:
     output_type: a type that pydantic knows. The answer is then data of that type (`DataPart` named `output`), and a model
     that gives something else is told what is wrong, `output_retries` times. str and None: the answer is text.
     output_key: the state key that gets the answer. settings: passed on to the provider. max_steps: how often the model is
-    asked in one run; None = limits.steps. summary_model: sums up, beside the answer, what does not fit any more.
+    asked in one run; None = limits.steps. summary_model: sums up, after the turn, what soon does not fit any more.
     names_next: tells the model its colleagues, and how to name the next. callers_tools: whether it may call what
     callers offer with their messages. children: the agents below it. card: any other field of AgentCard.
 
@@ -101,12 +104,15 @@ class LlmAgent:
         return self._design.model.name
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        run = Run(self._design, context)
-        try:
-            await run.run()  # which says all of it once, and finds it again
-        finally:
-            if (rest := run.rest()) is not None:
-                yield rest
+        await Run(self._design, context).run()  # which says all of it once, and finds it again
+        return
+        yield
+
+    async def do_job(self, job: BackgroundJob, log: LogPages) -> Actions | None:
+        """Makes the summary that a turn asked for. None when it is there, or this agent makes none any more. ModelError."""
+        if self._design.summary_model is None or job.request.kind != KIND:
+            return None
+        return await summed_up(self._design.summary_model, job, log, self._design.history)
 
     async def close(self) -> None:
         """Gives up what its toolsets hold; a later use opens it anew."""

@@ -35,7 +35,7 @@ class Run:
         self._design = design = in_turn(design, context)
         self._context = context
         self._toolbox = Toolbox(design, context)
-        self._summarizing = Summarizing(design.summary_model, design.history)
+        self._summarizing = Summarizing(wanted=design.summary_model is not None)
         self._asking = Asking(design, context, self._toolbox, self._summarizing)
         self._acting = Acting(context, self._toolbox, characters=design.result_characters)
         self._invalid = 0
@@ -43,20 +43,12 @@ class Run:
     async def run(self) -> None:
         """LimitReached (steps), ModelError; Suspend when it waits."""
         most = self._context.config.limits.steps if self._design.max_steps is None else self._design.max_steps
-        try:
-            for step in range(1, most + 1):
-                if await self._step(step):
-                    return
-        finally:
-            self._summarizing.close()
+        for step in range(1, most + 1):
+            if await self._step(step):
+                return
         name = self._context.card.name
         fix = "" if self._design.max_steps is None else f"Raise max_steps of agent {name!r} if this is expected."
         raise LimitReached("steps", f"Agent {name!r} asked its model {most} times without coming to an end.", fix=fix)
-
-    def rest(self) -> Event | None:
-        """What is still to be told when the run is over, however it ended: a summary that no answer tells of."""
-        event = self._summarizing.put(self._context.event(end=End()))
-        return event if event.actions.usage is not None else None
 
     async def _step(self, step: int) -> bool:
         """One answer of the model, and the results of its calls; True when the run is over with that."""

@@ -10,7 +10,7 @@ start ─ open head ─ guardrails ─ save blobs ─ select ─┬─ commit: l
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -45,10 +45,21 @@ log = logging.getLogger("turnwise.runner")
 
 
 class Driver:
-    """Answers one message at a time of a session. Holds nothing between messages."""
+    """Answers one message at a time of a session. Holds nothing between messages.
 
-    def __init__(self, cast: Cast, cascade: Cascade, hooks: Sequence[Hooks], lease: Lease, unknown: UnknownAgents) -> None:
-        self._cast, self._cascade, self._hooks, self.lease = cast, cascade, hooks, lease
+    wake_jobs: is called when a background job was stored.
+    """
+
+    def __init__(
+        self,
+        cast: Cast,
+        cascade: Cascade,
+        hooks: Sequence[Hooks],
+        lease: Lease,
+        unknown: UnknownAgents,
+        wake_jobs: Callable[[], object],
+    ) -> None:
+        self._cast, self._cascade, self._hooks, self.lease, self._wake_jobs = cast, cascade, hooks, lease, wake_jobs
         self._planner = Planner(cast, cascade, lease.holder, unknown)
 
     async def prepare(self, job: Job) -> None:
@@ -96,6 +107,8 @@ class Driver:
             raise
         finally:
             recorder.shut(StaleWriter("The invocation has ended."))
+            if recorder.asks_for_jobs:
+                self._wake_jobs()
             await recorder.told()
             if not lost:
                 job.invocation.feed.close(problem)

@@ -57,7 +57,7 @@ DECISION = "?"
 
 # No usage: what a model took stands on the event that was said first, and is not taken again. Only the number of its calls
 # goes with the step, for whoever limits them.
-_SAID_WITH = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary"})
+_SAID_WITH = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary", "jobs"})
 
 
 def said(event: Event) -> JsonValue:

@@ -20,6 +20,7 @@ log = logging.getLogger("turnwise.runner")
 class Recorder:
     """Holds the session's token during one attempt at an invocation, whose events it publishes.
 
+    asks_for_jobs: whether an event that it stored asks for a background job.
     Once an append has failed, or the lease is lost, it takes no more (behaviour A21).
     """
 
@@ -42,6 +43,7 @@ class Recorder:
         self._lost: Callable[[], object] | None = None
         self._confirmed = 0.0
         self._has_shown = False
+        self.asks_for_jobs = False
         self._lock = asyncio.Lock()
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
@@ -143,6 +145,7 @@ class Recorder:
 
     def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
         stored = as_stored(events, first)
+        self.asks_for_jobs = self.asks_for_jobs or any(event.actions.jobs for event in stored)
         for event in stored:
             # A message may also end older invocations that waited in vain; they are not its answer.
             if event.invocation_id == self._invocation_id:
@@ -181,6 +184,21 @@ class Recorder:
         if self._renewal is not None:
             self._renewal.cancel()
             self._renewal = None
+
+
+async def write_apart(
+    store: SessionStore, hooks: Sequence[Hooks], session: Session, lease: Lease, events: Sequence[Event]
+) -> Session:
+    """Appends to a session that nobody holds, apart from any invocation's run; readers and hooks are told.
+
+    The holder of the lease is to be no desk's: a desk may be about to answer something there itself. SessionBusy, StaleWriter.
+    """
+    written = await store.take(session, lease, events, release=True)
+    store.signals.changed(session.key)
+    watchers = Watchers(hooks, session.key)
+    watchers.tell(as_stored(events, session.last_sequence + 1))
+    await watchers.told()
+    return written
 
 
 def as_stored(events: Sequence[Event], first: int) -> list[Event]:

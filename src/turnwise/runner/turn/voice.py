@@ -15,7 +15,7 @@ from turnwise.runner.turn.storable import check_storable
 from turnwise.runner.turn.streaming import PieceFilter
 from turnwise.runner.turn.writes import Writes
 
-_OWN = ("state_delta", "artifact_versions", "next", "awaits", "usage", "cut_off", "summary", "steps", "checkpoint")
+_OWN = ("state_delta", "artifact_versions", "next", "awaits", "usage", "cut_off", "summary", "jobs", "steps", "checkpoint")
 """The actions that are an agent's to say; ends, selections, rewinds, answers and so on only the runner decides."""
 
 

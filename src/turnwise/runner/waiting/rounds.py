@@ -7,6 +7,7 @@ import random
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import SessionStore
+from turnwise.runner.waiting.job_worker import JobWorker
 from turnwise.runner.waiting.lanes import Lanes
 
 AT_MOST = 100
@@ -16,18 +17,21 @@ log = logging.getLogger("turnwise.runner")
 
 
 class Rounds:
-    """Takes up sessions that nobody holds although something is to be done there."""
+    """Takes up sessions that nobody holds although something is to be done there, and background jobs."""
 
-    def __init__(self, store: SessionStore, lanes: Lanes, app: str, seconds: float) -> None:
-        self._store, self._lanes, self._app, self._seconds = store, lanes, app, seconds
+    def __init__(self, store: SessionStore, lanes: Lanes, jobs: JobWorker, app: str, seconds: float) -> None:
+        self._store, self._lanes, self._jobs, self._app, self._seconds = store, lanes, jobs, app, seconds
 
     async def once(self) -> int:
-        """Takes up all that are due; returns how many, when they are worked off. Raises what the store raises."""
+        """Takes up all that are due, then the jobs; returns in how many sessions, when they are worked off.
+
+        Raises what the store raises.
+        """
         taken: set[SessionKey] = set()
         while new := set(await self._store.leases.due(self._app, limit=AT_MOST)) - taken:
             await asyncio.wait([self._lanes.take_up(key) for key in new])
             taken |= new
-        return len(taken)
+        return len(taken | await self._jobs.work_off())
 
     async def forever(self) -> None:
         """Takes up due sessions again and again while this process has room for them, until it is cancelled.
@@ -54,6 +58,7 @@ class Rounds:
             await asyncio.sleep(self._seconds * random.uniform(0.8, 1.2))
 
     async def _round(self) -> None:
+        await self._jobs.claim()
         if not self._lanes.has_room:
             return
         keys = list(await self._store.leases.due(self._app, limit=AT_MOST))

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import ScopedState, Session, fold, merge, split_state, storable
-from turnwise.stores.sql.rows import decision_row, event_row, event_text, time_text
+from turnwise.stores.sql.rows import decision_row, event_row, event_text, job_rows, time_text
 from turnwise.stores.sql.standing import standings
 
 NO_DELTA = ScopedState({}, {}, {})
@@ -17,6 +17,7 @@ class Draft(NamedTuple):
     after: the session once it is written. delta: the state its events change, None values remove keys; of the session's own
     only what stays visible. hide_from: the lowest sequence number of the stored log that a rewind in it hides, None when it
     hides nothing there. standings: how invocations stand from now on that began before, by the decision with which they did.
+    jobs: rows of the jobs that its events ask for, but for the session's.
     """
 
     before: Session
@@ -26,6 +27,7 @@ class Draft(NamedTuple):
     delta: ScopedState
     hide_from: int | None
     standings: list[dict[str, Any]]
+    jobs: list[dict[str, Any]]
 
 
 def hides_from(session: Session, events: Sequence[Event]) -> int | None:
@@ -41,7 +43,7 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
     """
     first = session.last_sequence + 1
     hidden = _hidden(events, first)
-    rows, decisions, visible = [], [], []
+    rows, decisions, jobs, visible = [], [], [], []
     changed: dict[str, Any] = {}
     kept: dict[str, Any] = {}
     for sequence, event in enumerate(events, first):
@@ -49,6 +51,8 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
         rows.append(event_row(stored, sequence, body, hidden=sequence in hidden))
         if stored.actions.selection:
             decisions.append(decision_row(session, stored, sequence))
+        if stored.actions.jobs and sequence not in hidden:
+            jobs += job_rows(session, stored)
         if stored.actions.state_delta:
             changed |= stored.actions.state_delta
             if hidden and sequence not in hidden:
@@ -66,7 +70,7 @@ def draft(session: Session, events: Sequence[Event], rewound: Session | None = N
         delta = delta._replace(session=split_state(kept).session)
     numbered = ((event.sequence or place, event) for place, event in enumerate(visible, first))
     stand = _stand(standings(session, after, numbered, (rewound or session).head), after, decisions)
-    return Draft(session, after, rows, decisions, delta, hides_from(session, events), stand)
+    return Draft(session, after, rows, decisions, delta, hides_from(session, events), stand, jobs)
 
 
 def _stand(states: Mapping[int, str], after: Session, decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Update, bindparam, exists, ins
 from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session, SessionKey, merge
+from turnwise.stores.sql import jobs
 from turnwise.stores.sql.claims import GIVEN_UP
 from turnwise.stores.sql.draft import Draft
 from turnwise.stores.sql.hot import Hot
@@ -113,23 +114,26 @@ def append(connection: Connection, draft: Draft, *, release: bool) -> Session:
 def write(connection: Connection, row: Moved, draft: Draft, *, holder: str | None) -> Session:
     """Writes all of a draft but its session's row, which was moved on; gives the session as it is now."""
     if draft.hide_from is not None:
-        _hide(connection, row.id, draft)
+        _hide(connection, row.id, draft.hide_from, end=draft.before.last_sequence + 1)
     if draft.events:
         _INSERT_EVENTS.each(connection, [event | {"session": row.id} for event in draft.events])
     if draft.decisions:
         _INSERT_DECISIONS.each(connection, [decision | {"session": row.id} for decision in draft.decisions])
     if draft.standings:
         _STAND.each(connection, [standing | {"at_row": row.id, "user": draft.before.user} for standing in draft.standings])
+    if draft.jobs:
+        jobs.ask_for(connection, row.id, draft.jobs)
     if draft.delta.app or draft.delta.user:
         write_shared(connection, draft.before.app, draft.before.user, draft.delta)
     update: dict[str, Any] = {"holder": holder, "queued": row.queued, "stop": row.stop}
     return draft.after.model_copy(update=update | _write_state(connection, row, draft))
 
 
-def _hide(connection: Connection, row_id: int, draft: Draft) -> None:
-    hidden = {"at_row": row_id, "at_from": draft.hide_from}
-    connection.execute(_HIDE, hidden | {"at_end": draft.before.last_sequence + 1})
+def _hide(connection: Connection, row_id: int, first: int, *, end: int) -> None:
+    hidden = {"at_row": row_id, "at_from": first}
+    connection.execute(_HIDE, hidden | {"at_end": end})
     connection.execute(_FORGET_STANDING, hidden)
+    jobs.drop(connection, row_id, first)
 
 
 def _write_state(connection: Connection, row: Moved, draft: Draft) -> dict[str, Any]:

@@ -131,3 +131,11 @@ def decision_row(session: Session, event: Event, sequence: int) -> dict[str, Any
         "state": None,
         "changed_at": None,
     }
+
+
+def job_rows(session: Session, event: Event) -> list[dict[str, Any]]:
+    """The rows of the jobs that the event asks for, but for the session's id."""
+    asked = {"app": session.app, "agent": event.author, "event_id": event.id}
+    return [
+        {**asked, "kind": job.kind, "until_sequence": job.until, "body": job.model_dump_json()} for job in event.actions.jobs
+    ]

@@ -25,6 +25,7 @@ from turnwise.ports.stores import (
     Inbox,
     InboxLengths,
     InvocationInfo,
+    Jobs,
     Lease,
     Leases,
     Page,
@@ -36,6 +37,7 @@ from turnwise.stores.sql.calls import PATIENCE, Executor
 from turnwise.stores.sql.clock_watch import ClockWatch
 from turnwise.stores.sql.counters import SqlCounters
 from turnwise.stores.sql.draft import Draft, draft, hides_from
+from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
 from turnwise.stores.sql.postgres import PostgresExecutor
 from turnwise.stores.sql.problems import Duplicate
@@ -83,6 +85,7 @@ class SqlSessionStore:
         self._decisions = _Decisions(self._executor)
         self._watch = ClockWatch(clock)
         self._leases = _Leases(self._executor, self._watch)
+        self._jobs = SqlJobs(self._executor)
         self._keys = SqlKeys(self._executor)
         self._counters = SqlCounters(self._executor)
         self._pushes = SqlPushes(self._executor, self._issuer)
@@ -98,6 +101,10 @@ class SqlSessionStore:
     @property
     def leases(self) -> Leases:
         return self._leases
+
+    @property
+    def jobs(self) -> Jobs:
+        return self._jobs
 
     @property
     def keys(self) -> Keys:

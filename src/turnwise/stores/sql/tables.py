@@ -33,7 +33,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from turnwise.facts.errors import StoreError
 from turnwise.facts.sessions import SessionKey
 
-SCHEMA = "0004"
+SCHEMA = "0005"
 VERSION_TABLE = "turnwise_version"
 
 metadata = MetaData(
@@ -229,6 +229,28 @@ pushes = Table(
     Index(None, "session", "message_id", "push_id", unique=True),
     Index("turnwise_pushes_open_ix", "app", sqlite_where=text(_IS_OPEN), postgresql_where=text(_IS_OPEN)),
     Index("turnwise_pushes_held_ix", "holder", sqlite_where=text(_IS_HELD), postgresql_where=text(_IS_HELD)),
+)
+
+# Open background jobs; one that is done is deleted. `holder` has one until `ends`; without a holder it rests until then.
+# `since` and `ends` are the database's clock, in seconds.
+jobs = Table(
+    "turnwise_jobs",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    _session(),
+    Column("app", _Name, nullable=False),
+    Column("kind", _Name, nullable=False),
+    Column("agent", _Name, nullable=False),
+    Column("event_id", _Name, nullable=False),
+    Column("until_sequence", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("holder", _Name),
+    Column("since", Double),
+    Column("ends", Double),
+    Column("body", Text, nullable=False),
+    Index(None, "session", "kind", "agent", unique=True),
+    Index(None, "app", "id"),
+    Index("turnwise_jobs_held_ix", "holder", sqlite_where=text(_IS_HELD), postgresql_where=text(_IS_HELD)),
 )
 
 APP_OWNER = ""
