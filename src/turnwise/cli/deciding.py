@@ -9,6 +9,7 @@ from turnwise.cli.options import (
     ConfigOption,
     ContextOption,
     JsonOption,
+    RoleOption,
     SessionOption,
     UserOption,
     message_context,
@@ -34,6 +35,7 @@ def select(
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
     context: ContextOption = None,
+    role: RoleOption = None,
     explain: Annotated[
         bool,
         typer.Option(
@@ -48,7 +50,7 @@ def select(
     from turnwise.cli import terminal
     from turnwise.cli.clean import whole
 
-    given = message_context(context)
+    given = message_context(context, role)
     selection, options = asyncio.run(_selected(config, whole(message), session, user, given))
     if as_json:
         terminal.print_json(selection.model_dump(mode="json"))

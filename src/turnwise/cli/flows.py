@@ -13,6 +13,7 @@ from turnwise.cli.options import (
     DEFAULT_USER,
     ConfigOption,
     ContextOption,
+    RoleOption,
     SessionOption,
     UserOption,
     message_context,
@@ -63,6 +64,7 @@ def run(
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
     context: ContextOption = None,
+    role: RoleOption = None,
 ) -> None:
     """Run a flow. Its answer goes to standard output; what happens, to standard error, as it happens.
 
@@ -71,7 +73,7 @@ def run(
     """
     from turnwise.cli.clean import whole
 
-    given = message_context(context)
+    given = message_context(context, role)
     with asyncio.Runner() as loop:
         code = _run(loop, config, flow, whole(message), user, session or f"flow-{secrets.token_hex(3)}", given)
     raise typer.Exit(code)
@@ -247,12 +249,13 @@ def resume(
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
     context: ContextOption = None,
+    role: RoleOption = None,
 ) -> None:
     """Go on with the last run of a session: with what waits for an answer, or with what a dead process left.
 
     A run that another process is busy with is only watched.
     """
-    given = message_context(context)
+    given = message_context(context, role)
     with asyncio.Runner() as loop:
         code = _resume(loop, config, user, session, given)
     raise typer.Exit(code)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_play import COMMAND, ENVIRONMENT, turnwise
+from cli_play import COMMAND, ENVIRONMENT, turnwise, written
 from warm_cli import warm_folder
 
 
@@ -159,6 +159,24 @@ def test_select_knows_the_session_and_the_context(shop: Path) -> None:
     missing = turnwise("select", "1001", "-s", "none", cwd=shop)
     assert missing.returncode == 1
     assert "error[session.missing]" in missing.stderr
+
+
+def test_a_role_reaches_an_agent_that_only_some_may_reach(tmp_path: Path) -> None:
+    """C20."""
+    written(
+        tmp_path,
+        "app: test\nroot: roles_agents:desk\n"
+        "agents: [{name: payroll, run: roles_agents:payroll, roles: [staff], patterns: [pay]}]\n",
+        roles_agents="from turnwise import agent\n\n@agent\ndef desk():\n    return 'desk'\n\n"
+        "def payroll():\n    return 'paid'\n",
+    )
+    assert turnwise("select", "pay me", cwd=tmp_path).stdout.startswith("→ desk ")
+    assert turnwise("select", "pay me", "--role", "night", "--role", "staff", cwd=tmp_path).stdout.startswith("→ payroll ")
+    answers = [
+        turnwise("chat", *roles, cwd=tmp_path, stdin="pay me\n").stdout.splitlines()[-1]
+        for roles in ((), ("--role", "night", "--role", "staff"))
+    ]
+    assert answers == ["desk: desk", "payroll: paid"]
 
 
 def test_output_in_a_pipe_is_plain_and_utf8(shop: Path) -> None:
