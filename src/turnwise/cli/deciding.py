@@ -56,15 +56,17 @@ def select(
         terminal.print_json(selection.model_dump(mode="json"))
         return
     from turnwise.cli import rendering
+    from turnwise.cli.wrapping import wrapped
 
-    terminal.say(rendering.decision_line(selection))
+    width = terminal.width()
+    terminal.say_all(wrapped([rendering.decision_line(selection)], width))
     terminal.say()
-    terminal.say_all(rendering.ranking(selection))
+    terminal.say_all(rendering.ranking(selection, width=width))
     terminal.say()
     if explain:
-        terminal.say_all(rendering.explanation(selection, options))
+        terminal.say_all(wrapped(rendering.explanation(selection, options), width))
         terminal.say()
-    terminal.say(rendering.summary(selection))
+    terminal.say_all(wrapped([rendering.summary(selection)], width))
 
 
 async def _selected(

@@ -55,6 +55,7 @@ def evaluate(
     """
     from turnwise.cli import scores, terminal
     from turnwise.cli.judging import evaluated
+    from turnwise.cli.wrapping import wrapped
     from turnwise.learning.gates import missed
 
     gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
@@ -65,7 +66,7 @@ def evaluate(
     if as_json:
         terminal.print_json(data)
     else:
-        terminal.say_all(scores.shown(found))
+        terminal.say_all(wrapped(scores.shown(found, terminal.width()), terminal.width()))
     if report is not None:
         _write_report(report, found)
         terminal.note(f"report: {report}")

@@ -154,11 +154,12 @@ def show(
     """Show what a flow is made of; with a session, how its last run there stands."""
     from turnwise.cli import terminal
     from turnwise.cli.clean import clean
+    from turnwise.cli.wrapping import wrapped
 
     shown = asyncio.run(_looked_up(config, flow, user, session))
     if format_ == "terminal" and output is None:
-        console = terminal.out()
-        terminal.say_all(_lines(shown, console.width if console.is_terminal else None))
+        width = terminal.width()
+        terminal.say_all(wrapped(_lines(shown, width), width))
         if shown.run is not None and shown.run.end is None and session is not None:
             terminal.note(f"It has not ended. Go on with: {Place(config, user, session).resume}")
         return

@@ -232,13 +232,15 @@ def _data(key: "ApiKey") -> dict[str, Any]:
 
 def _table(keys: "Sequence[ApiKey]") -> "Iterator[Text]":
     from turnwise.access.api_keys import counts
-    from turnwise.cli import rendering
+    from turnwise.cli import rendering, terminal
+    from turnwise.cli.tables import fitted
 
     now = datetime.now(UTC)
     columns = ("id", "name", "role", "user", "created (UTC)", "expires (UTC)", "agent roles", "scopes")
     rows = [[rendering.styled(cell, "" if counts(key, now) else "dim strike") for cell in _row(key, now)] for key in keys]
     used = [column for column in range(len(columns)) if column != 6 or any(row[column].plain for row in rows)]
-    return rendering.table([columns[column] for column in used], [[row[column] for column in used] for row in rows])
+    cells = [[row[column] for column in used] for row in rows]
+    return fitted([columns[column] for column in used], cells, terminal.width())
 
 
 def _row(key: "ApiKey", now: datetime) -> Iterable[str]:

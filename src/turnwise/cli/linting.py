@@ -44,6 +44,7 @@ def lint(
     examples that stand with two agents or look like another's, descriptions too alike, missing examples. Nothing runs.
     """
     from turnwise.cli import terminal
+    from turnwise.cli.wrapping import wrapped
 
     agents, found = asyncio.run(_found(examples, config))
     counts: Counter[str] = Counter(finding.severity for finding in found)
@@ -51,8 +52,7 @@ def lint(
         findings = [finding.data() for finding in found]
         terminal.print_json({"agents": agents, **{f"{each}s": counts[each] for each in _STYLES}, "findings": findings})
     else:
-        terminal.say_all(_shown(found))
-        terminal.say(_summary(agents, counts))
+        terminal.say_all(wrapped([*_shown(found), _summary(agents, counts)], terminal.width()))
     raise typer.Exit(FAILED if strict and counts["error"] else OK)
 
 

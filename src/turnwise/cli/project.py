@@ -72,8 +72,9 @@ def check(config: ConfigOption = None) -> None:
 
 
 def _agents(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
-    from turnwise.cli import rendering
+    from turnwise.cli import rendering, terminal
     from turnwise.cli.clean import one_line
+    from turnwise.cli.tables import fitted
 
     rows = []
     for name, branch in _drawn(tree, tree.root, "", ""):
@@ -84,7 +85,7 @@ def _agents(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
         model = [one_line(models.get(name, ""))] if models else []
         rows.append((line, card.kind, *model, str(len(card.patterns) or ""), str(examples or ""), about))
     columns = ("agent", "kind", *(["model"] if models else []), "patterns", "examples", "description")
-    return rendering.table(columns, rows, right=("patterns", "examples"))
+    return fitted(columns, rows, terminal.width(), right=("patterns", "examples"))
 
 
 def _drawn(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[str, str]]:
@@ -100,15 +101,16 @@ def _drawn(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[st
 def _say_ok(report: "Report") -> None:
     from turnwise.cli import rendering, terminal
     from turnwise.cli.clean import one_line
+    from turnwise.cli.wrapping import wrapped
 
     assert report.tree is not None
     kept = f"policy {report.policy} · store {report.store} · artifacts {report.artifacts or 'none'}"
-    terminal.say(one_line(kept), "dim")
+    lines = [rendering.styled(one_line(kept), "dim")]
     if report.encoder:
-        terminal.say(one_line(f"by meaning: {report.phrases:,} phrases · encoder {report.encoder}"), "dim")
+        lines.append(rendering.styled(one_line(f"by meaning: {report.phrases:,} phrases · encoder {report.encoder}"), "dim"))
     patterns = sum(len(card.patterns) for card in report.tree)
     stages = ", ".join(f"{stage} {milliseconds:.0f} ms" for stage, milliseconds in report.timings)
     line = rendering.styled("ok", "bold green")
     line.append(" · " + one_line(f"{report.shown} · app {report.app} · {len(report.tree)} agents, {patterns} patterns"))
-    line.append(f" · {stages}", style="dim")
-    terminal.say(line)
+    lines.append(line.append(f" · {stages}", style="dim"))
+    terminal.say_all(wrapped(lines, terminal.width()))

@@ -71,8 +71,10 @@ def decided_by(selection: Selection) -> Verdict | None:
     return chosen[-1] if chosen else None
 
 
-def ranking(selection: Selection, rows: int = RANKED_ROWS) -> Iterator[Text]:
+def ranking(selection: Selection, rows: int = RANKED_ROWS, *, width: int | None = None) -> Iterator[Text]:
     """The chosen agent, then all who were considered: those of the deciding selector before those of the others."""
+    from turnwise.cli.tables import fitted
+
     ranked = _ranked(selection)
     lines: list[list[str | Text]] = []
     for number, (selector, candidate) in enumerate(ranked[:rows], 1):
@@ -86,7 +88,7 @@ def ranking(selection: Selection, rows: int = RANKED_ROWS) -> Iterator[Text]:
                 one_line(candidate.evidence),
             ]
         )
-    yield from table(("", "agent", "score", "selector", "because"), lines, right=("", "score"))
+    yield from fitted(("", "agent", "score", "selector", "because"), lines, width, right=("", "score"))
     if len(ranked) > rows:
         yield styled(f"   … {len(ranked) - rows} more", "dim")
 

@@ -51,7 +51,7 @@ async def _list(config: "Path | None", user: str | None, limit: int, after: str 
             f"There are no sessions of {runner.app}{f' and user {user}' if user else ''}{' after that' if after else ''}."
         )
         return
-    terminal.say_all(session_table(page.items))
+    terminal.say_all(session_table(page.items, terminal.width()))
     if page.next is not None:
         terminal.note(f"There are more: --after {page.next}")
 
@@ -76,23 +76,25 @@ async def _show(
     from turnwise.cli import records, terminal
     from turnwise.cli.answering import event_json
     from turnwise.cli.clean import safe_json
+    from turnwise.cli.rendering import styled
     from turnwise.cli.running import running
     from turnwise.cli.spending import Spending
+    from turnwise.cli.wrapping import wrapped
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
-            terminal.say(records.session_line(head), "dim")
+            terminal.say_all(wrapped([styled(records.session_line(head), "dim")], terminal.width()))
         spending = Spending()
         async for entry in records.log(runner.sessions, key, last=last, hidden=hidden):
             if as_json:
                 about = records.standing(entry) if hidden else {}
                 terminal.write(safe_json(event_json(user, session, entry.event, **about)) + "\n")
             else:
-                terminal.say_all(records.transcript(entry, thinking=thinking))
+                terminal.say_all(wrapped(records.transcript(entry, thinking=thinking), terminal.width()))
                 spending.add(entry.event)
-        terminal.say_all(spending.lines())
+        terminal.say_all(wrapped(spending.lines(), terminal.width()))
 
 
 @app.command(short_help="Show every decision, and why.")
@@ -110,14 +112,16 @@ def explain(
 
 async def _explain(config: "Path | None", user: str, session: str, as_json: bool) -> None:
     from turnwise.cli import records, terminal
+    from turnwise.cli.rendering import styled
     from turnwise.cli.running import running
     from turnwise.cli.spending import Spending
+    from turnwise.cli.wrapping import wrapped
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
-            terminal.say(records.session_line(head), "dim")
+            terminal.say_all(wrapped([styled(records.session_line(head), "dim")], terminal.width()))
         spending = Spending()
         async for entry in records.log(runner.sessions, key, hidden=True):
             if as_json:
@@ -125,9 +129,9 @@ async def _explain(config: "Path | None", user: str, session: str, as_json: bool
                 if data is not None:
                     terminal.print_json(data)
             else:
-                terminal.say_all(records.course(entry))
+                terminal.say_all(wrapped(records.course(entry), terminal.width()))
                 spending.add(entry.event)
-        terminal.say_all(spending.lines())
+        terminal.say_all(wrapped(spending.lines(), terminal.width()))
 
 
 @app.command()
