@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from turnwise.cli.completing import policy_names
 from turnwise.cli.exits import FAILED, OK
 from turnwise.cli.options import ConfigOption, JsonOption
 
@@ -30,7 +31,13 @@ def evaluate(
         typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
     ] = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", metavar="NAME|FILE", help="A policy by name, or a YAML file that holds one.")
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME|FILE",
+            help="A policy by name, or a YAML file that holds one.",
+            autocompletion=policy_names,
+        ),
     ] = None,
     history: Annotated[
         Literal["own", "true"],

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnwise.cli.completing import agent_roles
+
 if TYPE_CHECKING:
     from turnwise.facts.messages import MessageContext
 
@@ -26,7 +28,12 @@ ContextOption = Annotated[
 ]
 RoleOption = Annotated[
     list[str] | None,
-    typer.Option("--role", metavar="ROLE", help="A role of the caller, for agents that only some may reach. May be repeated."),
+    typer.Option(
+        "--role",
+        metavar="ROLE",
+        help="A role of the caller, for agents that only some may reach. May be repeated.",
+        autocompletion=agent_roles,
+    ),
 ]
 
 
