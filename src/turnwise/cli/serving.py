@@ -50,6 +50,10 @@ def serve(
         Literal["text", "json"] | None,
         typer.Option("--log", help="How log lines look on standard error; by default text at a terminal, else JSON."),
     ] = None,
+    reload: Annotated[
+        bool,
+        typer.Option("--reload", help="For development: start again when a Python or YAML file of the project changes."),
+    ] = False,
 ) -> None:
     """Serve the app over HTTP: its own API below /api/v1, OpenAI's below /v1, and a description of both at /docs.
 
@@ -61,6 +65,13 @@ def serve(
     from turnwise.cli.needed import need_server
 
     need_server("turnwise serve")
+    if reload:
+        from turnwise.cli.reloading import serve_reloading
+        from turnwise.config.settings import find_file
+
+        given = {"--config": config, "--host": host, "--port": port, "--log": log}
+        options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        raise typer.Exit(serve_reloading(["serve", *options], find_file(config).absolute().parent))
 
     def load(hooks: "Sequence[Hooks]") -> "App":
         from turnwise.assemble import load_app
