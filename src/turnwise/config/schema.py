@@ -92,7 +92,8 @@ class _Definitions:
     def of(self, model: type[BaseModel], *, without: Sequence[str] = ()) -> Schema:
         """The schema of that model, which takes no other keys."""
         schema = model.model_json_schema(ref_template="#/definitions/{model}")
-        switches = {each.__name__ for each in (Switch, *Switch.__subclasses__())}
+        kinds: list[type[BaseModel]] = [Switch, *Switch.__subclasses__()]
+        switches = {kind.__name__ for kind in kinds}
         for name, nested in schema.pop("$defs", {}).items():
             strict = nested | ({"additionalProperties": False} if "properties" in nested else {})
             # A protocol may be switched on and off by one word.

@@ -82,7 +82,7 @@ def document(folder: Path, *command: str, code: int = 0, stdin: str = "") -> Any
 
 def test_each_prints_one_document(project: Path) -> None:
     """In the order of a session's life, for some take away what others show."""
-    seen = set()
+    seen: set[tuple[str, ...]] = set()
 
     def told(*command: str, **more: Any) -> Any:
         seen.update(path for path, _ in every_command() if command[: len(path)] == path)
@@ -123,9 +123,10 @@ def test_some_print_a_document_for_each_event(project: Path, command: tuple[str,
 
 
 def test_an_error_is_told_on_standard_error_alone(project: Path) -> None:
-    for command in (("sessions", "cancel", "none"), ("flow", "show", "none"), ("keys", "revoke", "0123456789ab")):
+    commands = {("sessions", "cancel", "none"): 1, ("flow", "show", "none"): 2, ("keys", "revoke", "0123456789ab"): 1}
+    for command, code in commands.items():
         said = turnwise(*command, "--json", cwd=project)
-        assert (said.stdout, said.returncode) == ("", 2 if command[0] == "flow" else 1)
+        assert (said.stdout, said.returncode) == ("", code)
         assert said.stderr.startswith("error[")
 
 
