@@ -56,12 +56,13 @@ def select(
         terminal.print_json(selection.model_dump(mode="json"))
         return
     from turnwise.cli import rendering
+    from turnwise.cli.ranking import ranking
     from turnwise.cli.wrapping import wrapped
 
     width = terminal.width()
     terminal.say_all(wrapped([rendering.decision_line(selection)], width))
     terminal.say()
-    terminal.say_all(rendering.ranking(selection, width=width))
+    terminal.say_all(ranking(selection, width=width))
     terminal.say()
     if explain:
         terminal.say_all(wrapped(rendering.explanation(selection, options), width))

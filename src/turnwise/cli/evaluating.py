@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from turnwise.learning.gates import Gate
     from turnwise.learning.results import Evaluation
 
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME|FILE",
+        help="A policy by name, or a YAML file that holds one.",
+        autocompletion=policy_names,
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this file."""
@@ -30,15 +40,7 @@ def evaluate(
         list[Path] | None,
         typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
     ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            metavar="NAME|FILE",
-            help="A policy by name, or a YAML file that holds one.",
-            autocompletion=policy_names,
-        ),
-    ] = None,
+    policy: PolicyOption = None,
     history: Annotated[
         Literal["own", "true"],
         typer.Option("--history", help="Who speaks on in a dialogue: whom the policy chose (own), or should have (true)."),
