@@ -254,7 +254,7 @@ def matches(expected: str, said: str) -> bool:
 
 def _environment() -> dict[str, str]:
     path = os.pathsep.join([str(warm_folder()), str(Path(sys.executable).parent), os.environ["PATH"]])
-    plain = {"NO_COLOR": "1", "COLUMNS": "110", "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    plain = {"NO_COLOR": "1", "COLUMNS": "", "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
     plain["TURNWISE_CACHE"] = "off"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TURNWISE", "SHOP_", "PYTEST"))}
     return {**kept, **plain, "PATH": path}

@@ -51,12 +51,14 @@ class Process:
     def __init__(self, folder: Path, *options: str, environment: dict[str, str] | None = None) -> None:
         self.process = started("serve", "--port", "0", *options, cwd=folder, environment=environment)
         try:
-            self.said = [heard(self.process, words) for words in (" at http", "who may enter", "try it")]
+            self.said = [heard(self.process, "Serving ")]
+            while "try it: " not in self.said[-1]:
+                self.said.append(heard(self.process, ""))
             heard(self.process, "ready after")
         except BaseException:
             self.kill()
             raise
-        self.address = self.said[2].split("curl ")[1].split("/api/")[0]
+        self.address = self.said[-1].split("curl ")[1].split("/api/")[0]
 
     def client(self, **options: Any) -> httpx.Client:
         return httpx.Client(base_url=self.address, timeout=DEADLINE_SECONDS, trust_env=False, **options)

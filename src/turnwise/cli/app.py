@@ -11,13 +11,15 @@ from turnwise.cli import (
     a2a_kit,
     batch,
     chatting,
+    check,
     deciding,
     evaluating,
     flows,
+    init,
     keys,
     linting,
     mcp,
-    project,
+    schema,
     serving,
     sessions,
     working,
@@ -30,12 +32,11 @@ app = typer.Typer(
     help="The front door for many agents: decides for every message who should answer, says why, and records it.",
     epilog=LEGEND,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (project, linting, deciding, evaluating, chatting, batch, serving, mcp, a2a_kit, working):
+for group in (init, check, linting, deciding, evaluating, chatting, batch, serving, mcp, a2a_kit, working, schema):
     group.register(app)
 app.add_typer(flows.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
@@ -84,9 +85,11 @@ def _run() -> int:
         result = app(standalone_mode=False)
     except BrokenPipeError:
         raise
-    except SystemExit:
-        # Typer leaves the process itself in one case only: whoever read our output is gone.
-        raise BrokenPipeError from None
+    except SystemExit as left:
+        # Typer leaves the process itself when whoever read our output is gone, and when it has completed for a shell.
+        if isinstance(left.__context__, OSError):
+            raise BrokenPipeError from None
+        return left.code if isinstance(left.code, int) else OK
     except (KeyboardInterrupt, typer.Abort):
         result = INTERRUPTED
     except TurnwiseError as error:

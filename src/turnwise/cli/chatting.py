@@ -3,15 +3,26 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from turnwise.cli.options import DEFAULT_USER, ConfigOption, ContextOption, SessionOption, UserOption, message_context
+from turnwise.cli.options import (
+    DEFAULT_USER,
+    ConfigOption,
+    ContextOption,
+    RoleOption,
+    SessionOption,
+    UserOption,
+    message_context,
+)
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
+    from turnwise.assemble import App
     from turnwise.cli.conversation import Conversation
     from turnwise.cli.leave import Question
     from turnwise.facts.messages import MessageContext
@@ -30,14 +41,18 @@ def register(app: typer.Typer) -> None:
 
 
 def chat(
-    config: ConfigOption = None, session: SessionOption = None, user: UserOption = DEFAULT_USER, context: ContextOption = None
+    config: ConfigOption = None,
+    session: SessionOption = None,
+    user: UserOption = DEFAULT_USER,
+    context: ContextOption = None,
+    role: RoleOption = None,
 ) -> None:
     """Talk to the agents. Before each answer a line says who answers, and why.
 
     When an agent asks whether it may call a tool, the next line answers: y, or n and perhaps a reason.
     """
     key = session or f"chat-{secrets.token_hex(3)}"
-    given = message_context(context)
+    given = message_context(context, role)
     with asyncio.Runner() as loop:
         code = _chat(loop, config, user, key, given, is_new=session is None)
     raise typer.Exit(code)
@@ -57,7 +72,7 @@ def _chat(
     conversation = Conversation(app, user, session, context)
     interactive = terminal.is_interactive()
     if interactive:
-        terminal.say(f"{app.runner.app}: {len(app.runner.tree)} agents · session {session} · /help, Ctrl-D leaves", "dim")
+        terminal.say_all(_beginning(app, user, session, context))
     try:
         loop.run(ready(app.runner))
         if not is_new:
@@ -71,6 +86,18 @@ def _chat(
     finally:
         loop.run(app.runner.close())
     return 0 if interactive or not conversation.failures else 1
+
+
+def _beginning(app: "App", user: str, session: str, context: "MessageContext") -> "Iterator[Text]":
+    """With whom the user talks, as whom, where that is stored, and how to leave."""
+    from turnwise.cli.clean import one_line
+    from turnwise.cli.rendering import styled
+
+    agents = len(app.runner.tree)
+    roles = f" with the roles {', '.join(context.roles)}" if context.roles else ""
+    yield styled(one_line(f"{app.runner.app}: {agents} agent{'' if agents == 1 else 's'} · session {session}"), "dim")
+    yield styled(one_line(f"You speak as user {user}{roles}; the conversation is stored in {app.store}."), "dim")
+    yield styled("Write a message. /help lists the commands, Ctrl-D leaves.", "dim")
 
 
 def _read(interactive: bool, questions: "Sequence[Question]") -> str | None:

@@ -14,6 +14,7 @@ from turnwise.cli.exits import GOOD_ENDS
 from turnwise.cli.interrupts import Interrupts
 from turnwise.cli.leave import Question, answer_to, question_in
 from turnwise.cli.model_work import CallLines
+from turnwise.cli.wrapping import wrapped
 from turnwise.facts.content import Content, DataPart, Part, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import SessionMissing, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
@@ -106,9 +107,8 @@ class Conversation:
         if self._selection is None:
             terminal.say("Nothing has been decided in this conversation yet.", "dim")
             return
-        terminal.say(rendering.decision_line(self._selection))
-        terminal.say_all(rendering.explanation(self._selection))
-        terminal.say(rendering.summary(self._selection))
+        told = [rendering.decision_line(self._selection), *rendering.explanation(self._selection)]
+        terminal.say_all(wrapped([*told, rendering.summary(self._selection)], terminal.width()))
 
     def describe(self) -> None:
         """Says which session this is."""
@@ -154,7 +154,7 @@ class Answer:
             return
         already = self._finish_stream(event)
         if event.actions.selection is not None:
-            terminal.say(rendering.decision_line(event.actions.selection))
+            terminal.say_all(wrapped([rendering.decision_line(event.actions.selection)], terminal.width()))
         if event.author != USER and event.content is not None:
             if not already:
                 self._say(event)

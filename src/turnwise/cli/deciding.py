@@ -9,6 +9,7 @@ from turnwise.cli.options import (
     ConfigOption,
     ContextOption,
     JsonOption,
+    RoleOption,
     SessionOption,
     UserOption,
     message_context,
@@ -34,6 +35,7 @@ def select(
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
     context: ContextOption = None,
+    role: RoleOption = None,
     explain: Annotated[
         bool,
         typer.Option(
@@ -48,21 +50,24 @@ def select(
     from turnwise.cli import terminal
     from turnwise.cli.clean import whole
 
-    given = message_context(context)
+    given = message_context(context, role)
     selection, options = asyncio.run(_selected(config, whole(message), session, user, given))
     if as_json:
         terminal.print_json(selection.model_dump(mode="json"))
         return
     from turnwise.cli import rendering
+    from turnwise.cli.ranking import ranking
+    from turnwise.cli.wrapping import wrapped
 
-    terminal.say(rendering.decision_line(selection))
+    width = terminal.width()
+    terminal.say_all(wrapped([rendering.decision_line(selection)], width))
     terminal.say()
-    terminal.say_all(rendering.ranking(selection))
+    terminal.say_all(ranking(selection, width=width))
     terminal.say()
     if explain:
-        terminal.say_all(rendering.explanation(selection, options))
+        terminal.say_all(wrapped(rendering.explanation(selection, options), width))
         terminal.say()
-    terminal.say(rendering.summary(selection))
+    terminal.say_all(wrapped([rendering.summary(selection)], width))
 
 
 async def _selected(

@@ -6,12 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from turnwise.cli.completing import policy_names
 from turnwise.cli.exits import FAILED, OK
 from turnwise.cli.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
     from turnwise.learning.gates import Gate
     from turnwise.learning.results import Evaluation
+
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME|FILE",
+        help="A policy by name, or a YAML file that holds one.",
+        autocompletion=policy_names,
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -29,9 +40,7 @@ def evaluate(
         list[Path] | None,
         typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
     ] = None,
-    policy: Annotated[
-        str | None, typer.Option("--policy", metavar="NAME|FILE", help="A policy by name, or a YAML file that holds one.")
-    ] = None,
+    policy: PolicyOption = None,
     history: Annotated[
         Literal["own", "true"],
         typer.Option("--history", help="Who speaks on in a dialogue: whom the policy chose (own), or should have (true)."),
@@ -55,6 +64,7 @@ def evaluate(
     """
     from turnwise.cli import scores, terminal
     from turnwise.cli.judging import evaluated
+    from turnwise.cli.wrapping import wrapped
     from turnwise.learning.gates import missed
 
     gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
@@ -65,7 +75,7 @@ def evaluate(
     if as_json:
         terminal.print_json(data)
     else:
-        terminal.say_all(scores.shown(found))
+        terminal.say_all(wrapped(scores.shown(found, terminal.width()), terminal.width()))
     if report is not None:
         _write_report(report, found)
         terminal.note(f"report: {report}")

@@ -8,7 +8,7 @@ from rich.text import Text
 from turnwise.cli import rendering
 from turnwise.cli.clean import one_line
 from turnwise.cli.flow_kinds import kind_in_words
-from turnwise.cli.flow_tables import fitted
+from turnwise.cli.tables import fitted
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.design import TURNS_PER_TASK, Design
 from turnwise.flows.drawing.boxes import SIGNS, heading, named

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnwise.cli import terminal
 from turnwise.cli.clean import clean, one_line
 from turnwise.cli.exits import FAILED, GOOD_ENDS, INTERRUPTED, OK
+from turnwise.cli.flow_data import run_data
 from turnwise.cli.flow_hints import Place
 from turnwise.cli.flow_lines import end_line, question_line
 from turnwise.cli.flow_view import FlowView
@@ -47,7 +48,14 @@ class FlowTalk:
     """
 
     def __init__(
-        self, runner: "Runner", flow: "AnyFlow", key: "SessionKey", context: MessageContext, config: Path | None = None
+        self,
+        runner: "Runner",
+        flow: "AnyFlow",
+        key: "SessionKey",
+        context: MessageContext,
+        config: Path | None = None,
+        *,
+        as_json: bool = False,
     ) -> None:
         self._runner, self._flow, self._key = runner, flow, key
         self._place = Place(config, key.user, key.id)
@@ -55,6 +63,7 @@ class FlowTalk:
         self._view = FlowView(flow.card.name, flow.graph)
         self._result: Result | None = None
         self._stopped = False
+        self._as_json = as_json
 
     async def send(self, message: str | Content) -> None:
         """Sends it to the flow, and shows what comes of it, until the end or a question."""
@@ -87,8 +96,10 @@ class FlowTalk:
         self._view.say(question_line(asked.agent, asked.text))
 
     def finish(self) -> int:
-        """Prints the answer and how it ended; the exit code."""
+        """Prints the answer, or with as_json the run as one document, and how it ended; the exit code."""
         result, record = self._result, self._view.record
+        if self._as_json:
+            terminal.print_json(self._data())
         if result is None or result.end is None:
             terminal.note(f"It waits. Go on with: {self._place.resume}")
             return OK
@@ -97,7 +108,7 @@ class FlowTalk:
             return INTERRUPTED
         is_good = result.end.reason in GOOD_ENDS and (record is None or record.is_good)
         answer = record.answer if record else result.text
-        if answer:
+        if answer and not self._as_json:
             terminal.say(clean(answer))
         if record is not None:
             self._view.say(end_line(record))
@@ -106,6 +117,17 @@ class FlowTalk:
             code, why = (error.code, error.message) if error else (result.end.reason, result.end.detail)
             terminal.complain(code, why or f"The flow ended {one_line(result.end.reason)}.")
         return OK if is_good else FAILED
+
+    def _data(self) -> dict[str, Any]:
+        """The run for programs. A flow whose tasks are never told, or not yet, has only its answer and its end."""
+        where = {"session": self._key.id, "user": self._key.user}
+        record, result = self._view.record, self._result
+        if record is not None:
+            return {**where, **run_data(record)}
+        end = result.end if result else None
+        about = {"flow": self._flow.card.name, "invocation_id": None, "end": end.reason if end else None}
+        rest = {"detail": end.detail if end else "", "answer": result.text if result and end else ""}
+        return {**where, **about, **rest, "tasks": None, "turns": [], "questions": []}
 
     async def _follow(self, begin: Begin) -> None:
         stop = asyncio.Event()

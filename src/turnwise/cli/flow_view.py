@@ -60,7 +60,7 @@ class FlowView:
         if self._reading.is_told(event) and (told := data_of(event, TURN_END)) and (ended := turn_end_of(event)):
             self.say(_handed_on(str(told.get("by", "")), ended))
         if self._known is None and (planned := graph_of(self._flow, event)):
-            for line in plan(planned, self._console.width if self._console.is_terminal else None):
+            for line in plan(planned, terminal.width(self._console)):
                 self.say(line)
         for line in news(before, self._record) if self._record else ():
             self.say(line)

@@ -3,16 +3,19 @@
 import asyncio
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from turnwise.cli.completing import flow_names
 from turnwise.cli.exits import OK, UsageProblem
 from turnwise.cli.flow_hints import Place
 from turnwise.cli.options import (
     DEFAULT_USER,
     ConfigOption,
     ContextOption,
+    JsonOption,
+    RoleOption,
     SessionOption,
     UserOption,
     message_context,
@@ -41,7 +44,7 @@ app = typer.Typer(
 
 Format = Literal["terminal", "mermaid", "svg"]
 
-FlowArgument = Annotated[str, typer.Argument(metavar="FLOW", help="The flow's name.")]
+FlowArgument = Annotated[str, typer.Argument(metavar="FLOW", help="The flow's name.", autocompletion=flow_names)]
 
 
 class _Shown(NamedTuple):
@@ -63,6 +66,8 @@ def run(
     session: SessionOption = None,
     user: UserOption = DEFAULT_USER,
     context: ContextOption = None,
+    role: RoleOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run a flow. Its answer goes to standard output; what happens, to standard error, as it happens.
 
@@ -71,25 +76,24 @@ def run(
     """
     from turnwise.cli.clean import whole
 
-    given = message_context(context)
+    given = message_context(context, role)
     with asyncio.Runner() as loop:
-        code = _run(loop, config, flow, whole(message), user, session or f"flow-{secrets.token_hex(3)}", given)
+        place = Place(config, user, session or f"flow-{secrets.token_hex(3)}")
+        code = _run(loop, place, flow, whole(message), given, as_json=as_json)
     raise typer.Exit(code)
 
 
-def _run(
-    loop: asyncio.Runner, config: Path | None, name: str, message: str, user: str, session: str, context: "MessageContext"
-) -> int:
+def _run(loop: asyncio.Runner, place: Place, name: str, message: str, context: "MessageContext", *, as_json: bool) -> int:
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
     from turnwise.cli.flow_talk import FlowTalk
 
-    app = load_app(config)
+    app = load_app(place.config)
     try:
-        flow, key = _flow(app, name), app.runner.key(user, session)
-        loop.run(_refuse(app, flow, key, context, Place(config, user, session)))
-        terminal.note(f"{flow.card.name} · session {session}")
-        talk = FlowTalk(app.runner, flow, key, context, config)
+        flow, key = _flow(app, name), app.runner.key(place.user, place.session)
+        loop.run(_refuse(app, flow, key, context, place))
+        terminal.note(f"{flow.card.name} · session {place.session}")
+        talk = FlowTalk(app.runner, flow, key, context, place.config, as_json=as_json)
         loop.run(talk.send(message))
         return _talk(loop, talk)
     finally:
@@ -148,15 +152,22 @@ def show(
     user: UserOption = DEFAULT_USER,
     format_: Annotated[Format, typer.Option("--format", "-f", help="As what.")] = "terminal",
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what a flow is made of; with a session, how its last run there stands."""
     from turnwise.cli import terminal
     from turnwise.cli.clean import clean
+    from turnwise.cli.wrapping import wrapped
 
+    if as_json and (output is not None or format_ != "terminal"):
+        raise UsageProblem("--json, and --format or --output, cannot be said together.", fix="Leave one of them out.")
     shown = asyncio.run(_looked_up(config, flow, user, session))
+    if as_json:
+        terminal.print_json(_data(shown, user, session))
+        return
     if format_ == "terminal" and output is None:
-        console = terminal.out()
-        terminal.say_all(_lines(shown, console.width if console.is_terminal else None))
+        width = terminal.width()
+        terminal.say_all(wrapped(_lines(shown, width), width))
         if shown.run is not None and shown.run.end is None and session is not None:
             terminal.note(f"It has not ended. Go on with: {Place(config, user, session).resume}")
         return
@@ -180,6 +191,17 @@ async def _looked_up(config: Path | None, name: str, user: str, session: str | N
             return _Shown(flow, tree, flow.graph)
         key = turnwise.runner.key(user, session)
         return _Shown(flow, tree, *await _last_run(turnwise, flow, key, Place(config, user, session)))
+
+
+def _data(shown: _Shown, user: str, session: str | None) -> dict[str, Any]:
+    """What is shown, for programs: a run, or what the flow is made of."""
+    from turnwise.cli.flow_data import made_data, run_data
+    from turnwise.flows.flow import Flow
+
+    if shown.run is not None:
+        return {"session": session, "user": user, **run_data(shown.run)}
+    agents = shown.flow.design.agents if isinstance(shown.flow, Flow) else ()
+    return made_data(shown.flow.card.name, shown.graph, agents)
 
 
 def _drawn(shown: _Shown, format_: Format) -> str:
@@ -247,32 +269,38 @@ def resume(
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
     context: ContextOption = None,
+    role: RoleOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Go on with the last run of a session: with what waits for an answer, or with what a dead process left.
 
     A run that another process is busy with is only watched.
     """
-    given = message_context(context)
+    given = message_context(context, role)
     with asyncio.Runner() as loop:
-        code = _resume(loop, config, user, session, given)
+        code = _resume(loop, Place(config, user, session), given, as_json=as_json)
     raise typer.Exit(code)
 
 
-def _resume(loop: asyncio.Runner, config: Path | None, user: str, session: str, context: "MessageContext") -> int:
+def _resume(loop: asyncio.Runner, place: Place, context: "MessageContext", *, as_json: bool) -> int:
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
     from turnwise.cli.flow_talk import FlowTalk
 
-    app = load_app(config)
+    app, session = load_app(place.config), place.session
     try:
-        key = app.runner.key(user, session)
-        found = loop.run(_found(app, key, Place(config, user, session)))
+        key = app.runner.key(place.user, session)
+        found = loop.run(_found(app, key, place))
         open_ = {id_: each for id_, each in found.head.invocations.items() if each.agent in app.flows}
         if not open_:
-            terminal.note(f"No run of a flow is open in session {session}.")
+            if as_json:
+                terminal.print_json({"session": session, "user": place.user, "flow": None})
+            else:
+                terminal.note(f"No run of a flow is open in session {session}.")
             return OK
         invocation = max(open_, key=lambda id_: open_[id_].began)
-        talk = FlowTalk(app.runner, app.flows[open_[invocation].agent], key, context, config)
+        flow = app.flows[open_[invocation].agent]
+        talk = FlowTalk(app.runner, flow, key, context, place.config, as_json=as_json)
         terminal.note(f"{open_[invocation].agent} · session {session}")
         loop.run(talk.look_back(invocation))
         if open_[invocation].state == "running":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from turnwise.cli.completing import agent_roles, scopes
 from turnwise.cli.exits import UsageProblem
 from turnwise.cli.options import ConfigOption, JsonOption
 
@@ -57,11 +58,19 @@ def create(
     ] = False,
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="user, operator or admin.")] = "user",
     agent_role: Annotated[
-        list[str] | None, typer.Option("--agent-role", metavar="ROLE", help="A role that agents ask for. May be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--agent-role",
+            metavar="ROLE",
+            help="A role that agents ask for. May be repeated.",
+            autocompletion=agent_roles,
+        ),
     ] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", metavar="SCOPE", help="All it may do, such as sessions:read. May be repeated."),
+        typer.Option(
+            "--scope", metavar="SCOPE", help="All it may do, such as sessions:read. May be repeated.", autocompletion=scopes
+        ),
     ] = None,
     days: Annotated[
         int | None, typer.Option("--days", metavar="N", min=1, help="How long it counts; by default for ever.")
@@ -134,22 +143,26 @@ async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bo
 
 
 @app.command()
-def revoke(key: KeyArgument, config: ConfigOption = None) -> None:
+def revoke(key: KeyArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Let a key count no longer, in all processes, within a second."""
-    asyncio.run(_revoke(config, key))
+    asyncio.run(_revoke(config, key, as_json))
 
 
-async def _revoke(config: "Path | None", named: str) -> None:
+async def _revoke(config: "Path | None", named: str, as_json: bool) -> None:
     from turnwise.access.api_keys import counts
     from turnwise.cli import terminal
 
     async with _ring(config) as ring:
         key, now = await _found(ring, named), datetime.now(UTC)
-        if not counts(key, now):
-            terminal.note(f"Key {key.id} has been over since {_time(key.expires_at)} UTC.")
-            return
-        await ring.keys.expire(ring.app, key.id, now)
-    terminal.say(f"Key {key.id} ({key.name}) is revoked.")
+        was_over = not counts(key, now)
+        if not was_over:
+            await ring.keys.expire(ring.app, key.id, now)
+    if as_json:
+        terminal.print_json({"id": key.id, "name": key.name, "revoked": not was_over})
+    elif was_over:
+        terminal.note(f"Key {key.id} has been over since {_time(key.expires_at)} UTC.")
+    else:
+        terminal.say(f"Key {key.id} ({key.name}) is revoked.")
 
 
 @asynccontextmanager
@@ -232,13 +245,15 @@ def _data(key: "ApiKey") -> dict[str, Any]:
 
 def _table(keys: "Sequence[ApiKey]") -> "Iterator[Text]":
     from turnwise.access.api_keys import counts
-    from turnwise.cli import rendering
+    from turnwise.cli import rendering, terminal
+    from turnwise.cli.tables import fitted
 
     now = datetime.now(UTC)
     columns = ("id", "name", "role", "user", "created (UTC)", "expires (UTC)", "agent roles", "scopes")
     rows = [[rendering.styled(cell, "" if counts(key, now) else "dim strike") for cell in _row(key, now)] for key in keys]
     used = [column for column in range(len(columns)) if column != 6 or any(row[column].plain for row in rows)]
-    return rendering.table([columns[column] for column in used], [[row[column] for column in used] for row in rows])
+    cells = [[row[column] for column in used] for row in rows]
+    return fitted([columns[column] for column in used], cells, terminal.width())
 
 
 def _row(key: "ApiKey", now: datetime) -> Iterable[str]:

@@ -45,6 +45,7 @@ def lint(
     runs a flow. Nothing runs.
     """
     from turnwise.cli import terminal
+    from turnwise.cli.wrapping import wrapped
 
     agents, found = asyncio.run(_found(examples, config))
     counts: Counter[str] = Counter(finding.severity for finding in found)
@@ -52,8 +53,7 @@ def lint(
         findings = [finding.data() for finding in found]
         terminal.print_json({"agents": agents, **{f"{each}s": counts[each] for each in _STYLES}, "findings": findings})
     else:
-        terminal.say_all(_shown(found))
-        terminal.say(_summary(agents, counts))
+        terminal.say_all(wrapped([*_shown(found), _summary(agents, counts)], terminal.width()))
     raise typer.Exit(FAILED if strict and counts["error"] else OK)
 
 

@@ -8,6 +8,7 @@ from rich.text import Text
 from turnwise.cli import rendering
 from turnwise.cli.clean import one_line
 from turnwise.cli.spending import usage_text
+from turnwise.cli.tables import fitted
 from turnwise.facts.events import USER, Actions, Event, Guarded
 from turnwise.facts.sessions import OpenInvocation, Session, SessionKey
 from turnwise.ports.stores import SessionInfo
@@ -86,13 +87,13 @@ def _supersedes(begun: Event, event: Event) -> bool:
     )
 
 
-def session_table(infos: Iterable[SessionInfo]) -> Iterator[Text]:
+def session_table(infos: Iterable[SessionInfo], width: int | None = None) -> Iterator[Text]:
     """The lines of a list of sessions."""
     rows = [
         (one_line(info.key.user), one_line(info.key.id), str(info.last_sequence), info.updated_at.strftime("%Y-%m-%d %H:%M:%S"))
         for info in infos
     ]
-    return rendering.table(("user", "session", "events", "last event (UTC)"), rows, right=("events",))
+    return fitted(("user", "session", "events", "last event (UTC)"), rows, width, right=("events",))
 
 
 def session_data(info: SessionInfo) -> dict[str, Any]:

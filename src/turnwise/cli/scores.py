@@ -4,32 +4,34 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from turnwise.cli import rendering
 from turnwise.cli.clean import one_line
 from turnwise.cli.rendering import styled
+from turnwise.cli.tables import fitted
 from turnwise.learning.gates import Missed
 from turnwise.learning.measures import Confusion, Measures
 from turnwise.learning.results import Evaluation, Subject
 
 CONFUSIONS_SHOWN, METHODS_SHOWN, UNKNOWN_SHOWN = 10, 12, 5
 _BAR, _NAME, _EXAMPLE = 24, 34, 60
+_WIDTH_WITH_BARS = 90
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def shown(found: Evaluation) -> Iterator[Text]:
-    """All of it, section by section."""
+def shown(found: Evaluation, width: int | None = None) -> Iterator[Text]:
+    """All of it, section by section; in a narrow terminal without bars."""
+    bars = width is None or width >= _WIDTH_WITH_BARS
     measures, subject = found.measures, found.subject
     yield _headline(measures, subject)
     yield from _told(subject)
     yield Text()
-    yield from rendering.table(("of the cases", "share", "", "of"), _shares(found), right=("share",))
+    yield from _shares(found, width, bars=bars)
     yield Text()
     yield _figures(measures)
     yield Text()
-    yield from _methods(measures)
+    yield from _methods(measures, width, bars=bars)
     if measures.confusions:
         yield Text()
-        yield from _confusions(measures.confusions)
+        yield from _confusions(measures.confusions, width)
 
 
 def missed_line(failure: Missed) -> str:
@@ -69,7 +71,7 @@ def _value(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else one_line(str(value))
 
 
-def _shares(found: Evaluation) -> Iterator[list[str | Text]]:
+def _shares(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Text]:
     measures = found.measures
     scored = [outcome for outcome in found.outcomes if outcome.scored]
     in_scope = sum(outcome.expected is not None for outcome in scored)
@@ -81,9 +83,12 @@ def _shares(found: Evaluation) -> Iterator[list[str | Text]]:
         ("where it stays", measures.stay_accuracy, "turns of dialogues"),
         ("nobody: found", measures.nobody.recall, f"{len(scored) - in_scope:,} that nobody should take"),
     ]
-    for label, value, of in rows:
-        if value is not None:
-            yield [label, styled(percent(value), "bold"), _bar(value), styled(of, "dim")]
+    cells: list[list[str | Text]] = [
+        [label, styled(percent(value), "bold"), *([_bar(value)] if bars else []), styled(of, "dim")]
+        for label, value, of in rows
+        if value is not None
+    ]
+    yield from fitted(("of the cases", "share", *([""] if bars else []), "of"), cells, width, right=("share",))
 
 
 def _bar(value: float) -> Text:
@@ -110,15 +115,20 @@ def _figures(measures: Measures) -> Text:
     return line
 
 
-def _methods(measures: Measures) -> Iterator[Text]:
+def _methods(measures: Measures, width: int | None, *, bars: bool) -> Iterator[Text]:
     rows: list[list[str | Text]] = [
-        [one_line(method, _NAME), f"{those.cases:,}", styled(percent(those.accuracy), "bold"), _bar(those.accuracy)]
+        [
+            one_line(method, _NAME),
+            f"{those.cases:,}",
+            styled(percent(those.accuracy), "bold"),
+            *([_bar(those.accuracy)] if bars else []),
+        ]
         for method, those in [*measures.by_method.items()][:METHODS_SHOWN]
     ]
-    yield from rendering.table(("decided by", "cases", "right", ""), rows, right=("cases", "right"))
+    yield from fitted(("decided by", "cases", "right", *([""] if bars else [])), rows, width, right=("cases", "right"))
 
 
-def _confusions(confusions: Iterable[Confusion]) -> Iterator[Text]:
+def _confusions(confusions: Iterable[Confusion], width: int | None) -> Iterator[Text]:
     every = list(confusions)
     rows: list[list[str | Text]] = [
         [
@@ -129,7 +139,7 @@ def _confusions(confusions: Iterable[Confusion]) -> Iterator[Text]:
         ]
         for each in every[:CONFUSIONS_SHOWN]
     ]
-    yield from rendering.table(("belongs to", "went to", "cases", "such as"), rows, right=("cases",))
+    yield from fitted(("belongs to", "went to", "cases", "such as"), rows, width, right=("cases",))
     if len(every) > CONFUSIONS_SHOWN:
         rest = sum(each.count for each in every[CONFUSIONS_SHOWN:])
         yield styled(f"… {len(every) - CONFUSIONS_SHOWN} more pairs, {rest} cases", "dim")

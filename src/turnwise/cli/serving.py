@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.cli.stopping import Answering
     from turnwise.cli.watching import Watching
-    from turnwise.facts.gateway import AuthConfig, GatewayConfig
+    from turnwise.facts.gateway import GatewayConfig
     from turnwise.gateway.serving import Serving
     from turnwise.ports.hooks import Hooks
 
@@ -50,6 +50,10 @@ def serve(
         Literal["text", "json"] | None,
         typer.Option("--log", help="How log lines look on standard error; by default text at a terminal, else JSON."),
     ] = None,
+    reload: Annotated[
+        bool,
+        typer.Option("--reload", help="For development: start again when a Python or YAML file of the project changes."),
+    ] = False,
 ) -> None:
     """Serve the app over HTTP: its own API below /api/v1, OpenAI's below /v1, and a description of both at /docs.
 
@@ -61,6 +65,13 @@ def serve(
     from turnwise.cli.needed import need_server
 
     need_server("turnwise serve")
+    if reload:
+        from turnwise.cli.reloading import serve_reloading
+        from turnwise.config.settings import find_file
+
+        given = {"--config": config, "--host": host, "--port": port, "--log": log}
+        options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        raise typer.Exit(serve_reloading(["serve", *options], find_file(config).absolute().parent))
 
     def load(hooks: "Sequence[Hooks]") -> "App":
         from turnwise.assemble import load_app
@@ -104,6 +115,7 @@ async def _serve(load: "Load", host: str | None, port: int | None, form: Literal
 
 async def _served(app: "App", config: "GatewayConfig", watched: "Watching", answering: "Answering") -> int:
     from turnwise.cli.interrupts import Interrupts, leave
+    from turnwise.cli.startup import startup_lines
     from turnwise.cli.stopping import stopped
     from turnwise.gateway.serving import Serving, bound, front_for
 
@@ -112,7 +124,7 @@ async def _served(app: "App", config: "GatewayConfig", watched: "Watching", answ
     told, asked = _Told(answering), asyncio.Event()
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False):
         await serving.begin()
-        for line in _beginning(app, config, serving):
+        for line in startup_lines(app, config, serving, traced=watched.traced):
             told.say(line)
         working = asyncio.create_task(_work(app, serving, told))
         stop = asyncio.create_task(asked.wait())
@@ -151,7 +163,7 @@ async def _work(app: "App", serving: "Serving", told: "_Told") -> None:
     await ready(app.runner)
     _collect_rarely()
     serving.front.ready.set()
-    told.say(f"ready after {time.monotonic() - began:.1f} s")
+    told.say(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it")
     await look(app.runner, told.warn)
 
 
@@ -183,32 +195,3 @@ class _Told:
         from turnwise.cli import terminal
 
         terminal.note(text, style="yellow")
-
-
-def _beginning(app: "App", config: "GatewayConfig", serving: "Serving") -> "Iterator[Text]":
-    from turnwise.cli.clean import one_line
-    from turnwise.cli.rendering import styled
-    from turnwise.config.gateway_entries import lacking
-
-    documented = " · described at /docs" if config.documentation else ""
-    where = styled(f"{one_line(app.runner.app)} at ", "").append(serving.address, style="bold")
-    yield where.append(" · " + one_line(f"store {app.store}{documented}"), style="dim")
-    yield styled(one_line(who_may_enter(config.auth)), "")
-    if silent := lacking(config.protocols, wanted=False):
-        yield styled(
-            f"not spoken, as it is not installed: {', '.join(silent)} (pip install 'turnwise[{','.join(silent)}]')", "dim"
-        )
-    key = ' -H "Authorization: Bearer $KEY"' if config.auth is not None else ""
-    request = f"curl {serving.address_here}/api/v1/sessions/s1/messages{key}"
-    body = " -H 'Content-Type: application/json' -d '{\"content\": \"Hello\"}'"
-    yield styled("try it: ", "dim").append(request + body)
-
-
-def who_may_enter(auth: "AuthConfig | None") -> str:
-    """In words."""
-    if auth is None:
-        return "who may enter: everybody on this machine, as an admin, as there is no gateway.auth"
-    keys = ["who has an API key (turnwise keys create NAME --user USER)"] if auth.keys else []
-    issuer = f" of {auth.jwt.issuer}" if auth.jwt is not None and auth.jwt.issuer else ""
-    tokens = [f"who has a token{issuer}"] if auth.jwt is not None else []
-    return "who may enter: " + ", or ".join([*keys, *tokens])

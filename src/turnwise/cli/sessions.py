@@ -51,7 +51,7 @@ async def _list(config: "Path | None", user: str | None, limit: int, after: str 
             f"There are no sessions of {runner.app}{f' and user {user}' if user else ''}{' after that' if after else ''}."
         )
         return
-    terminal.say_all(session_table(page.items))
+    terminal.say_all(session_table(page.items, terminal.width()))
     if page.next is not None:
         terminal.note(f"There are more: --after {page.next}")
 
@@ -76,23 +76,25 @@ async def _show(
     from turnwise.cli import records, terminal
     from turnwise.cli.answering import event_json
     from turnwise.cli.clean import safe_json
+    from turnwise.cli.rendering import styled
     from turnwise.cli.running import running
     from turnwise.cli.spending import Spending
+    from turnwise.cli.wrapping import wrapped
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
-            terminal.say(records.session_line(head), "dim")
+            terminal.say_all(wrapped([styled(records.session_line(head), "dim")], terminal.width()))
         spending = Spending()
         async for entry in records.log(runner.sessions, key, last=last, hidden=hidden):
             if as_json:
                 about = records.standing(entry) if hidden else {}
                 terminal.write(safe_json(event_json(user, session, entry.event, **about)) + "\n")
             else:
-                terminal.say_all(records.transcript(entry, thinking=thinking))
+                terminal.say_all(wrapped(records.transcript(entry, thinking=thinking), terminal.width()))
                 spending.add(entry.event)
-        terminal.say_all(spending.lines())
+        terminal.say_all(wrapped(spending.lines(), terminal.width()))
 
 
 @app.command(short_help="Show every decision, and why.")
@@ -110,14 +112,16 @@ def explain(
 
 async def _explain(config: "Path | None", user: str, session: str, as_json: bool) -> None:
     from turnwise.cli import records, terminal
+    from turnwise.cli.rendering import styled
     from turnwise.cli.running import running
     from turnwise.cli.spending import Spending
+    from turnwise.cli.wrapping import wrapped
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
-            terminal.say(records.session_line(head), "dim")
+            terminal.say_all(wrapped([styled(records.session_line(head), "dim")], terminal.width()))
         spending = Spending()
         async for entry in records.log(runner.sessions, key, hidden=True):
             if as_json:
@@ -125,9 +129,9 @@ async def _explain(config: "Path | None", user: str, session: str, as_json: bool
                 if data is not None:
                     terminal.print_json(data)
             else:
-                terminal.say_all(records.course(entry))
+                terminal.say_all(wrapped(records.course(entry), terminal.width()))
                 spending.add(entry.event)
-        terminal.say_all(spending.lines())
+        terminal.say_all(wrapped(spending.lines(), terminal.width()))
 
 
 @app.command()
@@ -139,12 +143,13 @@ def cancel(
     ] = None,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
+    as_json: JsonOption = False,
 ) -> None:
     """Stop an answer that is being given, by whichever process, or end a question that waits for a reply."""
-    asyncio.run(_cancel(config, user, session, turn))
+    asyncio.run(_cancel(config, user, session, turn, as_json))
 
 
-async def _cancel(config: "Path | None", user: str, session: str, turn: str | None) -> None:
+async def _cancel(config: "Path | None", user: str, session: str, turn: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
     from turnwise.cli.running import running
 
@@ -155,9 +160,15 @@ async def _cancel(config: "Path | None", user: str, session: str, turn: str | No
         invocation = await _invocation(runner, key, turn) if turn is not None else newest
         if invocation is None or invocation not in open_:
             which = f"Turn {turn}" if turn is not None else f"Everything in session {session}"
-            terminal.note(f"{which} has ended already.")
+            if as_json:
+                terminal.print_json({"session": session, "cancelled": False, "invocation_id": invocation})
+            else:
+                terminal.note(f"{which} has ended already.")
             return
         await runner.sessions.cancel(key, invocation)
+    if as_json:
+        terminal.print_json({"session": session, "cancelled": True, "invocation_id": invocation})
+        return
     what = "no longer waits" if open_[invocation].state == "waiting" else "was stopped"
     terminal.say(f"{open_[invocation].agent} {what}; the turn that began with #{open_[invocation].began} is over.")
 
@@ -168,12 +179,13 @@ def rewind(
     turn: Annotated[str | None, typer.Argument(metavar="TURN", help=TURN_HELP + " By default the last.")] = None,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
+    as_json: JsonOption = False,
 ) -> None:
     """Take a session back to before a turn. What is hidden by that stays in the log."""
-    asyncio.run(_rewind(config, user, session, turn))
+    asyncio.run(_rewind(config, user, session, turn, as_json))
 
 
-async def _rewind(config: "Path | None", user: str, session: str, turn: str | None) -> None:
+async def _rewind(config: "Path | None", user: str, session: str, turn: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
     from turnwise.cli.running import running
 
@@ -182,6 +194,9 @@ async def _rewind(config: "Path | None", user: str, session: str, turn: str | No
         invocation = await _invocation(runner, key, turn)
         first = (await runner.sessions.events(key, invocation_id=invocation, limit=1))[0].sequence
         await runner.sessions.rewind(key, invocation)
+    if as_json:
+        terminal.print_json({"session": session, "before": first, "invocation_id": invocation})
+        return
     terminal.say(
         f"Session {session} is as it was before #{first}. `turnwise sessions show --hidden` still shows what came after."
     )
@@ -196,12 +211,13 @@ def fork(
     ] = None,
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
+    as_json: JsonOption = False,
 ) -> None:
     """Copy a session, or what came before a turn, under a new id."""
-    asyncio.run(_fork(config, user, session, new_id, before))
+    asyncio.run(_fork(config, user, session, new_id, before, as_json))
 
 
-async def _fork(config: "Path | None", user: str, session: str, new_id: str, before: str | None) -> None:
+async def _fork(config: "Path | None", user: str, session: str, new_id: str, before: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
     from turnwise.cli.running import running
 
@@ -210,7 +226,10 @@ async def _fork(config: "Path | None", user: str, session: str, new_id: str, bef
         await runner.sessions.get(key)
         invocation = await _invocation(runner, key, before) if before is not None else None
         copy = await runner.sessions.fork(key, runner.key(user, new_id).id, before_invocation=invocation)
-    terminal.say(f"Session {new_id} holds {copy.last_sequence} events of {session}.")
+    if as_json:
+        terminal.print_json({"session": new_id, "of": session, "events": copy.last_sequence})
+    else:
+        terminal.say(f"Session {new_id} holds {copy.last_sequence} events of {session}.")
 
 
 @app.command()
@@ -219,12 +238,13 @@ def delete(
     config: ConfigOption = None,
     user: UserOption = DEFAULT_USER,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without being asked.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Delete a session with its log, decisions and artifacts. There is no way back."""
-    asyncio.run(_delete(config, user, session, yes))
+    asyncio.run(_delete(config, user, session, yes, as_json))
 
 
-async def _delete(config: "Path | None", user: str, session: str, yes: bool) -> None:
+async def _delete(config: "Path | None", user: str, session: str, yes: bool, as_json: bool) -> None:
     from turnwise.cli import terminal
     from turnwise.cli.running import running
 
@@ -235,7 +255,10 @@ async def _delete(config: "Path | None", user: str, session: str, yes: bool) -> 
             problem = f"Session {session!r} of user {user!r} with its {head.last_sequence} events would be gone for good."
             raise UsageProblem(problem, fix="Nothing was deleted. Say --yes if you mean it.")
         await runner.sessions.delete(key)
-    terminal.say(f"Session {session} is deleted.")
+    if as_json:
+        terminal.print_json({"session": session, "deleted": True, "events": head.last_sequence})
+    else:
+        terminal.say(f"Session {session} is deleted.")
 
 
 async def _invocation(runner: "Runner", key: "SessionKey", turn: str | None) -> str:

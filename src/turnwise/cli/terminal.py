@@ -49,6 +49,15 @@ def _console(file: TextIO) -> Console:
     )
 
 
+def width(console: Console | None = None) -> int | None:
+    """How wide lines may be: as wide as the terminal, or as COLUMNS says. None = lines stay whole, as in a pipe. console: by
+    default that of results.
+    """
+    console = console or out()
+    said = os.environ.get("COLUMNS", "")
+    return (console.width or None) if console.is_terminal or said.isdecimal() else None
+
+
 def say(text: str | Text = "", style: str = "") -> None:
     """A line, or several, to standard output; long lines are left to the terminal to fold."""
     out().print(clean(text) if isinstance(text, str) else text, style=style, soft_wrap=True)

@@ -52,7 +52,8 @@ async def _worker(config: Path | None, once: bool, grace: float) -> int:
     app = load_app(config, hooks=[log])
     asked = asyncio.Event()
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), log.counting():
-        log.say(_beginning(app, once))
+        for line in _beginning(app, once):
+            log.say(line)
         looking = asyncio.create_task(_prepared(app, log, once=once))
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait({looking, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -72,10 +73,14 @@ async def _worker(config: Path | None, once: bool, grace: float) -> int:
         return OK if complete or not once else INTERRUPTED
 
 
-def _beginning(app: "App", once: bool) -> str:
+def _beginning(app: "App", once: bool) -> tuple[str, str]:
+    """What it does, and how."""
     process = app.runner.process
-    often = "looks once" if once else f"looks every {process.recovery_seconds:g} s"
-    return f"worker of {app.runner.app} · store {app.store} · {often} · answers at most {process.concurrency} at once"
+    often = "looks once, then ends" if once else f"looks every {process.recovery_seconds:g} s until Ctrl-C"
+    return (
+        f"worker of {app.runner.app}: answers messages that other processes left unanswered or unfinished",
+        f"sessions stored in {app.store} · {often} · at most {process.concurrency} answers at once",
+    )
 
 
 async def _prepared(app: "App", log: "WorkLog", *, once: bool) -> None:

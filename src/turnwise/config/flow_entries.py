@@ -31,14 +31,14 @@ from turnwise.ports.tool import Tool
 _RESULT_FORMS = "Write text, `{labels: [one, other]}`, `{schema: …}`, or the import path of a type, such as `builtins:int`."
 
 
-class _Options(Fact):
+class FlowOptions(Fact):
     agents: tuple[str, ...] = ()
     side_by_side: int = Field(default=1, ge=1)
     max_turns: int | None = Field(default=None, ge=1)
     targets: tuple[str, ...] | None = None
 
 
-class _Task(Fact):
+class TaskEntry(Fact):
     name: str
     objective: str = ""
     agents: tuple[str, ...] = ()
@@ -52,13 +52,13 @@ class _Written(NamedTuple):
     """A task as it was read, its result and tools made."""
 
     where: Where
-    said: _Task
+    said: TaskEntry
     result: Any
     tools: Sequence[Tool]
 
     def task(self, agents: Mapping[str, Agent]) -> Task:
         """The task; who is below the flow stands in it as an agent, everybody else as a name."""
-        said = {name: getattr(self.said, name) for name in _Task.model_fields if name not in {"name", "agents"}}
+        said = {name: getattr(self.said, name) for name in TaskEntry.model_fields if name not in {"name", "agents"}}
         doers = [agents.get(name, name) for name in self.said.agents]
         return Task(self.said.name, agents=doers, result=self.result, tools=self.tools, **said)
 
@@ -69,7 +69,7 @@ class FlowRecipe:
     purpose = "to work in the flow"
 
     def __init__(
-        self, where: Where, options: _Options, tasks: Sequence[_Written], strategy: Selector | None, until: Until | None
+        self, where: Where, options: FlowOptions, tasks: Sequence[_Written], strategy: Selector | None, until: Until | None
     ) -> None:
         self._where, self._options, self._tasks = where, options, tasks
         self._strategy, self._until = strategy, until
@@ -118,8 +118,8 @@ def read_flow(document: Document, entry: AgentEntry) -> FlowRecipe | None:
     """
     before = len(document.problems)
     own, where = entry.own, entry.where
-    plain = {key: value for key, value in own.items() if key in _Options.model_fields}
-    options = validated(document, where, _Options, plain, FlowDefinitionError)
+    plain = {key: value for key, value in own.items() if key in FlowOptions.model_fields}
+    options = validated(document, where, FlowOptions, plain, FlowDefinitionError)
     tasks = _tasks(document, (*where, "tasks"), own.get("tasks"))
     strategy = _strategy(document, (*where, "strategy"), own["strategy"]) if "strategy" in own else None
     names = [task.said.name for task in tasks]
@@ -155,11 +155,10 @@ def _task(document: Document, where: Where, value: Any) -> _Written | None:
         return None
     before = len(document.problems)
     for key in value:
-        if key not in (known := [*_Task.model_fields, "result", "tools"]):
+        if key not in (known := [*TaskEntry.model_fields, "result", "tools"]):
             document.report((*where, key), f"A task has no key {key!r}.", did_you_mean(key, known), FlowDefinitionError)
-    said = validated(
-        document, where, _Task, {key: each for key, each in value.items() if key in _Task.model_fields}, FlowDefinitionError
-    )
+    fields = {key: each for key, each in value.items() if key in TaskEntry.model_fields}
+    said = validated(document, where, TaskEntry, fields, FlowDefinitionError)
     result = _result(document, (*where, "result"), value.get("result", "text"), str(value.get("name")))
     tools = _tools(document, (*where, "tools"), value.get("tools", []))
     if said is None or len(document.problems) > before:

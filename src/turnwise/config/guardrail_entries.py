@@ -46,34 +46,34 @@ def _read(document: Document, where: Where, value: Any) -> BuiltIn | Reference |
     if not isinstance(given, dict) or "import" in given:
         return read_reference(document, where, given)
     use = given.get("use")
-    if not isinstance(use, str) or use not in _BUILT_IN:
+    if not isinstance(use, str) or use not in BUILT_IN:
         problem = f"There is no guardrail {use!r}." if use is not None else "Here a guardrail was expected, with the key 'use'."
-        fix = f"{did_you_mean(str(use), _BUILT_IN)} Or write an import path, module:attribute."
+        fix = f"{did_you_mean(str(use), BUILT_IN)} Or write an import path, module:attribute."
         document.report((*where, "use"), problem, fix)
         return None
-    kind, _ = _BUILT_IN[use]
+    kind, _ = BUILT_IN[use]
     read = validated(document, where, kind, {key: option for key, option in given.items() if key != "use"})
     return None if read is None else BuiltIn(use, read.model_dump(exclude_unset=True), where)
 
 
 def make(entry: BuiltIn, encoder: Encoder | None) -> Guardrail:
     """The guardrail. encoder: for those that go by meaning; None = the one that is shipped. ConfigError."""
-    _, made = _BUILT_IN[entry.use]
+    _, made = BUILT_IN[entry.use]
     needs = {"encoder": encoder} if made is BannedTopics else {}
     return made(**entry.options, **needs)
 
 
-class _Options(Fact):
+class GuardrailOptions(Fact):
     name: str = ""
 
 
-class _Length(_Options):
+class _Length(GuardrailOptions):
     message: int | None = Field(default=None, ge=1)
     answer: int | None = Field(default=None, ge=1)
     action: Action = "block"
 
 
-class _Secrets(_Options):
+class _Secrets(GuardrailOptions):
     action: Action = "rewrite"
     places: tuple[Place, ...] = PLACES
 
@@ -82,12 +82,12 @@ class _PersonalData(_Secrets):
     kinds: tuple[Kind, ...] = ()
 
 
-class _InjectionMarks(_Options):
+class _InjectionMarks(GuardrailOptions):
     phrases: bool = True
     places: tuple[Place, ...] = PLACES
 
 
-class _BannedTopics(_Options):
+class _BannedTopics(GuardrailOptions):
     banned: tuple[str, ...] = Field(min_length=1)
     allowed: tuple[str, ...] = ()
     threshold: float = Field(default=0.0, ge=-1.0, le=1.0, allow_inf_nan=False)
@@ -96,7 +96,7 @@ class _BannedTopics(_Options):
 
 
 # The guardrails themselves know their defaults: only what was given is passed on.
-_BUILT_IN: Mapping[str, tuple[type[_Options], Callable[..., Guardrail]]] = {
+BUILT_IN: Mapping[str, tuple[type[GuardrailOptions], Callable[..., Guardrail]]] = {
     "length": (_Length, Length),
     "personal_data": (_PersonalData, PersonalData),
     "secrets": (_Secrets, Secrets),

@@ -29,7 +29,7 @@ class _History(Fact):
     events: int = Field(default=HISTORY.events, ge=1)
 
 
-class _Options(Fact):
+class LlmOptions(Fact):
     output_key: str | None = None
     output_retries: int = Field(default=OUTPUT_RETRIES, ge=0)
     settings: dict[str, JsonValue] = {}
@@ -76,8 +76,8 @@ def read_recipe(document: Document, entry: AgentEntry) -> LlmRecipe | None:
     """
     before = len(document.problems)
     own, where = entry.own, entry.where
-    plain = {key: value for key, value in own.items() if key in _Options.model_fields}
-    options = validated(document, where, _Options, plain, AgentDefinitionError)
+    plain = {key: value for key, value in own.items() if key in LlmOptions.model_fields}
+    options = validated(document, where, LlmOptions, plain, AgentDefinitionError)
     made: dict[str, Any] = {"model": read_model(document, (*where, "model"), own.get("model"))}
     if "summary_model" in own:
         made["summary_model"] = read_model(document, (*where, "summary_model"), own["summary_model"])

@@ -18,7 +18,7 @@ from turnwise.selection.policy import PolicySpec, SegmentSpec
 _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
 
 
-class _Changed(Fact):
+class ChangedPolicy(Fact):
     """A named policy with changes: options by stage, another default agent, an agent for several requests at once, segments."""
 
     use: str
@@ -111,7 +111,7 @@ def _option(holder: Mapping[str, Any], where: Where) -> Iterator[tuple[Where, An
 def _changed(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
     if not _names_models(document, given):
         return None
-    changed = validated(document, ("policy",), _Changed, given, PolicyError)
+    changed = validated(document, ("policy",), ChangedPolicy, given, PolicyError)
     if changed is None:
         return None
     policy = named(changed.use, options=changed.options, default=changed.default)

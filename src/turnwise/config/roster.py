@@ -36,11 +36,11 @@ Recipe = LlmRecipe | FlowRecipe
 _IN_ORDER: Mapping[str, type[Sequential] | type[Parallel]] = {"sequential": Sequential, "parallel": Parallel}
 
 
-class _LoopOptions(Fact):
+class LoopOptions(Fact):
     max_iterations: int = Field(default=10, ge=1)
 
 
-class _TeamOptions(Fact):
+class TeamOptions(Fact):
     selector: StageSpec = StageSpec(selector="conversational")
     lead: str | None = None
     ends: Literal["untagged", "escalated"] = "untagged"
@@ -190,12 +190,12 @@ class Roster:
         if card.kind in _IN_ORDER:
             return _IN_ORDER[card.kind](card.name, children, **fields)
         if card.kind == "loop":
-            loop = validated(self._document, entry.where, _LoopOptions, entry.own, AgentDefinitionError)
+            loop = validated(self._document, entry.where, LoopOptions, entry.own, AgentDefinitionError)
             return Loop(card.name, children, max_iterations=loop.max_iterations, **fields) if loop else None
         own = dict(entry.own)
         if isinstance(own.get("selector"), str):
             own["selector"] = {"selector": own["selector"]}
-        team = validated(self._document, entry.where, _TeamOptions, own, AgentDefinitionError)
+        team = validated(self._document, entry.where, TeamOptions, own, AgentDefinitionError)
         if team is None:
             return None
         if team.selector.selector not in self._selectors and ":" in team.selector.selector:

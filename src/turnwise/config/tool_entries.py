@@ -47,7 +47,7 @@ def _read(document: Document, where: Where, value: Any) -> Tool | Toolset | Aske
     if isinstance(value, dict) and "mcp" in value:
         return _server(document, where, value)
     if isinstance(value, dict) and "agent" in value:
-        asked = validated(document, where, _Asked, value, AgentDefinitionError)
+        asked = validated(document, where, AskedEntry, value, AgentDefinitionError)
         return AskedAgent(asked.agent, asked.description, (*where, "agent")) if asked else None
     close = did_you_mean(next(iter(value)), ("mcp", "agent")) if isinstance(value, dict) and value else _FORMS
     what = f"has the key {next(iter(value))!r}" if isinstance(value, dict) and value else f"is {kind_of(value)}"
@@ -88,7 +88,7 @@ def _tool_from(made: Any, path: str) -> Tool | Toolset:
     return FunctionTool(made)
 
 
-class _Asked(Fact):
+class AskedEntry(Fact):
     agent: str
     description: str | None = None
 
@@ -107,7 +107,7 @@ class _Reached(Fact):
     headers: dict[str, str] = {}
 
 
-class _Server(Fact):
+class ServerEntry(Fact):
     mcp: _Reached
     name: str | None = None
     prefix: str = ""
@@ -119,7 +119,7 @@ class _Server(Fact):
 
 
 def _server(document: Document, where: Where, value: dict[str, Any]) -> McpServer | None:
-    read = validated(document, where, _Server, value, AgentDefinitionError)
+    read = validated(document, where, ServerEntry, value, AgentDefinitionError)
     if read is None:
         return None
     reached = read.mcp.model_dump(exclude_unset=True, exclude={"command"})

@@ -39,6 +39,10 @@ class Problem(NamedTuple):
 
 Form = Callable[[Problem], Response]
 
+PLACE_CHARACTERS = 200
+_MISSING, _UNKNOWN = "missing", "extra_forbidden"
+_RANKS = {_MISSING: 0, _UNKNOWN: 1}
+
 
 class Raised(HTTPException):
     """An error, raised where the framework would take any other for a mistake in the body: while it reads one."""
@@ -115,19 +119,26 @@ def _methods_of(request: Request) -> Iterator[str]:
 
 
 def _invalid(errors: Sequence[Any], request: Request) -> RequestInvalid:
-    """One of the mistakes, a field that is not known before one that is missing: the one is often the other, misspelt. Its
-    place is told without the word for body, path or query.
+    """One of the mistakes: a missing field before an unknown one, and both before all others. The problem begins with the
+    field's name. An unknown field is told beside a missing one, because it is often that field, misspelt.
     """
-    first = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
+    first = min(errors, key=lambda error: _RANKS.get(error["type"], len(_RANKS)))
     where = tuple(first["loc"])
     if first["type"] == "json_invalid":
         return RequestInvalid("The body is not JSON.", fix="Send a JSON object in UTF-8.", where=where[:1])
     if where == ("body",) and "json" not in request.headers.get("content-type", ""):
         fix = "Send the header Content-Type: application/json, if it is."
         return RequestInvalid("The body is not JSON by what its header says.", fix=fix, where=where)
+    told = f"{_place(where)}: {first['msg']}."
+    if first["type"] == _MISSING and (unknown := next((each for each in errors if each["type"] == _UNKNOWN), None)):
+        told += f" There is no field {_place(tuple(unknown['loc']))!r}."
     more = f" (Mistakes in all: {len(errors)}.)" if len(errors) > 1 else ""
-    place = ".".join(map(str, where))
-    return RequestInvalid(f"{place[:200]}: {first['msg']}.{more}", fix=_described(request), where=where)
+    return RequestInvalid(told + more, fix=_described(request), where=where)
+
+
+def _place(where: tuple[str | int, ...]) -> str:
+    """The name of a field, without the word for body, path or query; a field of a field has dots."""
+    return ".".join(map(str, where[1:] or where))[:PLACE_CHARACTERS]
 
 
 def _described(request: Request) -> str:

@@ -1,14 +1,12 @@
 """The command line: usage, and init, check and select, in real processes and pipes."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cli_play import COMMAND, ENVIRONMENT, turnwise
-from warm_cli import warm_folder
+from cli_play import COMMAND, turnwise, written
 
 
 def test_version_and_help(tmp_path: Path) -> None:
@@ -62,7 +60,6 @@ def test_a_traceback_for_those_who_ask(tmp_path: Path) -> None:
 
 
 def test_a_new_project_works(shop: Path) -> None:
-    assert sorted(path.name for path in shop.iterdir()) == ["README.md", "agents.py", "turnwise.yaml"]
     checked = turnwise("check", cwd=shop, cold=True)
     assert checked.returncode == 0, checked.stderr
     assert "ok · turnwise.yaml · app shop · 4 agents, 6 patterns" in checked.stdout
@@ -81,43 +78,6 @@ def test_a_new_project_works(shop: Path) -> None:
     assert [line.partition(":")[0] for line in said] == ["desk", "orders", "orders", "orders", "hours"]
     assert "Order 1002 was delivered on Monday." in talk.stdout
     assert "→ orders · transfer · returns hands over" in talk.stdout
-
-
-def test_the_readme_of_a_new_project_is_true(shop: Path) -> None:
-    commands = [line.strip() for line in (shop / "README.md").read_text().splitlines() if line.startswith("    ")]
-    done = subprocess.run(
-        ["/bin/sh", "-c", "\n".join(["set -e", *commands])], cwd=shop, stdin=subprocess.DEVNULL,
-        env=ENVIRONMENT | {"PATH": f"{warm_folder()}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "Order 1002 was delivered" in done.stdout
-
-
-def test_the_agents_of_a_new_project_are_clean(shop: Path) -> None:
-    ruff = Path(sys.executable).parent / "ruff"
-    done = subprocess.run(
-        [ruff, "check", "--select", "E,F,W,I,B,UP", "--line-length", "128", "."],
-        cwd=shop,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-
-
-def test_init_says_once_where_to_go(tmp_path: Path) -> None:
-    said = turnwise("init", "my shop", cwd=tmp_path).stdout
-    commands = ["cd 'my shop'", "turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat"]
-    assert said.endswith("Now try:\n" + "".join(f"  {command}\n" for command in commands))
-
-
-def test_init_overwrites_nothing(shop: Path, tmp_path: Path) -> None:
-    (shop / "README.md").unlink()
-    said = turnwise("init", "shop", cwd=tmp_path)
-    assert said.returncode == 2
-    assert "There is already shop/agents.py, shop/turnwise.yaml; nothing was written." in said.stderr
-    assert not (shop / "README.md").exists()
 
 
 def test_check_tells_every_mistake(shop: Path) -> None:
@@ -159,6 +119,24 @@ def test_select_knows_the_session_and_the_context(shop: Path) -> None:
     missing = turnwise("select", "1001", "-s", "none", cwd=shop)
     assert missing.returncode == 1
     assert "error[session.missing]" in missing.stderr
+
+
+def test_a_role_reaches_an_agent_that_only_some_may_reach(tmp_path: Path) -> None:
+    """C20."""
+    written(
+        tmp_path,
+        "app: test\nroot: roles_agents:desk\n"
+        "agents: [{name: payroll, run: roles_agents:payroll, roles: [staff], patterns: [pay]}]\n",
+        roles_agents="from turnwise import agent\n\n@agent\ndef desk():\n    return 'desk'\n\n"
+        "def payroll():\n    return 'paid'\n",
+    )
+    assert turnwise("select", "pay me", cwd=tmp_path).stdout.startswith("→ desk ")
+    assert turnwise("select", "pay me", "--role", "night", "--role", "staff", cwd=tmp_path).stdout.startswith("→ payroll ")
+    answers = [
+        turnwise("chat", *roles, cwd=tmp_path, stdin="pay me\n").stdout.splitlines()[-1]
+        for roles in ((), ("--role", "night", "--role", "staff"))
+    ]
+    assert answers == ["desk: desk", "payroll: paid"]
 
 
 def test_output_in_a_pipe_is_plain_and_utf8(shop: Path) -> None:

@@ -63,10 +63,11 @@ def test_what_a_killed_process_left_is_answered_once(crashed: Path) -> None:
     """E7."""
     assert "desk" not in turnwise("sessions", "show", "s", "-u", "ann", cwd=crashed).stdout
     said = [line.partition("Z  ")[2] for line in taken_up(crashed).splitlines()]
-    assert said[0] == "worker of test · store sqlite:///turnwise.db · looks once · answers at most 100 at once"
-    assert said[1].startswith("s of ann  attempt 2 by parcels: the process of attempt 1 stopped  invocation-")
-    assert said[2].startswith("s of ann  completed after ")
-    assert said[3:] == ["1 taken up: 1 completed"]
+    assert said[0] == "worker of test: answers messages that other processes left unanswered or unfinished"
+    assert said[1] == "sessions stored in sqlite:///turnwise.db · looks once, then ends · at most 100 answers at once"
+    assert said[2].startswith("s of ann  attempt 2 by parcels: the process of attempt 1 stopped  invocation-")
+    assert said[3].startswith("s of ann  completed after ")
+    assert said[4:] == ["1 taken up: 1 completed"]
     assert (crashed / "charged").read_text() == "once "
     assert turnwise("worker", "--once", cwd=crashed).stdout.endswith("  0 taken up\n")
 
@@ -111,7 +112,8 @@ def test_a_session_says_that_its_process_stopped(crashed: Path) -> None:
 
 def test_a_worker_works_until_it_is_told_to_stop(crashed: Path, start: Start) -> None:
     worker = start("worker", cwd=crashed)
-    assert "looks every 0.1 s · answers at most 100 at once" in heard(worker, "worker of test")
+    heard(worker, "worker of test")
+    assert "looks every 0.1 s until Ctrl-C · at most 100 answers at once" in heard(worker, "sessions stored in ")
     heard(worker, "attempt 2 by parcels")
     heard(worker, "completed after")
     worker.send_signal(signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shlex
 import signal
 import socket
@@ -21,11 +22,15 @@ from turnwise.facts.sessions import SessionKey
 Serve = Callable[..., Process]
 
 
-def test_it_says_where_it_is_who_may_enter_and_what_to_try(tmp_path: Path, serve: Serve) -> None:
+def test_it_says_where_it_is_what_it_serves_who_may_call_it_and_what_to_try(tmp_path: Path, serve: Serve) -> None:
     process = serve(project(tmp_path))
-    where, who, tried = (line.rstrip("\n") for line in process.said)
-    assert where == f"test at {process.address} · store sqlite:///turnwise.db · described at /docs"
-    assert who == "who may enter: everybody on this machine, as an admin, as there is no gateway.auth"
+    where, sessions, documentation, protocols, who, traces, tried = (line.strip() for line in process.said)
+    assert where == f"Serving test at {process.address}; only this machine can connect"
+    assert sessions == "sessions: stored in sqlite:///turnwise.db"
+    assert documentation == f"documentation: {process.address}/docs"
+    assert protocols.startswith("protocols: Turnwise's API (/api/v1), OpenAI (/v1), ")
+    assert who == "authentication: off (gateway.auth is not set), so everybody on this machine has full access"
+    assert traces == "traces: off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)"
     assert tried.startswith(f"try it: curl {process.address}{MESSAGES.replace('/s/', '/s1/')} ")
     url, _, header, _, body = shlex.split(tried.removeprefix("try it: curl "))
     with process.client() as client:
@@ -45,11 +50,11 @@ def test_keys_are_asked_for_and_numbers_counted(tmp_path: Path, serve: Serve) ->
         for rights in (("--user", "ann"), ("--role", "operator"))
     ]
     process = serve(folder, "--log", "text")
-    assert process.said[0].startswith("test at http://0.0.0.0:")
-    assert process.said[0].endswith(" · store sqlite:///turnwise.db\n")
-    assert process.said[1] == "who may enter: who has an API key (turnwise keys create NAME --user USER)\n"
-    assert "curl http://127.0.0.1:" in process.said[2]
-    assert '-H "Authorization: Bearer $KEY"' in process.said[2]
+    assert re.fullmatch(r"Serving test at http://0\.0\.0\.0:\d+\n", process.said[0])
+    assert "  documentation: off (gateway.documentation is false)\n" in process.said
+    assert "  authentication: on, requests need an API key (turnwise keys create NAME --user USER)\n" in process.said
+    assert "curl http://127.0.0.1:" in process.said[-1]
+    assert '-H "Authorization: Bearer $KEY"' in process.said[-1]
     ann, operator = ({"Authorization": f"Bearer {key}"} for key in keys)
     with process.client() as client:
         assert client.post(MESSAGES, json={"content": "hi"}).status_code == 401
@@ -124,7 +129,7 @@ def test_it_listens_where_it_is_configured_to(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     folder = project(tmp_path, f"gateway: {{port: {port}, host: localhost}}\n")
     process = started("serve", cwd=folder)
-    assert f":{port} " in heard(process, " at http")
+    assert f":{port};" in heard(process, " at http")
     heard(process, "ready after")
     process.send_signal(signal.SIGTERM)
     assert ended(process)[0] == 0

@@ -14,6 +14,20 @@ def test_a_context_from_json() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "roles", "all_roles"),
+    [
+        (None, ["staff"], ("staff",)),
+        (None, ["staff", "night", "staff"], ("staff", "night")),
+        ('{"roles": ["boss"]}', ["staff"], ("boss", "staff")),
+        ('{"roles": ["staff"]}', [], ("staff",)),
+    ],
+)
+def test_roles_are_added_to_those_of_the_context(given: str | None, roles: list[str], all_roles: tuple[str, ...]) -> None:
+    """C20."""
+    assert message_context(given, roles).roles == all_roles
+
+
+@pytest.mark.parametrize(
     ("given", "problem"),
     [
         ("{", "This is not JSON"),

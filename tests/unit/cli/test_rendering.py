@@ -6,6 +6,7 @@ from pydantic import JsonValue
 from rich.text import Text
 
 from turnwise.cli import rendering
+from turnwise.cli.ranking import ranking
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,
@@ -73,7 +74,7 @@ def test_a_question_is_told_from_an_answer() -> None:
 
 
 def test_the_ranking_begins_with_the_chosen_and_its_selector() -> None:
-    assert plain(rendering.ranking(selection(RESUME, PATTERNS))) == [
+    assert plain(ranking(selection(RESUME, PATTERNS))) == [
         "   agent    score  selector  because",
         "1  orders    0.80  patterns  pattern x",
         "2  returns   0.40  patterns",
@@ -83,13 +84,13 @@ def test_the_ranking_begins_with_the_chosen_and_its_selector() -> None:
 
 def test_a_choice_without_candidates_is_ranked_too() -> None:
     chosen = Verdict(selector="default", outcome="chosen", agent="desk", method="m", confidence=0.6)
-    lines = plain(rendering.ranking(selection(chosen, agent="desk")))
+    lines = plain(ranking(selection(chosen, agent="desk")))
     assert lines[1:] == ["1  desk    0.80  default   A pattern."]
 
 
 def test_a_long_ranking_is_cut() -> None:
     many = PATTERNS.model_copy(update={"candidates": tuple(Candidate(agent=f"a{n}", score=0.1) for n in range(30))})
-    lines = plain(rendering.ranking(selection(many, agent="a7"), rows=5))
+    lines = plain(ranking(selection(many, agent="a7"), rows=5))
     assert len(lines) == 7
     assert lines[1].startswith("1  a7")
     assert lines[-1].strip() == "… 25 more"
@@ -178,7 +179,7 @@ def test_nothing_that_others_wrote_reaches_the_terminal_raw() -> None:
         }
     )
     decision = selection(verdict, agent=EVIL, reason=EVIL, excluded=(Exclusion(agent=EVIL, rule="r", detail=EVIL),))
-    lines = [rendering.decision_line(decision), *rendering.ranking(decision), *rendering.explanation(decision)]
+    lines = [rendering.decision_line(decision), *ranking(decision), *rendering.explanation(decision)]
     parts = (TextPart(text=EVIL), DataPart(data=EVIL), ArtifactPart(name=EVIL), BlobPart(data=b"", mime_type=EVIL))
     lines += rendering.content_lines(Content(parts=parts))
     assert [line.plain for line in lines if "\x1b" in line.plain] == []

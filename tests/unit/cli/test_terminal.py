@@ -54,6 +54,19 @@ def test_long_lines_are_left_to_the_terminal(monkeypatch: pytest.MonkeyPatch) ->
     assert said(monkeypatch, Screen(), "x " * 500, "") == "x " * 500 + "\n"
 
 
+@pytest.mark.parametrize(
+    ("columns", "at_a_terminal", "in_a_pipe"), [("77", 77, 77), ("", 80, None), ("wide", 80, None), ("0", None, None)]
+)
+def test_lines_are_as_wide_as_the_terminal_or_as_columns_says(
+    monkeypatch: pytest.MonkeyPatch, columns: str, at_a_terminal: int, in_a_pipe: int | None
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys, "stdout", Screen())
+    assert terminal.width() == at_a_terminal
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert terminal.width() == in_a_pipe
+
+
 def test_an_error_is_one_line_and_its_fix_another(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.show_error(ConfigError("t.yaml:3: Wrong\nhere.", fix="Make it [right]."))
     captured = capsys.readouterr()

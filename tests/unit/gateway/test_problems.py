@@ -95,14 +95,24 @@ async def test_a_defect_while_a_body_is_read_stays_one() -> None:
 async def test_the_first_mistake_in_a_body_and_how_many_there_are() -> None:
     problem = (await asked(json={"number": "secret", "text": 3})).json()
     assert problem["where"] == ["body", "number"]
-    assert problem["problem"].startswith("body.number: Input should be a valid integer")
+    assert problem["problem"].startswith("number: Input should be a valid integer")
     assert problem["problem"].endswith(" (Mistakes in all: 2.)")
     assert "secret" not in str(problem)
 
 
-async def test_a_field_that_is_not_known_is_told_before_one_that_is_missing() -> None:
-    problem = (await asked(json={"nmber": 1})).json()
-    assert problem["where"] == ["body", "nmber"]
+@pytest.mark.parametrize(
+    ("body", "place", "told"),
+    [
+        ({}, "number", "number: Field required."),
+        ({"nmber": 1}, "number", "number: Field required. There is no field 'nmber'. (Mistakes in all: 2.)"),
+        ({"text": 3, "nmber": 1}, "number", "number: Field required. There is no field 'nmber'. (Mistakes in all: 3.)"),
+        ({"text": 3}, "number", "number: Field required. (Mistakes in all: 2.)"),
+        ({"text": 3, "number": 1, "colour": 1}, "colour", "colour: Extra inputs are not permitted. (Mistakes in all: 2.)"),
+    ],
+)
+async def test_a_missing_field_is_told_first_then_one_that_is_not_known(body: dict[str, Any], place: str, told: str) -> None:
+    problem = (await asked(json=body)).json()
+    assert (problem["where"], problem["problem"]) == (["body", place], told)
     assert problem["fix"] == "What there is, is described at /docs."
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from turnwise.cli.flow_tables import LEAST_BESIDE, fitted
+from turnwise.cli.tables import LEAST_BESIDE, fitted
 
 COLUMNS = ("task", "needs", "objective")
 ROWS: list[list[str | Text]] = [
@@ -52,6 +52,21 @@ def test_where_it_has_no_room_it_stands_below() -> None:
         "   Write it.",
         "edit      draft",
     ]
+
+
+def test_where_the_others_have_no_room_each_row_is_a_list() -> None:
+    rows: list[list[str | Text]] = [["1", "a-name-that-is-long", "user", "It may do a lot of things here."], ["2", "b", "", ""]]
+    found = [line.plain for line in fitted(("", "name", "role", "scopes"), rows, 25)]
+    assert found == [
+        "name    1",
+        "        a-name-that-is-long",
+        "role    user",
+        "scopes  It may do a lot",
+        "        of things here.",
+        "",
+        "name    2 b",
+    ]
+    assert [line.plain for line in fitted(("", "name", "role", "scopes"), rows[1:], 6)] == ["name", "   2 b"]
 
 
 @pytest.mark.parametrize("width", [1, 3, 4, 20])

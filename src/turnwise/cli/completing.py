@@ -1,0 +1,65 @@
+"""Values that the shell completes: names that are in the configuration file, and names that are ours.
+
+Only the file is read. Nothing is imported, and no store is opened, for whoever presses Tab waits.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from turnwise.config.settings import Settings
+
+
+def flow_names(context: typer.Context, incomplete: str) -> list[str]:
+    """The flows of the configuration."""
+    return _beginning(incomplete, _of_file(context, _flows))
+
+
+def agent_roles(context: typer.Context, incomplete: str) -> list[str]:
+    """The roles that agents of the configuration ask for."""
+    return _beginning(incomplete, _of_file(context, _roles))
+
+
+def policy_names(incomplete: str) -> list[str]:
+    """The named policies."""
+    from turnwise.selection.named import NAMED
+
+    return _beginning(incomplete, NAMED)
+
+
+def scopes(incomplete: str) -> list[str]:
+    """What a key may do."""
+    from typing import get_args
+
+    from turnwise.facts.callers import Permission
+
+    return _beginning(incomplete, get_args(Permission))
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _of_file(context: typer.Context, names: "Callable[[Settings], Iterable[str]]") -> list[str]:
+    """What that finds in the configuration; nothing when the file cannot be read, for a shell has no place for errors."""
+    from turnwise.config.settings import find_file, read_settings
+    from turnwise.facts.errors import TurnwiseError
+
+    config = context.params.get("config")
+    try:
+        return sorted({*names(read_settings(find_file(Path(config) if config else None)))})
+    except TurnwiseError:
+        return []
+
+
+def _flows(settings: "Settings") -> Iterable[str]:
+    cards = [entry.card for entry in settings.entries if entry.card.get("kind") == "flow"]
+    return [card["name"] for card in cards if isinstance(card.get("name"), str)]
+
+
+def _roles(settings: "Settings") -> Iterable[str]:
+    roles = [entry.card.get("roles") for entry in settings.entries]
+    return [role for each in roles if isinstance(each, list) for role in each if isinstance(role, str)]

@@ -1,0 +1,124 @@
+"""`turnwise init`: writes a small working project."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+import typer
+
+from turnwise.cli.options import JsonOption
+
+STARTER = Path(__file__).parent / "starter"
+"""The files of new projects by template, each with `.txt` behind its name, so that nothing takes them for code of ours."""
+KEPT = ".gitignore"
+"""The one file that may be there already: most folders under version control have one."""
+
+Template = Literal["basic", "llm", "flow", "adapter"]
+
+
+class _Start(NamedTuple):
+    """What to try first in a project of a template. needs: a module, and the extra that brings it."""
+
+    commands: tuple[str, ...]
+    needs: tuple[str, str] | None = None
+    hint: str = ""
+
+
+_STARTS: Mapping[Template, _Start] = {
+    "basic": _Start(("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat")),
+    "llm": _Start(
+        ("turnwise check", "turnwise select 'Where is my order 1001?'", "turnwise chat"),
+        hint="A local stand-in plays the model. For a real one, install turnwise[llm] and set OPENAI_API_KEY.",
+    ),
+    "flow": _Start(("turnwise check", "turnwise flow show report", "turnwise flow run report 'Write a report about bees'")),
+    "adapter": _Start(
+        ("turnwise check", "turnwise select 'When do you open?'", "turnwise chat"),
+        needs=("pydantic_ai", "pydantic-ai"),
+        hint="A local stand-in plays the model. For a real one, set OPENAI_API_KEY.",
+    ),
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this file."""
+    app.command(short_help="Write a small working project.")(init)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where; made if it does not exist.")] = Path(),
+    template: Annotated[
+        Template,
+        typer.Option(
+            "--template",
+            "-t",
+            help="basic: functions as agents. llm: agents that ask a model. flow: tasks that agents do together. "
+            "adapter: an agent of Pydantic AI.",
+        ),
+    ] = "basic",
+    as_json: JsonOption = False,
+) -> None:
+    """Write a small working project: turnwise.yaml, its agents, a test, cases for `turnwise eval`, a README and a .gitignore.
+
+    Nothing is overwritten.
+    """
+    from turnwise.cli import terminal
+    from turnwise.config.places import shown
+
+    written, kept = _write(folder, template)
+    if as_json:
+        told = {
+            "template": template,
+            "folder": str(folder),
+            "written": list(map(shown, written)),
+            "kept": list(map(shown, kept)),
+        }
+        terminal.print_json(told)
+        return
+    for path in written:
+        terminal.say(f"  wrote {shown(path)}", "dim")
+    for path in kept:
+        terminal.say(f"  kept {shown(path)} as it is", "dim")
+    _say_what_to_try(folder, _STARTS[template])
+
+
+def _write(folder: Path, template: Template) -> tuple[list[Path], list[Path]]:
+    """The files that were written, and those that were there and may be. ConfigError when others are there."""
+    from turnwise.config.places import shown
+    from turnwise.facts.errors import ConfigError
+
+    files = {
+        folder / file.name.removesuffix(".txt"): file.read_text("utf-8")
+        for file in sorted((STARTER / template).iterdir())
+        if file.suffix == ".txt"
+    }
+    there = [path for path in files if path.exists() or path.is_symlink()]
+    kept = [path for path in there if path.name == KEPT]
+    if taken := [shown(path) for path in there if path not in kept]:
+        raise ConfigError(f"There is already {', '.join(taken)}; nothing was written.", fix="Choose another folder.")
+    written = [path for path in files if path not in kept]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in written:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(files[path])
+    except OSError as error:
+        raise ConfigError(f"The project cannot be written: {error}.", fix="Choose another folder.") from None
+    return written, kept
+
+
+def _say_what_to_try(folder: Path, start: _Start) -> None:
+    from importlib.util import find_spec
+
+    from turnwise.cli import terminal
+    from turnwise.config.places import shown
+
+    terminal.say("Now try:", "bold")
+    if folder.resolve() != Path.cwd():
+        terminal.say(f"  {shlex.join(['cd', shown(folder)])}")
+    if start.needs is not None and find_spec(start.needs[0]) is None:
+        terminal.say(f"  pip install 'turnwise[{start.needs[1]}]'")
+    for command in start.commands:
+        terminal.say(f"  {command}")
+    if start.hint:
+        terminal.say(start.hint, "dim")

@@ -1,0 +1,91 @@
+"""The schema of turnwise.yaml takes what the project's own files and pages write, and refuses keys that do not exist."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from turnwise.config.schema import file_schema
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FILES = [
+    *sorted((ROOT / "examples").rglob("*.yaml")),
+    *sorted((ROOT / "src" / "turnwise" / "cli" / "starter").rglob("*.yaml.txt")),
+]
+_FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_WRONG_ON_PURPOSE = "# broken.yaml"
+SCHEMA = file_schema()
+
+
+def mistakes(given: Any) -> list[str]:
+    return [f"{list(error.absolute_path)}: {error.message[:300]}" for error in Draft7Validator(SCHEMA).iter_errors(given)]
+
+
+def written() -> Iterator[Any]:
+    for file in FILES:
+        yield pytest.param(yaml.safe_load(file.read_text("utf-8")), id=str(file.relative_to(ROOT)))
+    for page in PAGES:
+        for number, block in enumerate(_FENCE.findall(page.read_text("utf-8"))):
+            given = yaml.safe_load(block)
+            if not block.startswith(_WRONG_ON_PURPOSE) and isinstance(given, dict) and "services" not in given:
+                yield pytest.param({"app": "some"} | given, id=f"{page.name}-{number}")
+
+
+def test_it_is_a_schema() -> None:
+    Draft7Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("given", list(written()))
+def test_what_we_write_is_right(given: Any) -> None:
+    assert mistakes(given) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"app": "a", "agent": []},
+        {"app": "a", "agents": [{"name": "x", "run": "m:x", "patern": ["a"]}]},
+        {"app": "a", "agents": [{"name": "x"}]},
+        {"app": "a", "agents": [{"name": "x", "kind": "llm", "model": "openai:gpt-5", "tool": []}]},
+        {"app": "a", "agents": [{"name": "x", "kind": "llm", "model": "m", "tools": [{"mcp": {"comand": ["x"]}}]}]},
+        {"app": "a", "agents": [{"name": "x", "kind": "team", "children": [], "leed": "x"}]},
+        {"app": "a", "agents": [{"name": "x", "kind": "flow", "tasks": [{"name": "t", "needs": ["u"]}]}]},
+        {"app": "a", "agents": [{"name": "x", "kind": "flow", "tasks": [{"name": "t"}], "until": {"max_turn": 3}}]},
+        {"app": "a", "agents": [{"name": "x", "kind": "loop", "children": [{"name": "y", "run": "m:y", "kinds": 1}]}]},
+        {"app": "a", "agents": [{"run": "m:x", "patterns": [{"regex": "a", "confidnce": 1}]}]},
+        {"app": "a", "policy": {"use": "default", "option": {}}},
+        {"app": "a", "policy": {"stages": [{"selector": "patterns", "optoins": {}}]}},
+        {"app": "a", "encoder": {"url": "http://x", "modle": "y"}},
+        {"app": "a", "limits": {"step": 3}},
+        {"app": "a", "limits": {"steps": "three"}},
+        {"app": "a", "run": {"limits": {}}},
+        {"app": "a", "gateway": {"hots": "x"}},
+        {"app": "a", "gateway": {"auth": {"key": True}}},
+        {"app": "a", "gateway": {"protocols": {"a2a": {"nme": "x"}}}},
+        {"app": "a", "guardrails": [{"use": "length", "mesage": 3}]},
+        {"app": "a", "hooks": [{"import": "m:x", "option": {}}]},
+    ],
+    ids=str,
+)
+def test_a_misspelled_key_is_refused(given: Any) -> None:
+    assert mistakes(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"app": "a", "x-notes": {"anything": 1}},
+        {"app": "a", "gateway": {"port": "${PORT:-8000}", "protocols": {"a2a": False, "mcp": {"agents": True}}}},
+        {"app": "a", "limits": {"steps": "${STEPS}"}, "agents": [{"run": "m:x", "enabled": "${ON:-true}"}]},
+        {"app": "a", "agents": ["m:x", {"name": "y", "kind": "sequential", "children": ["x", "m:z", {"run": "m:w"}]}]},
+    ],
+    ids=str,
+)
+def test_what_may_be_written_so_is_taken(given: Any) -> None:
+    assert mistakes(given) == []
