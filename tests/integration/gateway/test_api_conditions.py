@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from gateway_play import Served, key_for, served
@@ -58,7 +59,8 @@ async def test_the_same_key_is_the_same_message(make_runner: MakeRunner) -> None
 async def test_another_body_under_the_same_key_is_refused(make_runner: MakeRunner, other: dict[str, object]) -> None:
     """Whether the first came with a key, or with an id of the body."""
     async with served(make_runner(desk)) as client:
-        for number, first in enumerate(({"headers": {"Idempotency-Key": "k"}}, {"id": "k"})):
+        firsts: tuple[dict[str, Any], ...] = ({"headers": {"Idempotency-Key": "k"}}, {"id": "k"})
+        for number, first in enumerate(firsts):
             session = f"s{number}"
             await client.send_message("hi", session, **first)
             again = await client.post(f"{API}/{session}/messages", json=other, headers={"Idempotency-Key": "k"})

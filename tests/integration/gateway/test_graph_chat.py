@@ -323,8 +323,8 @@ async def test_a_refusal_names_what_works_here(make_runner: MakeRunner, document
 
 async def test_a_refused_agent_id_is_answered_with_those_that_the_caller_reaches(make_runner: MakeRunner) -> None:
     """C12, C20: not with those of others, and not to a key that may not list agents."""
-    many = [agent(lambda message: message, name=f"agent-{number}") for number in range(30)]
-    staff, few = agent(lambda message: message, name="root", children=many), {"message": "x", "agent_id": "nobody"}
+    many = [agent(name=f"agent-{number}")(lambda message: message) for number in range(30)]
+    staff, few = agent(name="root", children=many)(lambda message: message), {"message": "x", "agent_id": "nobody"}
     runner = make_runner(desk)
     async with served(runner, GatewayConfig(auth=AuthConfig())) as client:
         for rights, named in (
