@@ -17,6 +17,8 @@ SAME = 0.5
 """The lowest cosine at which two questions count as the same."""
 NAMED = 0.1
 """What a product gains when its kind is named: "kettle", "headphones"."""
+IN_NAME = 0.1
+"""What a product gains when all that is said is in its name: "glass kettle"."""
 USE_ALONE = 0.1
 """What a product's use loses when its kind does not support it."""
 
@@ -39,7 +41,7 @@ def fitting(words: list[str], products: tuple[Offered, ...]) -> list[int]:
     said = _encoder().encode([" ".join(words)])[0]
     kinds, uses, texts = (vectors @ said for vectors in _vectors(products))
     scores = np.maximum((kinds + np.maximum(uses, texts)) / 2, uses - USE_ALONE)
-    scores = scores + NAMED * np.array([_named(words, product.kind) for product in products])
+    scores = scores + [_named(words, product) for product in products]
     lowest = max(FITS, float(scores.max()) - NEAR)
     return [int(place) for place in np.argsort(-scores, kind="stable") if scores[place] >= lowest]
 
@@ -51,10 +53,14 @@ def same_question(question: str, questions: tuple[str, ...]) -> int | None:
     return best if scores[best] >= SAME else None
 
 
-def _named(words: list[str], kind: str) -> float:
-    """Returns the share of the kind's words that are said."""
-    said, wanted = reading.stems(words), reading.stems(kind.split())
-    return len(said & wanted) / len(wanted)
+def _named(words: list[str], product: Offered) -> float:
+    return NAMED * _share(product.kind.split(), words) + IN_NAME * _share(words, reading.words(product.name))
+
+
+def _share(wanted: list[str], among: list[str]) -> float:
+    """Returns the share of the words that are among the others."""
+    stems = reading.stems(wanted)
+    return len(stems & reading.stems(among)) / len(stems)
 
 
 @cache
