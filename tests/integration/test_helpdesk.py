@@ -178,3 +178,20 @@ async def test_stores_by_zip_code_and_gift_cards(opened: OpenDesk) -> None:
         assert "no store in that region" in (await desk.say("is there a store near 80202?")).text
         assert "$50.00 are left" in (await desk.say("gift card GC-1001-4471")).text
         assert "find no gift card" in (await desk.say("and GC-9999-0000?")).text
+
+
+async def test_two_questions_in_a_row_do_not_get_the_same_answer(opened: OpenDesk) -> None:
+    """Neither where nothing fits, nor where the desk knows no more, nor where a reply is of no use."""
+    async with opened() as desk:
+        for pair in (
+            ("do you sell bicycles?", "do you sell surfboards?"),
+            ("where is my order A-10412?", "is it insured?"),
+            ("what is the state of my order A-10412?", "and does it come in a box?"),
+        ):
+            first, second = [(await desk.say(message, session=pair[0])).text for message in pair]
+            assert first
+            assert second
+            assert first != second, pair
+        await desk.say("how long do refunds take?", session="money")
+        useless = {(await desk.say(message, session="money")).text for message in ("I like cats", "and dogs")}
+        assert len(useless) == 2

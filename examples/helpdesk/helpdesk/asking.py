@@ -41,11 +41,21 @@ async def attend(
         return "All right. Is there anything else?"
     while True:
         try:
-            return await work(message, context)
+            return await _not_twice(await work(message, context), message.text, context)
         except GivenUp as last_word:
             return str(last_word)
         except NewRequest as request:
             message = request.message
+
+
+async def _not_twice(answer: str | None, message: str, context: AgentContext) -> str | None:
+    """Says that there is no other answer when another message just got the same one."""
+    # A step, because the state is written before the turn ends and must read the same when it is run again.
+    before = await context.step("answered", lambda: context.state.get("last_answer"))
+    context.state["last_answer"] = [message, answer]
+    if answer is None or not isinstance(before, list) or before[1] != answer or before[0] == message:
+        return answer
+    return f"About “{reading.quoted(message)}” I know no more than this: {answer}"
 
 
 async def ask_for(context: AgentContext, question: str, read: Callable[[Content], T]) -> T:
@@ -60,7 +70,8 @@ async def ask_for(context: AgentContext, question: str, read: Callable[[Content]
         except Unusable as problem:
             if _is_request(reply.text, context.card):
                 raise NewRequest(reply) from None
-            question = str(problem)
+            same = question.endswith(str(problem))
+            question = f"I cannot use “{reading.quoted(reply.text)}” here. {problem}" if same else str(problem)
             tries += not isinstance(problem, Further)
     raise GivenUp("That did not work, so I leave it for now. Begin again whenever you like, or ask for a person.")
 

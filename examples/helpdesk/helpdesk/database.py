@@ -17,7 +17,7 @@ from pathlib import Path
 from helpdesk import clock
 from helpdesk.passwords import hashed
 
-SCHEMA = 1
+SCHEMA = 2
 """Kept in the file as `user_version`: a file of another schema is refused, not misread."""
 
 
@@ -123,8 +123,7 @@ def _fill_products(connection: sqlite3.Connection) -> None:
     for row in _rows("products"):
         about = (row["name"], row["kind"])
         numbers = (_cents(row["price"]), int(row["warranty_months"]), float(row["rating"]))
-        _insert(connection, "products", row["id"], *about, row["category"], *numbers, row["description"])
-        _insert(connection, "products_text", row["id"], *about, row["description"])
+        _insert(connection, "products", row["id"], *about, row["category"], *numbers, row["uses"], row["description"])
 
 
 def _fill_stores(connection: sqlite3.Connection) -> None:

@@ -1,7 +1,7 @@
 """What a message says, as values: pure functions over text, None or empty when it is not there."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
 _ORDER = re.compile(r"(?i)\bA[- ]?(\d{5})\b|\b(?:orders?|number|no\.|#)\s*(?:number|no\.?|#)?\s*(\d{5})\b")
@@ -110,6 +110,12 @@ def words(text: str) -> list[str]:
     return list(dict.fromkeys(word for word in found if not _EMPTY_WORD.fullmatch(word)))
 
 
+def quoted(text: str) -> str:
+    """The message as it is repeated to the user: one line, at most 60 characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:59].rstrip()}…"
+
+
 def choice(text: str, options: Sequence[str]) -> int | None:
     """Which of the options is meant: by its number, by "the second", or by words that only one of them has."""
     folded = text.lower()
@@ -123,9 +129,14 @@ def choice(text: str, options: Sequence[str]) -> int | None:
 
 
 def _by_words(said: set[str], options: Sequence[str]) -> int | None:
-    hits = [len({_stem(word) for word in said} & {_stem(word) for word in words(option)}) for option in options]
+    hits = [len(stems(said) & stems(words(option))) for option in options]
     best = max(hits, default=0)
     return hits.index(best) if best and hits.count(best) == 1 else None
+
+
+def stems(said: Iterable[str]) -> set[str]:
+    """The words without the `s` of a plural."""
+    return {_stem(word) for word in said}
 
 
 def _stem(word: str) -> str:

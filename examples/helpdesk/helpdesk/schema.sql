@@ -1,9 +1,8 @@
 -- The shop's own data. Dates are ISO text, money is cents.
 CREATE TABLE products (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, category TEXT NOT NULL, cents INTEGER NOT NULL,
-    warranty_months INTEGER NOT NULL, rating REAL NOT NULL, description TEXT NOT NULL
+    warranty_months INTEGER NOT NULL, rating REAL NOT NULL, uses TEXT NOT NULL, description TEXT NOT NULL
 );
-CREATE VIRTUAL TABLE products_text USING fts5 (id UNINDEXED, name, kind, description, tokenize = 'porter unicode61');
 
 CREATE TABLE stores (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, street TEXT NOT NULL, town TEXT NOT NULL, state TEXT NOT NULL,
@@ -61,4 +60,4 @@ CREATE TABLE gift_cards (number TEXT PRIMARY KEY, cents INTEGER NOT NULL, expire
 CREATE TABLE cases (
     id INTEGER PRIMARY KEY, email TEXT NOT NULL, topic TEXT NOT NULL, created_at TEXT NOT NULL
 );
-CREATE VIRTUAL TABLE faq USING fts5 (topic, question, answer UNINDEXED, tokenize = 'porter unicode61');
+CREATE TABLE faq (topic TEXT PRIMARY KEY, question TEXT NOT NULL, answer TEXT NOT NULL);

@@ -11,7 +11,6 @@ _FAREWELL = r"(?:bye|goodbye|bye bye|see you|that'?s all|have a (?:nice|good|gre
 _GREETING = re.compile(rf"(?i)^\W*{_HELLO}\b")
 _THANKS = re.compile(r"(?i)\b(?:thanks?|thank you|thx|cheers|great|perfect|awesome|wonderful)\b")
 _BYE = re.compile(rf"(?i)\b{_FAREWELL}\b")
-_SMALL_TALK = re.compile(r"thanks|thank|thx|hello|hi|hey|help|very|lot|good|great|nice|day|take")
 _WHO = re.compile(r"(?i)\b(?:who|what) are you\b|\bare you (?:a )?(?:bot|robot|human|real)\b|\byour name\b")
 _HELP = re.compile(r"(?i)\bwhat can you do\b|\bhow can you help\b|^\W*help(?: me)?\W*$")
 _ABILITIES = (
@@ -53,7 +52,7 @@ def general(message: str) -> str:
         return f"I am the help desk's assistant, a program. {_ABILITIES}"
     if _HELP.search(message):
         return _ABILITIES
-    answer = catalogue.frequent_answer(_content_words(message))
+    answer = catalogue.frequent_answer(message)
     if answer:
         return answer
     if _THANKS.search(message):
@@ -62,11 +61,7 @@ def general(message: str) -> str:
         return "Goodbye, and thank you for coming by."
     if _GREETING.search(message):
         return f"{_daytime()}! How can I help? {_ABILITIES}"
-    return f"I am not sure what you mean. {_ABILITIES}"
-
-
-def _content_words(message: str) -> list[str]:
-    return [word for word in reading.words(message) if not _SMALL_TALK.fullmatch(word)]
+    return f"I have no answer to “{reading.quoted(message)}”. {_ABILITIES}"
 
 
 def _daytime() -> str:

@@ -12,7 +12,7 @@ from turnwise import AgentContext, agent
 _SEEKING = r"\b(?:looking for|look for|find(?: me)?|show me|search(?: for)?)\b"
 _UP_TO = r"\b(?:under|below|at most|up to|(?:less|cheaper|(?:no|not) more) than) \$ ?\d"
 _CHEAPER = re.compile(r"(?i)\b(?:cheaper|less expensive|lower price|too (?:expensive|much))\b")
-_SEEKS = re.compile(r"(?i)\b(?:you|for|any|have|sell|buy|an?)\b")
+_SEEKS = re.compile(r"(?i)\b(?:you|for|any|anything|something|have|sell|buy|an?)\b")
 _WHERE = re.compile(
     r"(?i)\b(?:in stock|available|availability|pick (?:it|them) up|gifts?|presents?|(?:which|what) (?:stores?|shops?))\b"
 )
@@ -62,7 +62,10 @@ async def products(message: str, context: AgentContext) -> str | None:
         await context.transfer("shopping")
         return None
     below = f" for at most {money(limit)}" if limit else ""
-    return f"I find nothing like that{below}. Our catalogue has things for kitchen, home, electronics and outdoor."
+    return (
+        f"Nothing in our catalogue fits “{reading.quoted(message)}”{below}. "
+        "We have things for kitchen, home, electronics and outdoor."
+    )
 
 
 def _wanted(message: str, shown: list[str], context: AgentContext) -> tuple[int | None, list[str]]:

@@ -17,6 +17,7 @@ from turnwise import AgentContext, Content, agent
 _GIFT = re.compile(r"(?i)\b(?:gifts?|presents?)\b")
 _STOCK = re.compile(r"(?i)\b(?:in stock|available|availability|has|have|get|buy|left|pick)\b")
 _NEAR = r"\W*(?:(?:and|what about|how about|in|near|around|close to)\W+)*"
+_GIFT_WORD = re.compile(r"gifts?|presents?|birthday|christmas|likes?|loves?|who|somebody|someone|ideas?|he|she|they|his|her")
 _HIGHEST = 10_000
 
 
@@ -45,13 +46,12 @@ async def shopping(message: Content, context: AgentContext) -> str | None:
 async def _shopping(message: Content, context: AgentContext) -> str | None:
     text = message.text
     if _GIFT.search(text):
-        limit = reading.price_limit(text) or _HIGHEST
-        ideas = catalogue.best_rated(at_most=limit)
-        context.state["last_products"] = [product.id for product in ideas]
-        lines = numbered([f"{product.name}, {money(product.cents)}, rated {product.rating}" for product in ideas])
-        return f"Our buyers like these best up to {money(limit)}:\n{lines}" if ideas else f"We have nothing for {money(limit)}."
+        return _ideas(text, context)
     if _is_a_place(text) and not context.state.get("last_products"):
         await context.transfer("stores")
+        return None
+    if reading.price_limit(text) and not _STOCK.search(text):
+        await context.transfer("products")
         return None
     product = await _product_meant(text, context)
     if product is None and not _STOCK.search(text):
@@ -64,6 +64,20 @@ async def _shopping(message: Content, context: AgentContext) -> str | None:
         context, f"In which town, or near which zip code, do you want the {product.name}?", _read_stores
     )
     return _stock(product, near)
+
+
+def _ideas(message: str, context: AgentContext) -> str:
+    """Gifts that fit what is said of the person; without a fit, what buyers like best."""
+    limit = reading.price_limit(message) or _HIGHEST
+    liked = [word for word in reading.words(message) if not _GIFT_WORD.fullmatch(word)]
+    fitting = catalogue.search(liked, at_most=limit, count=3)
+    ideas = fitting or catalogue.best_rated(at_most=limit)
+    if not ideas:
+        return f"We have nothing for {money(limit)}."
+    context.state["last_products"] = [product.id for product in ideas]
+    lines = numbered([f"{product.name}, {money(product.cents)}, rated {product.rating}" for product in ideas])
+    about = "I would give one of these" if fitting else "Our buyers like these best"
+    return f"{about}, up to {money(limit)}:\n{lines}"
 
 
 def _is_a_place(text: str) -> bool:

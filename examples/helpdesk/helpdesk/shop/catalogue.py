@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from helpdesk import database
+from helpdesk import database, meaning
 from helpdesk.shop.stores import Store
 
 
@@ -27,21 +27,16 @@ def product(product_id: str) -> Product | None:
 
 
 def search(words: list[str], *, at_most: int | None = None, count: int = 4) -> list[Product]:
-    """Products that have any of the words, best match first: the whole name, then words of the kind, the name, the rest.
+    """Returns the products that fit the words by meaning, best first. Nothing fits: an empty list.
 
-    `at_most` is the highest price in cents. No words: nothing.
+    `at_most` is the highest price in cents.
     """
-    if not words:
-        return []
     with database.opened() as db:
-        rows = db.execute(
-            f"SELECT {_COLUMNS} FROM products_text t JOIN products p ON p.id = t.id "
-            "WHERE products_text MATCH ? AND p.cents <= ? "
-            "ORDER BY bm25(products_text, 0, 6, 8, 1), p.rating DESC, p.id LIMIT ?",
-            (_any_of(words), at_most if at_most is not None else 10**9, count + 5),
-        ).fetchall()
-    found = [Product(*row) for row in rows]
-    return sorted(found, key=lambda product: not set(product.name.lower().split()) <= set(words))[:count]
+        rows = db.execute(f"SELECT {_COLUMNS}, p.uses FROM products p ORDER BY p.id").fetchall()
+    offered = tuple(meaning.Offered(row["name"], row["kind"], row["uses"], row["description"]) for row in rows)
+    products = [Product(*tuple(row)[:-1]) for row in rows]
+    fitting = [products[place] for place in meaning.fitting(words, offered)]
+    return [found for found in fitting if at_most is None or found.cents <= at_most][:count]
 
 
 def best_rated(*, at_most: int, count: int = 3) -> list[Product]:
@@ -61,17 +56,9 @@ def stock(product_id: str, stores: list[Store]) -> list[tuple[Store, int]]:
     return [(store, found.get(store.id, 0)) for store in stores]
 
 
-def frequent_answer(words: list[str]) -> str | None:
-    """The answer to the frequent question that has most of the words; None when none has any."""
-    if not words:
-        return None
+def frequent_answer(question: str) -> str | None:
+    """Returns the answer to the frequent question that means the same; None when none does."""
     with database.opened() as db:
-        row = db.execute(
-            "SELECT answer FROM faq WHERE faq MATCH ? ORDER BY bm25(faq, 4, 1) LIMIT 1", (_any_of(words),)
-        ).fetchone()
-    return row["answer"] if row else None
-
-
-def _any_of(words: list[str]) -> str:
-    """A full-text query; quoting makes each word a plain string, so nobody can write query syntax."""
-    return " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
+        rows = db.execute("SELECT question, answer FROM faq").fetchall()
+    place = meaning.same_question(question, tuple(row["question"] for row in rows))
+    return None if place is None else rows[place]["answer"]

@@ -52,7 +52,7 @@ def find_stores(place: Place) -> list[dict[str, Any]]:
 
 def frequent_answer(question: str) -> str:
     """Looks up what the shop answers to a frequent question: shipping, payment, returns, discounts, jobs, data."""
-    return catalogue.frequent_answer(reading.words(question)) or "Nothing is written about that."
+    return catalogue.frequent_answer(question) or "Nothing is written about that."
 
 
 def _near(place: str) -> list[Store]:

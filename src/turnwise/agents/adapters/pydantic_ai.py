@@ -9,10 +9,10 @@ from turnwise.agents.adapters.failures import failure, too_many_steps, words
 from turnwise.agents.adapters.handing_over import NAME, Targets
 from turnwise.agents.adapters.hearing import HISTORY, heard, joined, pieces
 from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
-from turnwise.agents.adapters.wrapping import card_of, not_an_agent
+from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part
-from turnwise.facts.errors import AgentFailed, MissingExtra, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
+from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.agent import Agent
@@ -36,7 +36,7 @@ class PydanticAiAgent:
     hand over to; its run ends with that call. name, description: the agent's own by default. children: the agents below it
     here. card: any other field of AgentCard.
 
-    Raises MissingExtra, and AgentDefinitionError for what is no such agent, or has no name.
+    Raises MissingExtra or ConfigError when Pydantic AI is missing or too old. Raises AgentDefinitionError for another object.
     """
 
     def __init__(
@@ -52,10 +52,9 @@ class PydanticAiAgent:
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
-        try:
-            from pydantic_ai.agent import AbstractAgent
-        except ImportError as error:
-            raise MissingExtra("An agent of Pydantic AI", "llm") from error
+        need("pydantic_ai", "pydantic-ai-slim", "pydantic-ai", (2,))
+        from pydantic_ai.agent import AbstractAgent
+
         if not isinstance(agent, AbstractAgent):
             raise not_an_agent(agent, "an Agent of Pydantic AI")
         self.card = card_of(agent, name, description, card)
