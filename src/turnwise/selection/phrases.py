@@ -7,6 +7,7 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Phrase, PhraseKind
 from turnwise.matching.normalize import legible
+from turnwise.matching.sentences import split_sentences
 
 PHRASE_CHARACTERS = 2_000
 """So much of one text is read; encoders read less."""
@@ -50,10 +51,10 @@ def capabilities_of(description: str) -> list[str]:
 
     Sentences, and the parts of enumerations. What it says the agent does not do is left out.
     """
-    if len(description.split()) < _LONG_WORDS and not _SENTENCE.search(description.strip()):
+    if len(description.split()) < _LONG_WORDS and len(split_sentences(_SENTENCE, description.strip())) < 2:
         return []
     found: dict[str, None] = {}
-    for sentence in _SENTENCE.split(_MARKUP.sub("", description)):
+    for sentence in split_sentences(_SENTENCE, _MARKUP.sub("", description)):
         if not sentence or _EXCLUDING.search(sentence):
             continue
         parts = [sentence, *_CLAUSE.split(sentence)] if _CLAUSE.search(sentence) else [sentence]
