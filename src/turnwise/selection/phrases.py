@@ -34,9 +34,14 @@ def phrases_of(tree: AgentTree, default: str | None = None) -> tuple[Phrase, ...
     can do), and the words of its name. The default agent (None: the root) and agents that others stand below count by
     examples alone: "routes every request" would draw every request. All agents are in, also those that may not be chosen.
     """
-    quiet = {default if default in tree else tree.root}
-    quiet.update(card.name for card in tree if not card.is_composite and tree.children(card.name))
+    quiet = by_examples_alone(tree, default)
     return tuple(phrase for card in tree for phrase in _once(_phrases(card, card.name in quiet)))
+
+
+def by_examples_alone(tree: AgentTree, default: str | None = None) -> frozenset[str]:
+    """The agents of which only the examples count: the default agent (None: the root), and those that others stand below."""
+    supervisors = (card.name for card in tree if not card.is_composite and tree.children(card.name))
+    return frozenset((default if default in tree else tree.root, *supervisors))
 
 
 def words_of(name: str) -> str:
