@@ -52,8 +52,9 @@ async def tuned(
     better, and nothing is better that makes fewer decisions right: if the tuned matching is not, the options are tried with
     the old one. Of several values that are equally good, the one in the middle is taken. The options part messages for
     somebody from messages for nobody, so none is tried unless both kinds are among the cases: with one kind alone, to refuse
-    everything, or nothing, would be best. Cases that nobody should take count as if they were at least a fifth: who collects cases collects
-    few of them. `step` is told of every decision. tunable: what may be set; for selectors of your own it can be more.
+    everything, or nothing, would be best. Cases that nobody should take count as if they were at least a fifth: who collects
+    cases collects few of them. `step` is told of every decision. tunable: what may be set; for selectors of your own it can
+    be more.
     """
     trials = _Trials(_some(cases), history, step)
     before = await trials.of(cascade)
