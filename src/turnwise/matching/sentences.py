@@ -70,9 +70,10 @@ def ends_sentence(text: str, at: int) -> bool:
     if found is None:
         return True
     word, folded = found[1], found[1].casefold()
-    if folded in _NEVER_LAST or (folded in _BEFORE_NUMBERS and _NUMBER.match(rest)):
+    shouted = len(word) > 1 and word.isupper()  # "CA." is California, "DR." may be a doctor
+    if (folded in _NEVER_LAST and not shouted) or (folded in _BEFORE_NUMBERS and _NUMBER.match(rest)):
         return False
-    if folded in _SELDOM_LAST or word in _CAPITALISED or "." in word or _is_initial(text, found.start(1), word):
+    if folded in _NEVER_LAST | _SELDOM_LAST or word in _CAPITALISED or "." in word or _is_initial(text, found.start(1), word):
         return _begins_anew(rest)
     return True
 

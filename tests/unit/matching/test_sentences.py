@@ -75,6 +75,7 @@ def test_an_abbreviation_of_a_number_needs_its_number(short: str, number: str) -
         "John F. Kennedy and J. R. R. Tolkien wrote to George W. Bush",
         "1. Where is my parcel",
         "(e.g. a refund)",
+        "I NEED TO SEE DR. SMITH OF ACME INC. LONDON",
         "I arrive at 5p.m. on Friday",
         "The Acme Corp. invoice of Smith & Co. came to 42 Main St. Apt. 7",
     ],
@@ -96,6 +97,8 @@ def test_one_sentence_is_left_whole(text: str) -> None:
         ("Two things: 1. Where is my parcel? 2. When do you open?", 3),
         ("See you. Where is it?", 2),
         ("Dear Dr.\nWhere is it", 2),
+        ("I go to Long Beach, CA. It's for three", 2),
+        ("I LIVE IN JACKSON, MS. WHERE IS MY PARCEL", 2),
     ],
 )
 def test_sentences_are_told_apart(text: str, count: int) -> None:
