@@ -9,13 +9,14 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.contextual import NOBODY, reason
 from turnwise.selection.contextual.features import features
-from turnwise.selection.contextual.gathering import Standing, lines_of, messages_of, standing, turn_of
+from turnwise.selection.contextual.gathering import lines_of, messages_of, turn_of
 from turnwise.selection.contextual.model import Model, Scores, shipped
 from turnwise.selection.contextual.naming import Names
 from turnwise.selection.contextual.parts import halves
 from turnwise.selection.contextual.situation import Roster, Situation, is_empty, situate
 from turnwise.selection.contextual.wording import wording
 from turnwise.selection.meaning import Meaning, Reading
+from turnwise.selection.standing import Standing, standing
 from turnwise.selection.verdicts import abstained, as_read, chosen
 
 MARGIN = 0.0
