@@ -27,7 +27,10 @@ def resolve(*requirements: str) -> dict[str, str] | None:
     done = subprocess.run([*command, "--report", "-", *requirements], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         return None
-    return {each["metadata"]["name"].lower().replace("_", "-"): each["metadata"]["version"] for each in json.loads(done.stdout)["install"]}
+    return {
+        each["metadata"]["name"].lower().replace("_", "-"): each["metadata"]["version"]
+        for each in json.loads(done.stdout)["install"]
+    }
 
 
 def held_back(alone: dict[str, str], beside: dict[str, str], packages: tuple[str, ...]) -> list[str]:

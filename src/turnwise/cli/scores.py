@@ -58,17 +58,12 @@ def _headline(measures: Measures, subject: Subject) -> Text:
 
 
 def _told(subject: Subject) -> Iterator[Text]:
-    if subject.tuned is not None:
-        changes = ", ".join(f"{one_line(key)} {_value(value)}" for key, value in subject.tuned.items())
-        yield styled(f"tuned on validation: {changes or 'nothing to tune'}", "dim")
+    if subject.tuning is not None:
+        yield styled(f"tuned on validation: {one_line(subject.tuning)}", "dim")
     if subject.unknown:
         names = [f"{one_line(name)} ({count})" for name, count in subject.unknown.items()]
         more = f" and {len(names) - UNKNOWN_SHOWN} more" if len(names) > UNKNOWN_SHOWN else ""
         yield styled(f"cases name agents that do not exist, and are wrong: {', '.join(names[:UNKNOWN_SHOWN])}{more}", "yellow")
-
-
-def _value(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else one_line(str(value))
 
 
 def _shares(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Text]:

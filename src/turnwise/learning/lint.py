@@ -8,6 +8,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.learning.findings import Finding, ordered
 from turnwise.learning.lint_patterns import lint_patterns
 from turnwise.selection.eligibility import eligible
+from turnwise.selection.phrases import by_examples_alone
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +45,7 @@ def lint(
     if vectors is not None:
         found += lint_neighbours(pairs, vectors[: len(pairs)])
         found += lint_descriptions(_descriptions(tree), vectors[len(pairs) :])
-    return ordered([*found, *_few_examples(tree, default)])
+    return ordered([*found, *_few_examples(tree, default), *_unused_words(tree, default)])
 
 
 def _texts(card: AgentCard) -> list[str]:
@@ -156,6 +157,33 @@ def _few_examples(tree: AgentTree, default: str) -> Iterator[Finding]:
             tuple(f"{name}: {counts[name]}" for name in few[:_SHOWN]),
             "Add examples that differ from each other; labelled decisions of real users are the best.",
         )
+
+
+def _unused_words(tree: AgentTree, default: str) -> Iterator[Finding]:
+    """Agents that say in words what they are for, to no effect on routing."""
+    rules = eligible(tree, roles={role for card in tree for role in card.roles}).rules
+    quiet = by_examples_alone(tree, default)
+    for card in tree:
+        examples = _texts(card)
+        if examples and rules.get(card.name) == "not_routable":
+            yield Finding(
+                "example.unused",
+                "note",
+                (card.name,),
+                f"The examples of {card.name} are not used for routing: its card says `routable: false`.",
+                tuple(examples[:_SHOWN]),
+                "Remove them, or let messages be routed to it.",
+            )
+        elif not examples and card.name in quiet and (card.description.strip() or card.skills) and card.name not in rules:
+            reason = "it takes what no other agent does" if card.name == default else "other agents stand below it"
+            yield Finding(
+                "description.unused",
+                "note",
+                (card.name,),
+                f"The description of {card.name} is not used for routing: {reason}, so only its examples would count.",
+                tuple(text for text in (card.description, *(skill.name for skill in card.skills)) if text.strip())[:_SHOWN],
+                "Give it example requests if messages should be routed to it for what they say.",
+            )
 
 
 def _agents(names: Sequence[str]) -> str:

@@ -10,6 +10,8 @@ from turnwise.learning.outcomes import Outcome
 from turnwise.selection.cascade import Cascade
 
 CONFUSIONS = 50
+BEFORE, AFTER = "accuracy_before", "accuracy_after"
+"""The two keys of `tuned` that tell no change: how many validation cases were right before it and after it."""
 _DIGITS = 6
 
 
@@ -25,6 +27,17 @@ class Subject(NamedTuple):
     history: str
     tuned: dict[str, JsonValue] | None = None
     unknown: Mapping[str, int] = {}
+
+    @property
+    def tuning(self) -> str | None:
+        """What the validation cases changed, as a line of text; None without them."""
+        if self.tuned is None:
+            return None
+        pairs = {key: f"{value:.4g}" if isinstance(value, float) else str(value) for key, value in self.tuned.items()}
+        if not self.tuned.keys() - {BEFORE, AFTER}:
+            pairs.pop(AFTER, None)
+            return "; ".join(["nothing was better, what was set before stays", *(f"{key} {pairs[key]}" for key in pairs)])
+        return ", ".join(f"{key} {value}" for key, value in pairs.items())
 
 
 class Evaluation(NamedTuple):

@@ -30,8 +30,8 @@ DECISIONS = 4_000
 
 
 class Tuning(NamedTuple):
-    """A tuned cascade. changes: what was set, by `stage.option`, behind how many messages the matching was tuned to; the
-    accuracy over the validation cases before and after."""
+    """A tuned cascade. changes: what was set, by `stage.option`, after how many messages the matching was tuned to; the
+    accuracy over the validation cases before and after, which is never lower."""
 
     cascade: Cascade
     changes: dict[str, JsonValue]
@@ -48,26 +48,38 @@ async def tuned(
     """The cascade with what makes it right most often over these cases.
 
     First the matching is tuned to their messages (of dialogues, those that open them or change the agent). Then each tunable
-    option is tried with a few values, one option after the other in the policy's order. What was there stays if none is
-    better; of several that are equally good, the one in the middle is taken. The options part messages for somebody from
-    messages for nobody, so none is tried unless both kinds are among the cases: with one kind alone, to refuse everything, or
-    nothing, would be best. Cases that nobody should take count as if they were at least a fifth: who collects cases collects
-    few of them. `step` is told of every decision. tunable: what may be set; for selectors of your own it can be more.
+    option is tried with a few values, one option after the other in the policy's order. What was there stays if nothing is
+    better, and nothing is better that makes fewer decisions right: if the tuned matching is not, the options are tried with
+    the old one. Of several values that are equally good, the one in the middle is taken. The options part messages for
+    somebody from messages for nobody, so none is tried unless both kinds are among the cases: with one kind alone, to refuse
+    everything, or nothing, would be best. Cases that nobody should take count as if they were at least a fifth: who collects
+    cases collects few of them. `step` is told of every decision. tunable: what may be set; for selectors of your own it can
+    be more.
     """
-    few = _some(cases)
-    trials = _Trials(few, history, step)
+    trials = _Trials(_some(cases), history, step)
     before = await trials.of(cascade)
-    changes: dict[str, JsonValue] = {}
-    cascade, read = await _tuned_meaning(cascade, cases)
+    refitted, read = await _tuned_meaning(cascade, cases)
     if read:
-        changes["messages"] = read
-    best = await trials.of(cascade) if read else before
-    for stage, option, values in options_of(cascade, tunable) if best.has_both_kinds else ():
-        value, reached = await trials.best(cascade, stage, option, values, best)
+        found, reached = await _with_options(refitted, tunable, trials, await trials.of(refitted))
+        if reached.is_better_than(before):
+            return _tuning(found, {"messages": read, **found.changes}, before, reached)
+    found, reached = await _with_options(cascade, tunable, trials, before)
+    return _tuning(found, found.changes, before, reached)
+
+
+async def _with_options(cascade: Cascade, tunable: Tunable, trials: "_Trials", now: "_Trial") -> "tuple[Tuning, _Trial]":
+    """The cascade with the options that are better than what it has, and what it reaches."""
+    changes: dict[str, JsonValue] = {}
+    for stage, option, values in options_of(cascade, tunable) if now.has_both_kinds else ():
+        value, now = await trials.best(cascade, stage, option, values, now)
         if value is not None:
-            best, changes[f"{stage}.{option}"] = reached, value
+            changes[f"{stage}.{option}"] = value
             cascade = _with(cascade, stage, option, value)
-    return Tuning(cascade, changes | {"accuracy_before": before.accuracy, "accuracy_after": best.accuracy})
+    return Tuning(cascade, changes), now
+
+
+def _tuning(found: Tuning, changes: dict[str, JsonValue], before: "_Trial", after: "_Trial") -> Tuning:
+    return Tuning(found.cascade, {**changes, "accuracy_before": before.accuracy, "accuracy_after": after.accuracy})
 
 
 class _Trial(NamedTuple):
@@ -76,6 +88,10 @@ class _Trial(NamedTuple):
     worth: float
     accuracy: float
     has_both_kinds: bool
+
+    def is_better_than(self, other: "_Trial") -> bool:
+        """Whether it is worth more, and no fewer decisions are right."""
+        return self.worth > other.worth and self.accuracy >= other.accuracy
 
 
 class _Trials:
@@ -100,8 +116,9 @@ class _Trials:
     ) -> tuple[float | None, _Trial]:
         """The best value of an option with what it reaches; None when none is better than what was there."""
         reached = {value: await self.of(_with(cascade, stage, option, value)) for value in values}
-        value = _middle(reached)
-        return (value, reached[value]) if reached[value].worth > before.worth else (None, before)
+        better = {value: trial for value, trial in reached.items() if trial.is_better_than(before)}
+        value = _middle(better) if better else None
+        return (None, before) if value is None else (value, reached[value])
 
 
 def _middle(reached: Mapping[float, _Trial]) -> float:
@@ -112,7 +129,8 @@ def _middle(reached: Mapping[float, _Trial]) -> float:
 
 def decisions(cascade: Cascade, cases: Sequence[Case]) -> int:
     """How many decisions `tuned` makes, at most."""
-    passes = 2 + sum(len(values) for _, _, values in options_of(cascade))
+    passes = 1 + sum(len(values) for _, _, values in options_of(cascade))
+    passes *= 2 if cascade.meaning else 1  # with the old matching again, if the tuned one is not better
     return passes * sum(len(case.turns) for case in _some(cases))
 
 

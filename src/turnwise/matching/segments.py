@@ -3,6 +3,8 @@
 import itertools
 import re
 
+from turnwise.matching.sentences import split_sentences
+
 MOST_WORDS = 20
 """A message of at most so many words is read whole, and only so."""
 
@@ -37,7 +39,7 @@ def segments(text: str) -> list[str]:
 def _parts(text: str) -> list[str]:
     """All of it: a few words belong to what stands before them."""
     found: list[list[str]] = []
-    for sentence in _SENTENCES.split(text.strip()):
+    for sentence in split_sentences(_SENTENCES, text.strip()):
         words = len(sentence.split())
         if found and words < _FEWEST:
             found[-1] += [sentence.strip()] if words else []

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnwise.matching.encoder.onnx_encoder import SHIPPED, VOCABULARY_FILE
+from turnwise.matching.sentences import ends_sentence
 
 if TYPE_CHECKING:
     from spellchecker import SpellChecker
@@ -29,7 +30,7 @@ _LOOK_BACK = 8
 # A whole word of plain letters: no part of an address, a code or a compound.
 _WORD = re.compile(r"(?<![\w@.\-/'’\\`$#=<>&?:])[A-Za-z]{4,30}(?![\w@\-/'’\\`$#=<>&(]|[.:]\w)")
 _OWN_WORD = re.compile(r"[^\W\d_]{3,}")
-_SENTENCE_BEGINS = re.compile(r"(?:^|(?<!\bmr)(?<!\bms)(?<!\bdr)(?<!\bst)(?<!\bmrs)(?<!\bprof)[.!?:;]|\n)\W*\Z", re.IGNORECASE)
+_SENTENCE_BEGINS = re.compile(r"(?:^|[.!?:;]|\n)\W*\Z")
 _CONTRACTED = re.compile(
     r"(?:are|ca|could|did|dos|does|do|had|has|have|hav|is|might|must|need|should|was|were|wo|would)nt"
     r"|(?:here|how|let|that|there|what|when|where|who|why)s|(?:he|how|it|she|that|there|they|we|who|you)(?:d|ll|re|ve)"
@@ -119,7 +120,13 @@ def _beginning(text: str) -> str:
 
 def _may_be_slip(word: str, text: str, at: int) -> bool:
     """Whether it is written as words are that are no names: small, or with a capital where a sentence begins."""
-    return word.islower() or (word[1:].islower() and _SENTENCE_BEGINS.search(text[max(at - _LOOK_BACK, 0) : at]) is not None)
+    return word.islower() or (word[1:].islower() and _begins_sentence(text, at))
+
+
+def _begins_sentence(text: str, at: int) -> bool:
+    start = max(at - _LOOK_BACK, 0)
+    found = _SENTENCE_BEGINS.search(text[start:at])
+    return found is not None and (found[0][:1] != "." or ends_sentence(text, start + found.start() + 1))
 
 
 def dictionary() -> str:

@@ -8,12 +8,13 @@ from pydantic import JsonValue
 
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.normalize import normalize
+from turnwise.matching.sentences import split_sentences
 
 DESCRIPTION_CHARACTERS = 100
 _PREFIX_CHARACTERS = 3
 _READ_CHARACTERS = 500
 
-_SENTENCE = re.compile(r"(.+?[.!?])(?:\s|$)", re.DOTALL)
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
 _TOKEN = re.compile(r"[^\W_]+")
 _KEYCAP = "\u20e3"
 _ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th)")
@@ -162,8 +163,7 @@ def _label(name: str) -> str:
 
 def _first_sentence(text: str) -> str:
     plain = normalize(text)
-    found = _SENTENCE.match(plain)
-    first = (found[1] if found else plain).rstrip(".")
+    first = split_sentences(_SENTENCE, plain)[0].rstrip(".")
     return first if len(first) <= DESCRIPTION_CHARACTERS else first[: DESCRIPTION_CHARACTERS - 1].rstrip() + "…"
 
 

@@ -10,6 +10,7 @@ from turnwise.selection.choices import Choice, asked, choices_of, read_answer
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import PLAINLY_NEW
 from turnwise.selection.ranking import ranked
+from turnwise.selection.standing import standing
 from turnwise.selection.verdicts import abstained, chosen, shown
 
 MARGIN = 0.05
@@ -84,7 +85,7 @@ class Clarify:
         if best_first[0].score < self._evidence:
             return abstained(self.name, f"Nobody fits well enough to be offered: {_scored(best_first[:1])}.")
         tied = [each for each in best_first if each.score >= best_first[0].score - self._margin]
-        active = request.head.active_agent
+        active = standing(request).active
         if active != self._default_of(request) and any(each.agent == active for each in tied):
             return abstained(self.name, f"{active} has the conversation and fits as well as any, so nobody is asked.")
         tied = [each for each in tied if each.agent != self._default_of(request)][: self._choices]

@@ -13,6 +13,7 @@ from turnwise.ports.model import Model, ModelReply, ModelRequest
 from turnwise.ports.selector import SelectionRequest
 from turnwise.ports.tool import ToolSpec
 from turnwise.selection.ranking import ranked
+from turnwise.selection.standing import standing
 from turnwise.selection.verdicts import abstained, chosen, shown
 
 MARGIN, CHOICES, SECONDS = 0.3, 8, 10.0
@@ -156,11 +157,14 @@ def _described(tree: AgentTree, name: str) -> str:
 def _conversation(request: SelectionRequest) -> dict[str, object]:
     """What was said, as data: quotes and line breaks of users cannot end it."""
     head = request.head
+    last: dict[str, object] = {"last message": request.text[:_MESSAGE_CHARACTERS]}
+    if standing(request).passed_over:
+        return last  # what was said would speak for an agent that may not go on
     earlier = [{"user": each.message, "answered by": each.agent} for each in head.recent]
     about: dict[str, object] = {"earlier messages": earlier} if earlier else {}
     if head.active_agent:
         about |= {"agent that has the conversation": head.active_agent, "its last reply": head.last_reply}
-    return about | {"last message": request.text[:_MESSAGE_CHARACTERS]}
+    return about | last
 
 
 def _choice(reply: ModelReply, offered: Sequence[Candidate]) -> tuple[str | None, str]:

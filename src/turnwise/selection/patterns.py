@@ -9,6 +9,7 @@ from turnwise.matching.patterns import MATCHED_CHARACTERS, Hit, PatternIndex
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.contextual.wording import said
 from turnwise.selection.resume import open_question
+from turnwise.selection.standing import standing
 from turnwise.selection.verdicts import RECORDED, abstained, chosen, shown
 
 THRESHOLD = 0.7
@@ -99,8 +100,8 @@ class Patterns:
         question = open_question(request) if self._yields else None
         if question is not None and question.agent in request.eligible and question.agent != agent:
             return f"{question.agent} waits for a reply, which a pattern of {agent} alone does not take from it."
-        active = request.head.active_agent
-        if self._yields == "asks" and active in request.eligible and active != agent and said(request.head.last_reply).question:
+        active = standing(request).active
+        if self._yields == "asks" and active is not None and active != agent and said(request.head.last_reply).question:
             return f"{active} has asked something, so a pattern of {agent} alone does not decide."
         return ""
 

@@ -7,6 +7,7 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Phrase, PhraseKind
 from turnwise.matching.normalize import legible
+from turnwise.matching.sentences import split_sentences
 
 PHRASE_CHARACTERS = 2_000
 """So much of one text is read; encoders read less."""
@@ -33,9 +34,14 @@ def phrases_of(tree: AgentTree, default: str | None = None) -> tuple[Phrase, ...
     can do), and the words of its name. The default agent (None: the root) and agents that others stand below count by
     examples alone: "routes every request" would draw every request. All agents are in, also those that may not be chosen.
     """
-    quiet = {default if default in tree else tree.root}
-    quiet.update(card.name for card in tree if not card.is_composite and tree.children(card.name))
+    quiet = by_examples_alone(tree, default)
     return tuple(phrase for card in tree for phrase in _once(_phrases(card, card.name in quiet)))
+
+
+def by_examples_alone(tree: AgentTree, default: str | None = None) -> frozenset[str]:
+    """The agents of which only the examples count: the default agent (None: the root), and those that others stand below."""
+    supervisors = (card.name for card in tree if not card.is_composite and tree.children(card.name))
+    return frozenset((default if default in tree else tree.root, *supervisors))
 
 
 def words_of(name: str) -> str:
@@ -50,10 +56,10 @@ def capabilities_of(description: str) -> list[str]:
 
     Sentences, and the parts of enumerations. What it says the agent does not do is left out.
     """
-    if len(description.split()) < _LONG_WORDS and not _SENTENCE.search(description.strip()):
+    if len(description.split()) < _LONG_WORDS and len(split_sentences(_SENTENCE, description.strip())) < 2:
         return []
     found: dict[str, None] = {}
-    for sentence in _SENTENCE.split(_MARKUP.sub("", description)):
+    for sentence in split_sentences(_SENTENCE, _MARKUP.sub("", description)):
         if not sentence or _EXCLUDING.search(sentence):
             continue
         parts = [sentence, *_CLAUSE.split(sentence)] if _CLAUSE.search(sentence) else [sentence]

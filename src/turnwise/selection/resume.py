@@ -25,7 +25,8 @@ class Resume:
     a selector before judged that nobody should take the message with more than this probability; None = never for that.
 
     It reads the head's marks: one step for each author, however long the log. Every author passed over is in the verdict, by
-    the rule `unknown`, `not_resumable`, `forbidden`, `failed`, `skipped`, or the rule that makes it ineligible.
+    the rule `unknown`, `not_resumable`, `forbidden`, `failed`, `skipped`, or the rule that makes it ineligible. An agent that
+    a selector before passed over as `failed` is not resumed for what it said earlier.
     """
 
     def __init__(
@@ -58,11 +59,12 @@ class Resume:
 
     def _scan(self, request: SelectionRequest) -> Verdict:
         passed_over: list[Exclusion] = []
+        failed = {each.agent: each for verdict in request.verdicts for each in verdict.passed_over if each.rule == "failed"}
         for place in _places(request.head, request.tree):
             if place.unanswered:
                 passed_over.append(Exclusion(agent=place.author, rule=place.unanswered, detail=_UNANSWERED[place.unanswered]))
                 continue
-            obstacle = why_not_resumed(place.author, self._rule, request)
+            obstacle = failed.get(place.author) or why_not_resumed(place.author, self._rule, request)
             if obstacle is None:
                 others = tuple(each for each in passed_over if each.agent != place.author)
                 return self._chosen(place.author, _reason(place, others), others, CONFIDENCE)

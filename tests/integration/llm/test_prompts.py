@@ -11,6 +11,7 @@ from turnwise import AgentContext, Content, Runner, agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import DataPart
 from turnwise.ports.model import ModelRequest
+from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 from turnwise.testing.models import FunctionModel, ScriptedModel, calls
 from turnwise.tools.ask import ask_user
 from turnwise.transcript.view import Budget
@@ -43,6 +44,37 @@ async def test_a_key_that_is_missing_fails_by_its_name(process: Process) -> None
     assert "'user:name'" in result.error.message
     assert "{user:name?}" in result.error.message
     assert model.requests == []
+
+
+async def test_instructions_hold_the_text_of_artifacts(process: Process) -> None:
+    """A28: the newest version, of the session and of the user; one that is missing, or is no text, fails by its name."""
+
+    @agent(name="clerk")
+    async def saves(context: AgentContext) -> str:
+        await context.artifacts.save("brief.md", "Be loud.")
+        await context.artifacts.save("brief.md", "Be kind, {user:name}.")
+        await context.artifacts.save("user:style.txt", "Ümlauts.")
+        await context.artifacts.save("logo.png", b"\x89PNG\xff", mime_type="image/png")
+        return "saved"
+
+    store = InMemoryArtifactStore()
+    await ask(process(saves, artifacts=store), "hi")
+    model = ScriptedModel("Hello.")
+    text = "{artifact.brief.md} {artifact.user:style.txt} [{artifact.none.md?}] {{artifact.brief.md}}"
+    await ask(process(LlmAgent("clerk", model=model, instructions=text), artifacts=store), "hi")
+    assert model.requests[0].instructions == "Be kind, {user:name}. Ümlauts. [] {artifact.brief.md}"
+    for text, words in (
+        ("{artifact.none.md}", "'none.md', which does not exist"),
+        ("{artifact.logo.png}", "'logo.png', which is no"),
+    ):
+        result = await ask(process(LlmAgent("clerk", model=model, instructions=text), artifacts=store), "hi")
+        assert (reason(result), result.error and result.error.code) == ("failed", "agent.failed")
+        assert result.error is not None
+        assert words in result.error.message
+    assert len(model.requests) == 1
+    result = await ask(process(LlmAgent("clerk", model=model, instructions="{artifact.brief.md}")), "hi")
+    assert result.error is not None
+    assert "no artifact store" in result.error.message
 
 
 async def test_instructions_may_be_a_function_of_the_turn(process: Process) -> None:

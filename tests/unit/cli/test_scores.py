@@ -1,5 +1,7 @@
 """An evaluation at a terminal (behaviour E3)."""
 
+from pydantic import JsonValue
+
 from turnwise.cli import scores
 from turnwise.learning.gates import Gate, Missed
 from turnwise.learning.outcomes import Outcome
@@ -38,6 +40,13 @@ def test_mistakes_and_methods_are_listed() -> None:
     assert told[at + 1].split() == ["a0", "b", "1", "text", "0"]
     assert told[-1] == "… 3 more pairs, 3 cases"
     assert any(line.split() == ["m", "13", "0.0", "%", "·" * 24] for line in told)
+
+
+def test_what_was_not_better_is_told() -> None:
+    """E3: a tuning that kept nothing says so."""
+    tuned: dict[str, JsonValue] = {"accuracy_before": 0.894, "accuracy_after": 0.894}
+    told = lines(Outcome("x", "a", "a", "a"), subject=SUBJECT._replace(tuned=tuned, unknown={}))
+    assert told[2] == "tuned on validation: nothing was better, what was set before stays; accuracy_before 0.894"
 
 
 def test_a_long_list_of_unknown_agents_is_cut() -> None:

@@ -27,7 +27,12 @@ def codes(found: list[Finding]) -> list[tuple[str, tuple[str, ...]]]:
 
 def test_good_agents_give_nothing_to_find() -> None:
     """E6"""
-    good = tree(card("orders", examples=tuple(f"order {text}" for text in FIVE)), card("bills"), description="Routes requests.")
+    good = tree(
+        card("orders", examples=tuple(f"order {text}" for text in FIVE)),
+        card("bills"),
+        description="Routes requests.",
+        examples=("hello",),
+    )
     vectors = BagOfWordsEncoder().encode(texts_of(good))
     assert lint(good, vectors) == lint(good) == []
 
@@ -74,6 +79,44 @@ def test_missing_and_few_examples() -> None:
     assert lint(tree(card("a", examples=()), card("b", examples=())))[0].severity == "note"
     # The default agent's examples are of conversation: that it has some says nothing about the others.
     assert lint(tree(card("a", examples=()), examples=FIVE))[0].severity == "note"
+
+
+def test_a_description_that_routes_nothing_is_found() -> None:
+    """E6: of the default agent, and of one with others below, only examples count."""
+    cards = [
+        card("desk", examples=()),
+        card("clerk", parent="desk"),
+        card("b"),
+        card("line", kind="sequential"),
+        card("c", parent="line"),
+    ]
+    found = lint(tree(*cards, description="Answers questions about parcels."))
+    assert [(each.severity, *pair) for each, pair in zip(found, codes(found), strict=True) if pair[0] != "example.shared"] == [
+        ("note", "description.unused", ("root",)),
+        ("note", "description.unused", ("desk",)),
+    ]
+    assert "it takes what no other agent does" in found[-2].problem
+    assert found[-2].evidence == ("Answers questions about parcels.",)
+    assert "other agents stand below it" in found[-1].problem
+    # With examples it is routed to, and without words there is nothing to be ignored.
+    assert codes(lint(tree(card("a"), description="Answers.", examples=("hello",)))) == []
+    assert codes(lint(tree(card("a")))) == []
+    # Of another default agent, it is that one's; the root with children counts by its examples all the same.
+    other = lint(tree(card("a", examples=()), card("b"), description="Answers."), default="a")
+    assert [pair[1] for pair in codes(other) if pair[0] == "description.unused"] == [("root",), ("a",)]
+
+
+def test_only_a_skill_of_the_default_agent_is_ignored_too() -> None:
+    """E6"""
+    found = lint(tree(card("a"), skills=(Skill(name="tell the time"),)))
+    assert codes(found) == [("description.unused", ("root",))]
+    assert found[0].evidence == ("tell the time",)
+
+
+def test_examples_of_who_is_not_routed_to_are_found() -> None:
+    """E6"""
+    found = lint(tree(card("a"), routable=False, examples=("hello there",), description="Answers."))
+    assert codes(found) == [("example.unused", ("root",))]
 
 
 def test_roles_do_not_make_an_agent_unreachable() -> None:

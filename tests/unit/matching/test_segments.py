@@ -71,3 +71,11 @@ def test_nothing_is_lost_of_what_is_not_very_long(text: str) -> None:
     if 0 < len(parts) < 12:
         kept = [word for word in text.split() if word not in ("and", "-")]
         assert [word.rstrip(",") for word in said if word not in ("and", "-")] == [word.rstrip(",") for word in kept]
+
+
+@pytest.mark.parametrize(
+    "short", ["Dr. Smith", "e.g. the blue one", "5 p.m. on Friday", "No. 5", "J. Smith", "4.5 kg", "vs. yours"]
+)
+def test_an_abbreviation_ends_no_part(short: str) -> None:
+    text = f"I write to you about the parcel of {short} from the office. When will the next parcel come to my flat?"
+    assert segments(text) == [text[: text.index(" When will")], "When will the next parcel come to my flat?"]

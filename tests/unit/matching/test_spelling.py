@@ -79,6 +79,7 @@ def test_where_most_words_are_strange_only_agents_words_count() -> None:
         "ORD-pasword pasword_reset pasword2 x-pasword's",
         "teh abd",  # too short to tell
         "ask Dr. Kowalsky about it",
+        "ask J. Kowalsky of Acme Inc. Kowalsky, vs. Kowalsky",
         "https://example.com/?pasword $pasword `pasword` <pasword> pasword(1) C:\\pasword\\invoce a=pasword",
         "it dosnt work and they havnt called, theyd know",
         "venmo my wifi bill by autopay",

@@ -159,3 +159,15 @@ def test_how_they_are_shown() -> None:
 def test_who_is_gone_keeps_its_number() -> None:
     """Decision 10: names are identity; what was shown as the second stays the second."""
     assert [each.label for each in choices_of(TREE, ["ghost", "orders"])] == ["Ghost", "Orders"]
+
+
+def test_an_abbreviation_does_not_cut_a_description() -> None:
+    tree = AgentTree(
+        [
+            AgentCard(name="root"),
+            AgentCard(
+                name="visits", parent="root", description="Books visits with Dr. Smith, e.g. for a cough. Cancels them too."
+            ),
+        ]
+    )
+    assert choices_of(tree, ["visits"])[0].description == "Books visits with Dr. Smith, e.g. for a cough"

@@ -96,6 +96,17 @@ def test_a_long_description_is_cut_into_what_the_agent_can_do() -> None:
     assert not any("invoices" in text or "complaints" in text for text in found)
 
 
+def test_an_abbreviation_cuts_no_description() -> None:
+    """C7"""
+    found = capabilities_of(
+        "Books visits with Dr. Smith or a nurse, e.g. at 5 p.m. on Friday. Sends the bill of Acme Inc. by post"
+    )
+    assert found[0] == "Books visits with Dr. Smith or a nurse, e.g. at 5 p.m. on Friday"
+    assert "Sends the bill of Acme Inc. by post" in found
+    assert "Books visits with Dr" not in found
+    assert capabilities_of("Asks Dr. Smith about you.") == []
+
+
 def test_a_short_description_stays_whole() -> None:
     assert capabilities_of("Invoices and refunds.") == []
 

@@ -39,7 +39,8 @@ class LlmAgent:
     model: a name such as `openai:gpt-5`, an endpoint, a Model, or a list of which the first that answers counts. It is sent
     the conversation as this agent saw it, never another session's, as far as `history` reaches.
     instructions: a text in which `{key}` stands for what the state holds (`{user:name}`, `{app:shop}`; `{key?}` may be
-    missing, `{{key}}` is that text itself), or a function of the context, sync or async, whose text is taken as it is.
+    missing, `{{key}}` is that text itself), and `{artifact.name}` for the text of an artifact; or a function of the context,
+    sync or async, whose text is taken as it is.
     tools: Tools, Toolsets, and plain functions. What one gives is shown to the model up to `result_characters`; one that
     fails tells the model why.
     output_type: a type that pydantic knows. The answer is then data of that type (`DataPart` named `output`), and a model

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from turnwise.agents.llm.design import Design
 from turnwise.agents.llm.output import NAME as OUTPUT
-from turnwise.agents.llm.template import filled
+from turnwise.agents.llm.template import filled, texts_of
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, TextPart
 from turnwise.facts.errors import AgentFailed
@@ -33,7 +33,7 @@ class Prompt(NamedTuple):
 async def prompt_of(design: Design, context: AgentContext, toolbox: Toolbox) -> Prompt:
     """The agent's own instructions, and what it has to know of its conversation, of its tools, and of those around it.
 
-    AgentFailed for a state key that is missing, and for a function of instructions that gives no text.
+    AgentFailed for a state key or an artifact that is missing, and for a function of instructions that gives no text.
     """
     own = (await _own(design, context)).strip()
     marks = f"You are {_quoted(context.card.name)}.\n{PREAMBLE}"
@@ -44,7 +44,8 @@ async def prompt_of(design: Design, context: AgentContext, toolbox: Toolbox) -> 
 async def _own(design: Design, context: AgentContext) -> str:
     given = design.instructions
     if isinstance(given, str):
-        return filled(given, context.state, context.card.name)
+        name = context.card.name
+        return filled(given, context.state, name, await texts_of(given, context.artifacts, name))
     text = given(context) if inspect.iscoroutinefunction(given) else await in_thread(given, context)
     text = await text if inspect.isawaitable(text) else text
     if not isinstance(text, str):

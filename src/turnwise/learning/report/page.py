@@ -74,9 +74,8 @@ def _about(subject: Subject) -> list[Markup]:
         f"dialogues go on with the {'policy’s own' if subject.history == 'own' else 'right'} choice",
     ]
     lines = [tag("p", " · ".join(facts))]
-    if subject.tuned is not None:
-        pairs = [f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in subject.tuned.items()]
-        lines.append(tag("p", f"Tuned on validation cases: {', '.join(pairs)}"))
+    if subject.tuning is not None:
+        lines.append(tag("p", f"Tuned on validation cases: {subject.tuning}"))
     if subject.unknown:
         names = ", ".join(f"{name} ({count})" for name, count in subject.unknown.items())
         lines.append(tag("p", f"Cases name agents that do not exist, and are wrong: {names}", class_="warning"))

@@ -9,13 +9,14 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.contextual import NOBODY, reason
 from turnwise.selection.contextual.features import features
-from turnwise.selection.contextual.gathering import Standing, lines_of, messages_of, standing, turn_of
+from turnwise.selection.contextual.gathering import lines_of, messages_of, turn_of
 from turnwise.selection.contextual.model import Model, Scores, shipped
 from turnwise.selection.contextual.naming import Names
 from turnwise.selection.contextual.parts import halves
 from turnwise.selection.contextual.situation import Roster, Situation, is_empty, situate
 from turnwise.selection.contextual.wording import wording
 from turnwise.selection.meaning import Meaning, Reading
+from turnwise.selection.standing import Standing, standing
 from turnwise.selection.verdicts import abstained, as_read, chosen
 
 MARGIN = 0.0
@@ -91,6 +92,7 @@ class Contextual:
             return abstained(self.name, "No agent that may be chosen has anything to go by.", passed_over=stands.passed_over)
         scores = self._model.scores(features(situation))
         verdict = self._decided(request, stands, situation, scores)
+        verdict = self._with_what_helped(request, stands, situation, verdict)
         verdict = as_read(verdict, readings[request.text].mended.slips)
         return await self._with_second(request, situation, verdict)
 
@@ -159,6 +161,20 @@ class Contextual:
         method = ROUTE if turn.active is None else RETURN if returns else LEAVE
         said = reason.going(situation, agent, returns=returns)
         return chosen(self.name, agent, method=method, confidence=best.score, reason=said, **found)
+
+    def _with_what_helped(self, request: SelectionRequest, stands: Standing, situation: Situation, verdict: Verdict) -> Verdict:
+        """The verdict, whose reason names the caller's previous agents when it would be another without them."""
+        turn = situation.turn
+        if verdict.outcome != "chosen" or verdict.agent not in turn.previous:
+            return verdict
+        company = self._company(turn.message.match.labels, request.eligible)
+        without = situate(turn._replace(previous=()), company.roster, self._model.tracking)
+        instead = None
+        if without.candidates:
+            instead = self._decided(request, stands, without, self._model.scores(features(without))).agent
+        if instead == verdict.agent:
+            return verdict
+        return verdict.model_copy(update={"reason": f"{verdict.reason} {reason.helped(verdict.agent, instead)}"})
 
     async def _with_second(self, request: SelectionRequest, situation: Situation, verdict: Verdict) -> Verdict:
         """The verdict, with the other agent's name if the message plainly asks two agents for something."""

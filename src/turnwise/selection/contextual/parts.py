@@ -4,6 +4,7 @@ import re
 
 from turnwise.matching.clues import clues
 from turnwise.matching.normalize import normalize
+from turnwise.matching.sentences import ends_sentence
 
 READ_CHARACTERS = 600
 """Longer messages are not taken apart: they tell a story."""
@@ -22,7 +23,8 @@ def halves(text: str) -> tuple[str, str] | None:
     if len(text) > READ_CHARACTERS:
         return None
     plain = normalize(text)
-    for joint in (*_SENTENCES.finditer(plain), *_JOINTS.finditer(plain)):
+    ends = (each for each in _SENTENCES.finditer(plain) if ends_sentence(plain, each.start()))
+    for joint in (*ends, *_JOINTS.finditer(plain)):
         first, second = plain[: joint.start()].strip(), plain[joint.end() :].strip()
         if _asks(first) and _asks(second):
             return first, second

@@ -58,6 +58,11 @@ def going(situation: Situation, agent: str, *, returns: bool) -> str:
     return f"returns to {agent}: {what}." if returns else f"leaves {turn.active}: {what}."
 
 
+def helped(agent: str, instead: str | None) -> str:
+    """That the caller's `previous_agents` decided. instead: who is chosen without them; None = nobody."""
+    return f"It decided that {agent} helped before (previous_agents): otherwise it would be {instead or 'nobody'}."
+
+
 def candidates_of(situation: Situation, scores: Scores) -> tuple[Candidate, ...]:
     """The best candidates, best first, and what speaks for each."""
     order = (-scores.agents).argsort(kind="stable")[:LISTED]

@@ -38,6 +38,35 @@ def test_a_key_that_is_missing_is_named_with_what_to_do() -> None:
         fill("Hello {user:nam}.", user__name="Ada")
 
 
+ARTIFACTS = {"brief.md": "Be {name}.", "user:style v2.txt": "Be brief.", "notes/2026/may.txt": "Rain.", "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{artifact.brief.md} {name}", "Be {name}. Ada"),
+        ("{artifact.user:style v2.txt}{artifact.notes/2026/may.txt?}", "Be brief.Rain."),
+        ("[{artifact.empty}] [{artifact.none?}] {{artifact.brief.md}}", "[] [] {artifact.brief.md}"),
+        (
+            '{"artifact.x": 1} {artifact.x: 1} {artifact. } { artifact.brief.md }',
+            '{"artifact.x": 1} {artifact.x: 1} {artifact. } { artifact.brief.md }',
+        ),
+        ("{artifact} {artifact_name}", "of the state too"),
+    ],
+)
+def test_a_template_is_filled_from_artifacts(template: str, text: str) -> None:
+    """A28: their text is data, as what the state holds is."""
+    state = {"name": "Ada", "artifact": "of the state", "artifact_name": "too", "brief.md": "no artifact"}
+    assert filled(template, cast(State, state), "clerk", ARTIFACTS) == text
+
+
+def test_an_artifact_that_is_missing_is_named_with_what_to_do() -> None:
+    with pytest.raises(
+        AgentFailed, match=r"'clerk' name the artifact 'none.md', which does not exist. Save it.*\{artifact.none.md\?\}"
+    ):
+        filled("{artifact.none.md}", cast(State, {"none.md": "x", "artifact.none.md": "y"}), "clerk", ARTIFACTS)
+
+
 @given(st.text(alphabet="{}ab?: \n"), st.text())
 def test_no_text_breaks_it_and_values_stand_as_they_are(template: str, value: str) -> None:
     state = cast(State, dict.fromkeys(("a", "b", "ab", "ba", "aa", "bb"), value))

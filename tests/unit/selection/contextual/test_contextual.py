@@ -246,6 +246,37 @@ async def test_small_talk_is_not_called_strange() -> None:
     assert verdict.novelty < 0.5
 
 
+async def test_previous_agents_are_named_when_they_decided() -> None:
+    """C10: whoever reads the reason sees what tipped the scales; where they changed nothing it does not name them."""
+    decided, same = 0, 0
+    texts = [
+        "yes",
+        "hello again",
+        "I have a question about my card",
+        "what about the thing",
+        "where is it",
+        "can I change the address",
+    ]
+    texts += [
+        "Where is my order?",
+        "Send me the invoice",
+        "I cannot log in",
+        "do you have a branch in Leeds",
+        "and the other one",
+    ]
+    for text in texts:
+        alone = await decide(text)
+        for name in ("orders", "billing", "tech_support", "stores"):
+            helped = await decide(text, context=MessageContext(previous_agents=(name,)))
+            tipped = helped.outcome == "chosen" and helped.agent == name and alone.agent != name
+            assert ("previous_agents" in helped.reason) is tipped, (text, name, helped.reason)
+            decided, same = decided + tipped, same + (helped.agent == alone.agent)
+            if tipped:
+                assert f"otherwise it would be {alone.agent or 'nobody'}." in helped.reason
+    assert decided >= 3
+    assert same >= 3
+
+
 async def test_previous_agents_weigh() -> None:
     """C17"""
     plain = await decide("I have a question about my card")

@@ -6,8 +6,9 @@ from turnwise.facts.sessions import RECENT_CHARACTERS, AuthorMark, Exchange, Hea
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
 from turnwise.matching.spelling import Mended
-from turnwise.selection.contextual.gathering import joined, lines_of, messages_of, standing, turn_of
+from turnwise.selection.contextual.gathering import joined, lines_of, messages_of, turn_of
 from turnwise.selection.meaning import Reading
+from turnwise.selection.standing import standing
 from turnwise.testing.selector_suite import request_for
 
 TREE = AgentTree(

@@ -1,0 +1,95 @@
+"""Where sentences end: a period after an abbreviation, an initial or a list's number ends none.
+
+The abbreviations are English. As in Punkt (Kiss and Strunk, 2006), some are told by the word that comes next.
+"""
+
+import re
+
+from turnwise.matching.clues import clues
+
+_LOOK_BACK = 24
+_LOOK_AHEAD = 60
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Something always follows these.
+_NEVER_LAST = _set(
+    "mr mrs ms mx dr drs prof messrs mme mlle hon rev e.g eg i.e ie vs viz cf approx ca incl excl esp resp attn aka a.k.a"
+)
+# These are abbreviations where a number follows; "no" is a word otherwise.
+_BEFORE_NUMBERS = _set("no nos nr nrs num fig figs ext tel vol p pp pg pgs ch sec art para par apt rm ste flt ver v item ref")
+# These end a sentence now and then.
+_SELDOM_LAST = _set(
+    "etc inc ltd corp co llc bros dept univ assn assoc ave blvd rd st hwy jr sr esq est hr hrs mins secs yr yrs lb lbs oz"
+    " appt appts acct accts amt qty mgr mgmt govt intl apt bldg ext tel misc jan feb apr jun jul aug sep sept"
+    " oct nov dec tue tues wed thu thur thurs fri"
+)
+# These are abbreviations with a capital, and words without one.
+_CAPITALISED = _set("Gen Col Lt Sgt Capt Cmdr Maj Gov Sen Rep Pres Mt Ft Mar Mon Sat Sun Min Max Art Fr Sec")
+
+_WORD_BEFORE = re.compile(r"(?:\A|(?<=[\s(\[{\"“”‘«\d]))([^\W\d_]+(?:\.[^\W\d_]+)*)\.\Z")
+_LIST_MARK = re.compile(r"(?:\A|[.!?:;]\s|\n)\s*(?:\d{1,2}|[^\W\d_])\.\Z")
+_NUMBER = re.compile(r"[(\[#]*\d")
+_FIRST_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_OPENERS = _set(
+    "i i'm i'd i've i'll we we're you your he she it it's they my our the a an this that that's these those there there's"
+    " here please also and but so or then if in on at for when while because as since after before yes no ok okay thanks thank"
+    " hi hello hey sorry however now not let let's"
+)
+_ASKS = re.compile(
+    r"(?:(?:can|could|would|will|do|did|does|are|is|should|may) (?:you|i|we|there)|i|i'm|i'd|i've|what|what's|how|where|where's"
+    r"|why|who)\b"
+)
+
+
+def split_sentences(pattern: re.Pattern[str], text: str) -> list[str]:
+    """The text split at those matches of the pattern, each right after a mark, where a sentence ends."""
+    found, start = [], 0
+    for match in pattern.finditer(text):
+        if ends_sentence(text, match.start()):
+            found.append(text[start : match.start()])
+            start = match.end()
+    return [*found, text[start:]]
+
+
+def ends_sentence(text: str, at: int) -> bool:
+    """Whether the mark right before `at` ends a sentence. Only a period on the same line as what follows may not."""
+    if at < 1 or text[at - 1] != ".":
+        return True
+    ahead = text[at : at + _LOOK_AHEAD]
+    rest = ahead.lstrip()
+    if not rest or "\n" in ahead[: len(ahead) - len(rest)]:
+        return True
+    start = max(at - _LOOK_BACK, 0)
+    if _LIST_MARK.search(text, start, at):
+        return False
+    found = _WORD_BEFORE.search(text, start, at)
+    if found is None:
+        return True
+    word, folded = found[1], found[1].casefold()
+    shouted = len(word) > 1 and word.isupper()  # "CA." is California, "DR." may be a doctor
+    if (folded in _NEVER_LAST and not shouted) or (folded in _BEFORE_NUMBERS and _NUMBER.match(rest)):
+        return False
+    if folded in _NEVER_LAST | _SELDOM_LAST or word in _CAPITALISED or "." in word or _is_initial(text, found.start(1), word):
+        return _begins_anew(rest)
+    return True
+
+
+def _is_initial(text: str, start: int, word: str) -> bool:
+    return len(word) == 1 and word.casefold() != word.upper() and not text[start - 1 : start].isdigit()
+
+
+def _begins_anew(rest: str) -> bool:
+    """Whether what follows reads like the beginning of a sentence, and not like a name or what belongs to the abbreviation."""
+    first = _FIRST_WORD.match(rest)
+    if first is None:
+        return False
+    plain = rest.replace("’", "'")
+    if not rest[0].isupper():
+        return _ASKS.match(plain) is not None
+    word = first[0].replace("’", "'").casefold()
+    found = clues(rest)
+    return word in _OPENERS or found.question_word or found.imperative
