@@ -27,7 +27,8 @@ def resolve(*requirements: str) -> dict[str, str] | None:
     done = subprocess.run([*command, "--report", "-", *requirements], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         return None
-    return {each["metadata"]["name"].lower().replace("_", "-"): each["metadata"]["version"] for each in json.loads(done.stdout)["install"]}
+    found = [each["metadata"] for each in json.loads(done.stdout)["install"]]
+    return {each["name"].lower().replace("_", "-"): each["version"] for each in found}
 
 
 def held_back(alone: dict[str, str], beside: dict[str, str], packages: tuple[str, ...]) -> list[str]:
