@@ -7,9 +7,11 @@ import json
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+AT_ONCE = 4
 FRAMEWORKS = {
     "openai-agents": ("serve,otel,openai-agents", ("openai-agents",)),
     "google-adk": ("serve,otel,adk", ("google-adk",)),
@@ -27,10 +29,8 @@ def resolve(*requirements: str) -> dict[str, str] | None:
     done = subprocess.run([*command, "--report", "-", *requirements], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         return None
-    return {
-        each["metadata"]["name"].lower().replace("_", "-"): each["metadata"]["version"]
-        for each in json.loads(done.stdout)["install"]
-    }
+    found = [each["metadata"] for each in json.loads(done.stdout)["install"]]
+    return {each["name"].lower().replace("_", "-"): each["version"] for each in found}
 
 
 def held_back(alone: dict[str, str], beside: dict[str, str], packages: tuple[str, ...]) -> list[str]:
@@ -42,20 +42,28 @@ def held_back(alone: dict[str, str], beside: dict[str, str], packages: tuple[str
     ]
 
 
+def check_extra(extra: str) -> list[str]:
+    """Returns what is wrong with installing that extra by itself."""
+    print(f"check-extras: .[{extra}]", flush=True)
+    return [] if resolve(f".[{extra}]") is not None else [f".[{extra}] cannot be installed"]
+
+
+def check_framework(framework: str) -> list[str]:
+    """Returns what is wrong with installing Turnwise beside that framework."""
+    names, packages = FRAMEWORKS[framework]
+    print(f"check-extras: .[{names}] with {', '.join(packages)}", flush=True)
+    alone, beside = resolve(*packages), resolve(f".[{names}]", *packages)
+    if alone is None or beside is None:
+        return [f".[{names}] with {framework} cannot be installed"]
+    return [f".[{names}]: {line}" for line in held_back(alone, beside, packages)]
+
+
 def main() -> int:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    failures = []
-    for wanted in [".", *(f".[{extra}]" for extra in extras), *(f".[serve,{extra}]" for extra in extras if extra != "serve")]:
-        print(f"check-extras: {wanted}", flush=True)
-        if resolve(wanted) is None:
-            failures.append(f"{wanted} cannot be installed")
-    for framework, (names, packages) in FRAMEWORKS.items():
-        print(f"check-extras: .[{names}] with {', '.join(packages)}", flush=True)
-        alone, beside = resolve(*packages), resolve(f".[{names}]", *packages)
-        if alone is None or beside is None:
-            failures.append(f".[{names}] with {framework} cannot be installed")
-        else:
-            failures += [f".[{names}]: {line}" for line in held_back(alone, beside, packages)]
+    # pip mostly waits for the index.
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        checks = [*threads.map(check_framework, FRAMEWORKS), *threads.map(check_extra, extras)]
+    failures = [line for lines in checks for line in lines]
     for line in failures:
         print(f"check-extras: {line}", file=sys.stderr)
     return 1 if failures else 0
