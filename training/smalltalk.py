@@ -274,7 +274,7 @@ def main() -> None:
     report_sources(corpus, scores, bound)
     weights, bias = corpus.fitted(np.ones(len(corpus.labels), dtype=bool))
     report_tests(given.data, encoded, words, lambda rows: rows @ weights + bias, bound)
-    write(weights, bias - bound, words, encoded.encoder.fingerprint)
+    write(weights, bias - bound, words, encoded.encoder.fingerprint.partition("@")[0])
     if not given.quick:
         report_unseen_sources(corpus)
 

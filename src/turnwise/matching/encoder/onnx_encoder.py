@@ -122,10 +122,12 @@ def _settings(directory: Path) -> dict[str, Any]:
 
 
 def _fingerprint(settings: dict[str, Any]) -> str:
-    """Roundings differ between releases of onnxruntime, so they count."""
+    """Returns `NAME:DIGEST@RUNTIME`. Releases of onnxruntime round differently, so the release counts; what was trained on the
+    model's vectors compares the part before the `@`, as it stands a difference that small.
+    """
     decisive = {key: settings[key] for key in ("format", "max_tokens", "model_sha256", "tokenizer", "vocabulary_sha256")}
-    digest = hashlib.sha256(json.dumps([decisive, _runtime_version()], sort_keys=True).encode()).hexdigest()
-    return f"{settings['name']}:{digest[:16]}"
+    digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+    return f"{settings['name']}:{digest[:16]}@{_runtime_version()}"
 
 
 def _runtime_version() -> str:
