@@ -41,7 +41,7 @@ def phrases_of(tree: AgentTree, default: str | None = None) -> tuple[Phrase, ...
 def by_examples_alone(tree: AgentTree, default: str | None = None) -> frozenset[str]:
     """The agents of which only the examples count: the default agent (None: the root), and those that others stand below."""
     supervisors = (card.name for card in tree if not card.is_composite and tree.children(card.name))
-    return frozenset((default if default in tree else tree.root, *supervisors))
+    return frozenset((default if default is not None and default in tree else tree.root, *supervisors))
 
 
 def words_of(name: str) -> str:

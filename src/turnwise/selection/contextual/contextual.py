@@ -13,7 +13,7 @@ from turnwise.selection.contextual.gathering import lines_of, messages_of, turn_
 from turnwise.selection.contextual.model import Model, Scores, shipped
 from turnwise.selection.contextual.naming import Names
 from turnwise.selection.contextual.parts import halves
-from turnwise.selection.contextual.situation import Roster, Situation, is_empty, situate
+from turnwise.selection.contextual.situation import Roster, Situation, Turn, is_empty, situate
 from turnwise.selection.contextual.wording import wording
 from turnwise.selection.meaning import Meaning, Reading
 from turnwise.selection.standing import Standing, standing
@@ -92,6 +92,10 @@ class Contextual:
             return abstained(self.name, "No agent that may be chosen has anything to go by.", passed_over=stands.passed_over)
         scores = self._model.scores(features(situation))
         verdict = self._decided(request, stands, situation, scores)
+        if stands.passed_over and verdict.outcome == "chosen" and verdict.agent not in (stands.awaiting, *stands.visited):
+            # That others have a part in the conversation must not help an agent that may not go on with it.
+            situation = self._again(request, situation.turn._replace(visited=(), awaiting=None))
+            verdict = self._decided(request, stands, situation, self._model.scores(features(situation)))
         verdict = self._with_what_helped(request, stands, situation, verdict)
         verdict = as_read(verdict, readings[request.text].mended.slips)
         return await self._with_second(request, situation, verdict)
@@ -109,6 +113,11 @@ class Contextual:
         general = self._general or request.lead or request.tree.root
         taker = general if general in request.eligible else None
         turn = turn_of(request, stands, readings, hits=hits, named=named, general=taker)
+        return situate(turn, company.roster, self._model.tracking)
+
+    def _again(self, request: SelectionRequest, turn: Turn) -> Situation:
+        """The situation of a turn in which less is known."""
+        company = self._company(turn.message.match.labels, request.eligible)
         return situate(turn, company.roster, self._model.tracking)
 
     def _company(self, labels: tuple[str, ...], eligible: tuple[str, ...]) -> _Company:
@@ -167,8 +176,7 @@ class Contextual:
         turn = situation.turn
         if verdict.outcome != "chosen" or verdict.agent not in turn.previous:
             return verdict
-        company = self._company(turn.message.match.labels, request.eligible)
-        without = situate(turn._replace(previous=()), company.roster, self._model.tracking)
+        without = self._again(request, turn._replace(previous=()))
         instead = None
         if without.candidates:
             instead = self._decided(request, stands, without, self._model.scores(features(without))).agent
