@@ -34,17 +34,17 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.encoder.remembered import Remembered
-from turnwise.matching.segments import segments
+from turnwise.matching.sentences import segments
 from turnwise.selection.contextual import NOBODY as NOBODY_BAR
 from turnwise.selection.contextual import model as model_module
 from turnwise.selection.contextual.belief import Tracking
+from turnwise.selection.contextual.collect import joined
 from turnwise.selection.contextual.features import Features
-from turnwise.selection.contextual.gathering import joined
 from turnwise.selection.contextual.model import Model, dumped, shipped
-from turnwise.selection.contextual.naming import Names
 from turnwise.selection.contextual.situation import Situation, is_empty
+from turnwise.selection.contextual.wording import Names
 from turnwise.selection.meaning import Meaning, Reading
-from turnwise.selection.served import with_parts
+from turnwise.selection.reader import with_parts
 
 OUT = Path(str(model_module.__file__)).with_name("contextual.json")
 ROUNDS, HIDDEN, EPOCHS, FITS = 2, 24, 8, 6

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from turnwise.matching.solver import minimize
 from turnwise.selection.contextual.belief import CUES, FLOOR, Tracking, cues
-from turnwise.selection.contextual.gathering import joined
+from turnwise.selection.contextual.collect import joined
 from turnwise.selection.contextual.wording import said, wording
 from turnwise.selection.meaning import Reading
 

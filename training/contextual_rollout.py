@@ -12,11 +12,10 @@ from contextual_fit import Case
 
 from turnwise.facts.sessions import RECENT_MESSAGES
 from turnwise.selection.contextual.belief import Tracking
+from turnwise.selection.contextual.collect import joined
 from turnwise.selection.contextual.features import Features, features
-from turnwise.selection.contextual.gathering import joined
-from turnwise.selection.contextual.naming import Names
 from turnwise.selection.contextual.situation import Past, Roster, Situation, Turn, situate
-from turnwise.selection.contextual.wording import said, wording
+from turnwise.selection.contextual.wording import Names, said, wording
 from turnwise.selection.meaning import Reading
 
 GENERAL = "\x00general"

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
 
-from turnwise.matching.clues import clues
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.smalltalk import LISTS_FILE, MODEL_FILE, features, fit, wording
+from turnwise.matching.text_features import clues
 
 FALSE_ALARMS = 0.012  # of requests out of fold: where the probability is put to be 0.5
 FOLDS = 3

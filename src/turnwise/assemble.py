@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from turnwise.config.agent_builder import Roster, flows, models, own_team_selectors
 from turnwise.config.gateway_entries import doorkeepers
 from turnwise.config.guardrail_entries import BuiltIn, make
-from turnwise.config.importing import resolve
+from turnwise.config.importing import Reference, resolve
 from turnwise.config.places import Where, shown
 from turnwise.config.policies import culprit, read_policy
-from turnwise.config.references import Reference
-from turnwise.config.roster import Roster, flows, models, own_team_selectors
 from turnwise.config.settings import Endpoint, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError, PatternError, TurnwiseError
 from turnwise.facts.gateway import GatewayConfig
@@ -29,7 +28,7 @@ from turnwise.ports.stores import SessionStore
 from turnwise.runner import Runner
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.policy import PolicySpec
-from turnwise.selection.silent import has_words
+from turnwise.selection.semantic import has_words
 from turnwise.stores.sql import SqlSessionStore
 
 IN_MEMORY = "in_memory"
@@ -238,7 +237,7 @@ class _Assembly:
         assert self.tree is not None
         if not has_words(self.tree, policy.default):
             return None
-        from turnwise.matching.kept import folder_from_environment
+        from turnwise.matching.disk_cache import folder_from_environment
 
         return folder_from_environment()
 

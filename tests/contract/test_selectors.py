@@ -9,13 +9,9 @@ from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection.conversational import Conversational
-from turnwise.selection.default import Default
-from turnwise.selection.direct import Direct
-from turnwise.selection.identity import Identity
-from turnwise.selection.iterative import Iterative
-from turnwise.selection.owner import ToolResult
+from turnwise.selection.fixed import Default, Direct, Identity, Iterative
 from turnwise.selection.patterns import Patterns, pattern_index
-from turnwise.selection.resume import Resume
+from turnwise.selection.resume import Resume, ToolResult
 from turnwise.testing import selector_suite
 
 OURS: dict[str, Callable[[AgentTree], Selector]] = {

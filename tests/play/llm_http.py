@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from llm_servers import Answer, FakeAnthropic, FakeOpenAI, FakeResponses
 from llm_servers.answers import Body, Said, Sayable
 
-from turnwise.models.naming import ModelEndpoint
+from turnwise.models.by_name import ModelEndpoint, RetryingModel
 from turnwise.models.provider import ProviderModel
-from turnwise.models.retrying import RetryingModel
 
 KEY = "test-key-0123456789"
 Service = FakeOpenAI | FakeAnthropic | FakeResponses

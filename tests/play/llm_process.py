@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from turnwise import Runner, SqlSessionStore
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.limits import ProcessConfig
-from turnwise.models.naming import ModelEndpoint
+from turnwise.models.by_name import ModelEndpoint
 from turnwise.tools.function import tool
 
 _FOLDER = Path(__file__).resolve().parent

@@ -5,31 +5,30 @@ from functools import cache
 
 from turnwise.facts.content import Content, TextPart
 from turnwise.flows.strategies import _mentioned
-from turnwise.flows.tasks.fenced import unfenced
-from turnwise.guardrails.findings import labelled
-from turnwise.guardrails.injection_rules import control_tokens, has_phrase, without_hidden
-from turnwise.guardrails.personal_rules import RULES
-from turnwise.guardrails.personal_rules import find as find_personal
-from turnwise.guardrails.reading import read
-from turnwise.guardrails.secret_rules import find as find_secrets
+from turnwise.flows.tasks.results import unfenced
+from turnwise.guardrails.injection import control_tokens, has_phrase, without_hidden
+from turnwise.guardrails.personal_data import RULES
+from turnwise.guardrails.personal_data import find as find_personal
+from turnwise.guardrails.rules import labelled, read
+from turnwise.guardrails.secrets import find as find_secrets
 from turnwise.guardrails.topics import passages
-from turnwise.matching.clues import clues
 from turnwise.matching.encoder.onnx_encoder import SHIPPED, VOCABULARY_FILE
 from turnwise.matching.encoder.wordpiece import WordPiece
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.normalize import legible, normalize
 from turnwise.matching.patterns import PatternIndex
-from turnwise.matching.segments import segments
+from turnwise.matching.sentences import segments
 from turnwise.matching.smalltalk import wording as small_talk
 from turnwise.matching.spelling import Spelling
-from turnwise.selection.choices import Choice, read_answer
-from turnwise.selection.contextual.parts import halves
+from turnwise.matching.text_features import clues
+from turnwise.selection.clarify import Choice, read_answer
+from turnwise.selection.contextual.selector import halves
 from turnwise.selection.contextual.wording import said, wording
 from turnwise.selection.conversational import tolerant
 from turnwise.selection.next_tag import NextTagFilter, take_next
-from turnwise.telemetry.redaction import redacted
-from turnwise.transcript.cutting import cut
+from turnwise.telemetry.logs import redacted
 from turnwise.transcript.fences import defused, defused_value, inside, said_by
+from turnwise.transcript.trimming import cut
 
 UNITS = (
     # the beginnings and the middles of secrets and personal data

@@ -14,8 +14,8 @@ from whose_asked import FILE, OF_USER, Asked, Route, Things
 
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig, JwtConfig
-from turnwise.gateway.a2a.names import TaskName
-from turnwise.gateway.openai.responses.names import Name
+from turnwise.gateway.a2a.ids import TaskName
+from turnwise.gateway.openai.responses.ids import Name
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 from turnwise.telemetry.metrics import Metrics
 

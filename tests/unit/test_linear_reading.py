@@ -17,10 +17,10 @@ import turnwise
 
 PACKAGES = ("guardrails", "matching", "selection", "transcript", "flows", "telemetry")
 EXEMPT = {
-    "turnwise.selection.choices._SENTENCE": "it is matched at the beginning of a text alone",
+    "turnwise.selection.clarify._SENTENCE": "it is matched at the beginning of a text alone",
     "turnwise.selection.phrases._CLAUSE": "it reads agents' cards, at most 2,000 characters of one text",
     "turnwise.transcript.fences._MARKED": "it is matched with a whole text alone, from its beginning",
-    "turnwise.selection.contextual.parts._JOINTS": "it reads texts of at most 600 characters",
+    "turnwise.selection.contextual.selector._JOINTS": "it reads texts of at most 600 characters",
 }
 """Patterns that `finditer` would use at a cost above the text's length, and why that cannot be."""
 FEW, MANY = 40, 160

@@ -10,7 +10,7 @@ from helpdesk import clock
 from helpdesk.tools import accounts, billing, orders, shopping
 from turnwise import AgentContext
 from turnwise.agents.llm import LlmAgent
-from turnwise.models.naming import Spec
+from turnwise.models.by_name import Spec
 from turnwise.ports.agent import Agent
 from turnwise.tools.agent_tool import AgentTool
 

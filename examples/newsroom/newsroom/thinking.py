@@ -5,7 +5,7 @@ from typing import Any
 
 from newsroom import archive
 from turnwise.agents.llm import LlmAgent
-from turnwise.models.naming import Spec
+from turnwise.models.by_name import Spec
 from turnwise.tools.function import tool
 
 _HOUSE = "You work for a city's newspaper. Say only what the archive or your colleagues' results say; never make up a fact."

@@ -5,12 +5,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from typing import Literal
 
-from turnwise.access.allowances import Allowances
-from turnwise.access.places import Places
+from turnwise.access.concurrency import Places
+from turnwise.access.rate_limit import Allowances
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import ConfigError, TooMany
 from turnwise.facts.gateway import CallerLimits
-from turnwise.ports.gate import Counters
+from turnwise.ports.key_store import Counters
 
 AGAIN_SECONDS = 1.0
 """When an answer ends nobody knows; until then it is worth asking this often."""

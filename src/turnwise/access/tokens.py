@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import jwt
 
-from turnwise.access.published_keys import PublishedKeys
+from turnwise.access.jwks import PublishedKeys
 from turnwise.facts.callers import Caller, Role
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import JwtConfig

@@ -7,9 +7,9 @@ taken up again after a wait goes on where it stopped.
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
 
+from turnwise.agents.concurrency import together
 from turnwise.agents.function import make_card
 from turnwise.agents.members import members_of
-from turnwise.agents.together import together
 from turnwise.facts.cards import AgentCard, Kind
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import Event, segment_of

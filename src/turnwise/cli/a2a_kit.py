@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.needed import need_server
-from turnwise.cli.serving import serve_app
+from turnwise.cli.options import need_server
+from turnwise.cli.serve import serve_app
 
 if TYPE_CHECKING:
     from turnwise.assemble import App

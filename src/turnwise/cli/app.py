@@ -7,23 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from turnwise.cli import (
-    a2a_kit,
-    batch,
-    chatting,
-    check,
-    deciding,
-    evaluating,
-    flows,
-    init,
-    keys,
-    linting,
-    mcp,
-    schema,
-    serving,
-    sessions,
-    working,
-)
+from turnwise.cli import a2a_kit, chat, check, eval, flow, init, keys, lint, mcp, run, schema, select, serve, sessions, worker
 from turnwise.cli.exits import FAILED, INTERRUPTED, LEGEND, OK, USAGE, exit_code
 from turnwise.facts.errors import TurnwiseError
 
@@ -36,9 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (init, check, linting, deciding, evaluating, chatting, batch, serving, mcp, a2a_kit, working, schema):
+for group in (init, check, lint, select, eval, chat, run, serve, mcp, a2a_kit, worker, schema):
     group.register(app)
-app.add_typer(flows.app, name="flow")
+app.add_typer(flow.app, name="flow")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(keys.app, name="keys")
 

@@ -79,8 +79,8 @@ def _examples(card: "AgentCard") -> int:
 
 def _agents(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
     from turnwise.cli import rendering, terminal
-    from turnwise.cli.clean import one_line
     from turnwise.cli.tables import fitted
+    from turnwise.cli.terminal import one_line
 
     rows = []
     for name, branch in _drawn(tree, tree.root, "", ""):
@@ -106,8 +106,8 @@ def _drawn(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[st
 
 def _say_ok(report: "Report") -> None:
     from turnwise.cli import rendering, terminal
-    from turnwise.cli.clean import one_line
-    from turnwise.cli.wrapping import wrapped
+    from turnwise.cli.tables import wrapped
+    from turnwise.cli.terminal import one_line
 
     assert report.tree is not None
     kept = f"policy {report.policy} · store {report.store} · artifacts {report.artifacts or 'none'}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from turnwise.cli.completing import agent_roles, scopes
+from turnwise.cli.completion import agent_roles, scopes
 from turnwise.cli.exits import UsageProblem
 from turnwise.cli.options import ConfigOption, JsonOption
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from turnwise.facts.callers import ApiKey
-    from turnwise.ports.gate import Keys
+    from turnwise.ports.key_store import Keys
 
 OVERLAP_MINUTES = 60.0
 NAME_SHOWN = 24
@@ -168,7 +168,7 @@ async def _revoke(config: "Path | None", named: str, as_json: bool) -> None:
 @asynccontextmanager
 async def _ring(config: "Path | None") -> AsyncIterator[_Ring]:
     """The keys of that configuration's app. ConfigError when its store keeps none, or not for long."""
-    from turnwise.access.gatekeeper import gate_of
+    from turnwise.access.authenticator import gate_of
     from turnwise.assemble import load_store
     from turnwise.facts.errors import ConfigError
 
@@ -258,7 +258,7 @@ def _table(keys: "Sequence[ApiKey]") -> "Iterator[Text]":
 
 def _row(key: "ApiKey", now: datetime) -> Iterable[str]:
     from turnwise.access.api_keys import counts
-    from turnwise.cli.clean import one_line
+    from turnwise.cli.terminal import one_line
 
     expires = "never" if key.expires_at is None else _minute(key.expires_at) + ("" if counts(key, now) else " (over)")
     name = one_line(key.name)

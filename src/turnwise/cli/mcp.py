@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from turnwise.cli.exits import OK
-from turnwise.cli.lines import InputError, Lines
+from turnwise.cli.input import InputError, Lines
 from turnwise.cli.options import DEFAULT_USER, ConfigOption, UserOption
 
 if TYPE_CHECKING:
     from turnwise.assemble import App
-    from turnwise.cli.stopping import Answering
-    from turnwise.cli.watching import Watching
+    from turnwise.cli.serve import Watching
+    from turnwise.cli.shutdown import Answering
     from turnwise.gateway.front import Front
-    from turnwise.gateway.mcp.over_lines import OverLines
+    from turnwise.gateway.mcp.stdio import OverLines
 
 
 def register(app: typer.Typer) -> None:
@@ -67,9 +67,9 @@ def _own_wire() -> Iterator[_Wire]:
 
 async def _mcp(path: Path | None, user: str, wire: _Wire) -> int:
     from turnwise.assemble import load_app
-    from turnwise.cli.needed import need_mcp, need_server
-    from turnwise.cli.stopping import Answering
-    from turnwise.cli.watching import watching
+    from turnwise.cli.options import need_mcp, need_server
+    from turnwise.cli.serve import watching
+    from turnwise.cli.shutdown import Answering
     from turnwise.telemetry.logs import logging_to
 
     need_server("turnwise mcp")
@@ -86,9 +86,8 @@ async def _mcp(path: Path | None, user: str, wire: _Wire) -> int:
 
 
 async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answering: "Answering") -> int:
-    from turnwise.cli.interrupts import Interrupts, leave
-    from turnwise.cli.stopping import IDLE_SECONDS, stopped
-    from turnwise.cli.working import try_store
+    from turnwise.cli.shutdown import IDLE_SECONDS, Interrupts, leave, stopped
+    from turnwise.cli.worker import try_store
 
     front = _front(app, watched)
     told, asked, given = _Told(answering), asyncio.Event(), _Input(wire.into)
@@ -130,10 +129,10 @@ def _front(app: "App", watched: "Watching") -> "Front":
 
 
 def _spoken(app: "App", front: "Front", user: str, wire: _Wire, writer: ThreadPoolExecutor) -> "OverLines":
-    from turnwise.access.gatekeeper import LOCAL
-    from turnwise.gateway.mcp.over_lines import OverLines
+    from turnwise.access.authenticator import LOCAL
+    from turnwise.gateway.mcp.request import Visit
     from turnwise.gateway.mcp.server import server_for
-    from turnwise.gateway.mcp.visit import Visit
+    from turnwise.gateway.mcp.stdio import OverLines
 
     visit = Visit(front, LOCAL.model_copy(update={"user": user}))
     front.whose.user(visit.caller, "messages:write")  # whether there can be such a user
@@ -187,7 +186,7 @@ async def _close(app: "App", front: "Front", spoken: "OverLines", serving: "asyn
 
 
 async def _work(app: "App", trying: "asyncio.Task[None]") -> None:
-    from turnwise.cli.preparing import ready
+    from turnwise.cli.progress import ready
 
     await trying
     await ready(app.runner)

@@ -6,10 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.completing import agent_roles
+from turnwise.cli.completion import agent_roles
 
 if TYPE_CHECKING:
     from turnwise.facts.messages import MessageContext
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from turnwise.facts.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from turnwise.assemble import App
+    from turnwise.ports.hooks import Hooks
 
 DEFAULT_USER = "local"
 
@@ -50,3 +60,31 @@ def message_context(given: str | None, roles: Sequence[str] | None = None) -> "M
     except ValidationError as error:
         first = mistakes(error, MessageContext)[0]
         raise typer.BadParameter(f"{first.problem} {first.fix}".rstrip(), param_hint="'--context'") from None
+
+
+SERVER = ("fastapi", "uvicorn", "websockets", "jwt", "prometheus_client", "ag_ui", "fastapi_offline")
+"""The modules without which no gateway can be made."""
+
+
+def need_server(command: str) -> None:
+    """MissingExtra when the server's libraries are not all installed."""
+    if any(find_spec(module) is None for module in SERVER):
+        raise MissingExtra(command, "serve")
+
+
+def need_mcp(command: str) -> None:
+    """MissingExtra when the library of MCP is not installed."""
+    if find_spec("mcp") is None:
+        raise MissingExtra(command, "mcp")
+
+
+@asynccontextmanager
+async def running(config: Path | None, hooks: "Sequence[Hooks]" = ()) -> AsyncIterator["App"]:
+    """The app of that configuration, watched by these hooks too; its store is closed at the end."""
+    from turnwise.assemble import load_app
+
+    app = load_app(config, hooks=hooks)
+    try:
+        yield app
+    finally:
+        await app.runner.close()

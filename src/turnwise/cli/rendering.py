@@ -7,8 +7,8 @@ from pydantic import JsonValue
 from rich.cells import cell_len
 from rich.text import Text
 
-from turnwise.cli.clean import clean, one_line
-from turnwise.cli.spending import usage_text
+from turnwise.cli.terminal import clean, one_line
+from turnwise.cli.usage import usage_text
 from turnwise.facts.content import (
     ArtifactPart,
     BlobPart,

@@ -37,8 +37,8 @@ def list_sessions(
 
 async def _list(config: "Path | None", user: str | None, limit: int, after: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.records import session_data, session_table
-    from turnwise.cli.running import running
+    from turnwise.cli.options import running
+    from turnwise.cli.session_output import session_data, session_table
 
     async with running(config) as turnwise:
         runner = turnwise.runner
@@ -73,26 +73,26 @@ def show(
 async def _show(
     config: "Path | None", user: str, session: str, last: int | None, *, hidden: bool, thinking: bool, as_json: bool
 ) -> None:
-    from turnwise.cli import records, terminal
-    from turnwise.cli.answering import event_json
-    from turnwise.cli.clean import safe_json
+    from turnwise.cli import session_output, terminal
+    from turnwise.cli.answers import event_json
+    from turnwise.cli.options import running
     from turnwise.cli.rendering import styled
-    from turnwise.cli.running import running
-    from turnwise.cli.spending import Spending
-    from turnwise.cli.wrapping import wrapped
+    from turnwise.cli.tables import wrapped
+    from turnwise.cli.terminal import safe_json
+    from turnwise.cli.usage import Spending
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
-            terminal.say_all(wrapped([styled(records.session_line(head), "dim")], terminal.width()))
+            terminal.say_all(wrapped([styled(session_output.session_line(head), "dim")], terminal.width()))
         spending = Spending()
-        async for entry in records.log(runner.sessions, key, last=last, hidden=hidden):
+        async for entry in session_output.log(runner.sessions, key, last=last, hidden=hidden):
             if as_json:
-                about = records.standing(entry) if hidden else {}
+                about = session_output.standing(entry) if hidden else {}
                 terminal.write(safe_json(event_json(user, session, entry.event, **about)) + "\n")
             else:
-                terminal.say_all(wrapped(records.transcript(entry, thinking=thinking), terminal.width()))
+                terminal.say_all(wrapped(session_output.transcript(entry, thinking=thinking), terminal.width()))
                 spending.add(entry.event)
         terminal.say_all(wrapped(spending.lines(), terminal.width()))
 
@@ -111,25 +111,25 @@ def explain(
 
 
 async def _explain(config: "Path | None", user: str, session: str, as_json: bool) -> None:
-    from turnwise.cli import records, terminal
+    from turnwise.cli import session_output, terminal
+    from turnwise.cli.options import running
     from turnwise.cli.rendering import styled
-    from turnwise.cli.running import running
-    from turnwise.cli.spending import Spending
-    from turnwise.cli.wrapping import wrapped
+    from turnwise.cli.tables import wrapped
+    from turnwise.cli.usage import Spending
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
         head = await runner.sessions.get(key)
         if not as_json:
-            terminal.say_all(wrapped([styled(records.session_line(head), "dim")], terminal.width()))
+            terminal.say_all(wrapped([styled(session_output.session_line(head), "dim")], terminal.width()))
         spending = Spending()
-        async for entry in records.log(runner.sessions, key, hidden=True):
+        async for entry in session_output.log(runner.sessions, key, hidden=True):
             if as_json:
-                data = records.course_data(entry)
+                data = session_output.course_data(entry)
                 if data is not None:
                     terminal.print_json(data)
             else:
-                terminal.say_all(wrapped(records.course(entry), terminal.width()))
+                terminal.say_all(wrapped(session_output.course(entry), terminal.width()))
                 spending.add(entry.event)
         terminal.say_all(wrapped(spending.lines(), terminal.width()))
 
@@ -151,7 +151,7 @@ def cancel(
 
 async def _cancel(config: "Path | None", user: str, session: str, turn: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.running import running
+    from turnwise.cli.options import running
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
@@ -187,7 +187,7 @@ def rewind(
 
 async def _rewind(config: "Path | None", user: str, session: str, turn: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.running import running
+    from turnwise.cli.options import running
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
@@ -219,7 +219,7 @@ def fork(
 
 async def _fork(config: "Path | None", user: str, session: str, new_id: str, before: str | None, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.running import running
+    from turnwise.cli.options import running
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)
@@ -246,7 +246,7 @@ def delete(
 
 async def _delete(config: "Path | None", user: str, session: str, yes: bool, as_json: bool) -> None:
     from turnwise.cli import terminal
-    from turnwise.cli.running import running
+    from turnwise.cli.options import running
 
     async with running(config) as turnwise:
         runner, key = turnwise.runner, turnwise.runner.key(user, session)

@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
 
-from turnwise.client.address import checked_key, checked_url, is_this_machine
-from turnwise.client.agents import Agents
-from turnwise.client.artifacts import Artifacts
-from turnwise.client.asked import Asked, at_session, escaped, get, if_revision, post
-from turnwise.client.decisions import Decisions
-from turnwise.client.gateway import Gateway
-from turnwise.client.reading import answer_to, read
-from turnwise.client.sessions import Sessions
+from turnwise.client.gateway import Gateway, checked_key, checked_url, is_this_machine
+from turnwise.client.request import Asked, at_session, escaped, get, if_revision, post
+from turnwise.client.resources import Agents, Artifacts, Decisions, Sessions
+from turnwise.client.stream import answer_to, read
 from turnwise.client.sync import Sync
 from turnwise.facts.content import Content
 from turnwise.facts.errors import MissingExtra, RequestInvalid

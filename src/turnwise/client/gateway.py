@@ -1,6 +1,14 @@
 """One gateway as the client asks it: with its credential, in its words, and again when that is safe."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import httpx
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from copy import copy
 from importlib.metadata import version
@@ -8,14 +16,61 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from turnwise.client.asked import Asked
-from turnwise.client.connections import Connections
-from turnwise.client.patience import PASSING, Patience, Unreached, was_refused
-from turnwise.client.problems import media_type, problem_in, strange
+from turnwise.client.errors import media_type, problem_in, strange
+from turnwise.client.request import Asked
+from turnwise.client.retry import PASSING, Patience, Unreached, was_refused
 from turnwise.facts.errors import RequestInvalid
 
 if TYPE_CHECKING:
     import httpx
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from turnwise.facts.errors import ConfigError
+
+_Kept = tuple["httpx.AsyncClient", AsyncGenerator[None, None]]
+
+
+class Connections:
+    """Made at their first use; each is closed when its loop shuts down, if nobody did before. heard: whether anybody ever
+    answered.
+    """
+
+    heard = False
+
+    def __init__(self, make: "Callable[[], httpx.AsyncClient]") -> None:
+        self._make, self._lock = make, threading.Lock()
+        self._kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = weakref.WeakKeyDictionary()
+
+    async def here(self) -> "httpx.AsyncClient":
+        """That of the running loop."""
+        loop = asyncio.get_running_loop()
+        kept = self._kept.get(loop)
+        if kept is None:
+            http = self._make()
+            keeper = self._keeping(loop, http)
+            with self._lock:
+                self._kept[loop] = kept = (http, keeper)
+            await anext(keeper)
+        return kept[0]
+
+    async def close(self) -> None:
+        """Closes that of the running loop. Idempotent; the next use makes another."""
+        if kept := self._taken(asyncio.get_running_loop()):
+            await kept[1].aclose()
+
+    async def _keeping(self, loop: asyncio.AbstractEventLoop, http: "httpx.AsyncClient") -> AsyncGenerator[None, None]:
+        # A loop that shuts down closes its unfinished generators: that is the last moment in which connections can be closed.
+        try:
+            yield
+        finally:
+            self._taken(loop)
+            await http.aclose()
+
+    def _taken(self, loop: asyncio.AbstractEventLoop) -> _Kept | None:
+        with self._lock:
+            return self._kept.pop(loop, None)
+
 
 T = TypeVar("T")
 PREFIX = "/api/v1"
@@ -140,3 +195,35 @@ def _unreached(request: "httpx.Request", error: "httpx.RequestError", timeout: f
     if isinstance(error, httpx.ReadTimeout):
         return Unreached(f"{place} said nothing for {timeout:g} s.", fix="Check that it is well.", quiet=True)
     return Unreached(f"{place} broke off: {type(error).__name__}.", fix="Check that it runs, and what stands before it.")
+
+
+def checked_url(url: str) -> str:
+    """The address without a slash at its end. ConfigError for what is no address of a server."""
+    try:
+        parts = urlsplit(url.strip())
+        sound = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and not (parts.query or parts.fragment)
+    except ValueError:
+        sound = False
+    if not sound:
+        shown = "What was given" if "@" in url else repr(url)  # there may be a password in front of it
+        raise ConfigError(f"{shown} is no address of a gateway.", fix='Write it as "http://127.0.0.1:8000".')
+    return url.strip().rstrip("/")
+
+
+def is_this_machine(url: str) -> bool:
+    """Whether the address never leaves this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def checked_key(key: str | None) -> str | None:
+    """The key without space around it, as files have it. ConfigError for one that cannot be sent."""
+    if key is None:
+        return None
+    key = key.strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError("The key is empty, or has characters that no key has.", fix="Pass it as `turnwise keys` showed it.")
+    return key

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from turnwise.facts.errors import ConfigError
 
 if TYPE_CHECKING:
-    from turnwise.runner.sync_door import SyncDoor
+    from turnwise.runner.blocking_portal import SyncDoor
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Sync:
             self.result(_ended(items))
 
     def _open(self) -> "SyncDoor":
-        from turnwise.runner.sync_door import SyncDoor
+        from turnwise.runner.blocking_portal import SyncDoor
 
         with self._lock:
             if self._door is None:

@@ -7,13 +7,13 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from turnwise.access.gatekeeper import Gatekeeper
+from turnwise.access.authenticator import Gatekeeper
 from turnwise.access.quotas import Quotas
 from turnwise.config.places import Document, Where
 from turnwise.config.validation import validated
 from turnwise.facts.errors import ConfigError, MissingExtra
 from turnwise.facts.gateway import GatewayConfig, Protocols, Switch
-from turnwise.ports.gate import Gate
+from turnwise.ports.key_store import Gate
 
 ANY_ORIGIN = "*"
 

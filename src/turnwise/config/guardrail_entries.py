@@ -6,15 +6,14 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from turnwise.config.document import kind_of
+from turnwise.config.importing import Reference, read_reference
 from turnwise.config.places import Document, Where
-from turnwise.config.references import Reference, read_reference
 from turnwise.config.validation import validated
 from turnwise.facts.fact import Fact
 from turnwise.facts.spelling import did_you_mean
 from turnwise.guardrails.injection import InjectionMarks
 from turnwise.guardrails.length import Length
-from turnwise.guardrails.personal_data import PersonalData
-from turnwise.guardrails.personal_rules import Kind
+from turnwise.guardrails.personal_data import Kind, PersonalData
 from turnwise.guardrails.replacing import PLACES, Action
 from turnwise.guardrails.secrets import Secrets
 from turnwise.guardrails.topics import BannedTopics

@@ -4,11 +4,13 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
-from turnwise.config.places import shown
+from turnwise.config.document import kind_of
+from turnwise.config.places import Document, Where, shown
 from turnwise.facts.errors import ImportPathError
 from turnwise.facts.spelling import did_you_mean
 
@@ -84,3 +86,40 @@ def _innermost(trace: TracebackType | None) -> str:
     own = {__file__, importlib.__file__}
     frames = [frame for frame in traceback.extract_tb(trace) if frame.filename not in own and frame.filename[0] != "<"]
     return f"{shown(Path(frames[-1].filename))}:{frames[-1].lineno}" if frames else ""
+
+
+class Reference(NamedTuple):
+    """Something of the users' own: an import path, the options it is called with, and where it is written."""
+
+    path: str
+    options: Mapping[str, Any]
+    where: Where
+
+
+def read_references(document: Document, key: str) -> tuple[Reference, ...]:
+    """The references in the list below that key; what is wrong is reported and left out."""
+    value = document.data.get(key, [])
+    if not isinstance(value, list):
+        document.report((key,), f"{key!r} should be a list of import paths, but is {kind_of(value)}.", "Write `- module:name`.")
+        return ()
+    found = (read_reference(document, (key, index), item) for index, item in enumerate(value))
+    return tuple(reference for reference in found if reference is not None)
+
+
+def read_reference(document: Document, where: Where, value: Any) -> Reference | None:
+    """`module:attribute`, or `{import: module:attribute, options: {…}}`; None after what is wrong was reported."""
+    if isinstance(value, str):
+        return Reference(value, {}, where)
+    if isinstance(value, dict) and isinstance(value.get("import"), str):
+        for key in value.keys() - {"import", "options"}:
+            fix = "What it is called with stands below `options:`."
+            document.report((*where, key), f"Beside 'import' there is no key {key!r}.", fix)
+        options = value.get("options", {})
+        if isinstance(options, dict):
+            return Reference(value["import"], options, where)
+        document.report(
+            (*where, "options"), f"'options' should be keys and values, but is {kind_of(options)}.", "Write them below."
+        )
+        return None
+    document.report(where, "Here an import path was expected.", "Write module:attribute, or `import: module:attribute`.")
+    return None

@@ -7,7 +7,7 @@ from turnwise.config.importing import resolve
 from turnwise.config.places import Document, Where
 from turnwise.facts.errors import ConfigError, TurnwiseError
 from turnwise.facts.spelling import did_you_mean
-from turnwise.models.naming import ModelEndpoint, model_of
+from turnwise.models.by_name import ModelEndpoint, model_of
 from turnwise.ports.model import Model
 
 _KEYS = ("model", "url", "key")

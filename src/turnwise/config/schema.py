@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from turnwise.config.agent_builder import LoopOptions, TeamOptions
 from turnwise.config.entries import OWN_KEYS
 from turnwise.config.flow_entries import FlowOptions, TaskEntry
 from turnwise.config.guardrail_entries import BUILT_IN
 from turnwise.config.llm_entries import LlmOptions
 from turnwise.config.policies import ChangedPolicy
-from turnwise.config.roster import LoopOptions, TeamOptions
 from turnwise.config.settings import KEYS, NOTES
 from turnwise.config.tool_entries import AskedEntry, ServerEntry
 from turnwise.facts.cards import COMPOSITES, AgentCard

@@ -8,8 +8,8 @@ from turnwise.config.document import kind_of, read_document
 from turnwise.config.entries import AgentEntry, read_entries
 from turnwise.config.gateway_entries import read_gateway
 from turnwise.config.guardrail_entries import BuiltIn, read_guardrails
+from turnwise.config.importing import Reference, read_reference, read_references
 from turnwise.config.places import Document, Where, shown
-from turnwise.config.references import Reference, read_reference, read_references
 from turnwise.config.validation import validated
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import GatewayConfig

@@ -14,9 +14,7 @@ from turnwise.flows.arguments import agent_name, at_least_one, listed, text
 from turnwise.flows.control.running import run_design
 from turnwise.flows.design import Design, conduct, designed
 from turnwise.flows.members import all_named, objects_in, refuse_absent, refuse_strangers
-from turnwise.flows.plans.asking import again, question
-from turnwise.flows.plans.keeping import kept
-from turnwise.flows.plans.plan import Plan, read_plan, refuse_unfit
+from turnwise.flows.plans.plan import Plan, again, kept, question, read_plan, refuse_unfit
 from turnwise.flows.until import Until
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext

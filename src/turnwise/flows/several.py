@@ -14,8 +14,7 @@ from turnwise.flows.arguments import text
 from turnwise.flows.control.controller import Ending
 from turnwise.flows.control.running import Judgement, cut_short, failure, results, run_design
 from turnwise.flows.design import conduct, designed
-from turnwise.flows.plans.keeping import kept
-from turnwise.flows.plans.plan import Plan, PlannedTask
+from turnwise.flows.plans.plan import Plan, PlannedTask, kept
 from turnwise.flows.tasks.graph import Graph
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext

@@ -17,7 +17,7 @@ from turnwise.facts.fact import Fact
 from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.arguments import text
-from turnwise.flows.tasks.misfits import misfits_found
+from turnwise.flows.tasks.results import misfits_found
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection.conversational import fitting, tolerant
 from turnwise.selection.next_tag import take_next

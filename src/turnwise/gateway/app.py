@@ -14,19 +14,14 @@ from turnwise.gateway import documentation
 from turnwise.gateway.api import routes as api
 from turnwise.gateway.credentials import say_credentials
 from turnwise.gateway.front import Front, caller_of
+from turnwise.gateway.middleware.access_log import AccessLog
+from turnwise.gateway.middleware.admission import Bodies, OwnMachine, PlainText
+from turnwise.gateway.middleware.errors import AnsweredProblems, CutShort, Pending
+from turnwise.gateway.middleware.head_requests import Heads
+from turnwise.gateway.middleware.headers import RequestIds, SecurityHeaders, Traced
 from turnwise.gateway.problems import Form, answer_problems
 from turnwise.gateway.protocol import Protocol
 from turnwise.gateway.protocols import protocols
-from turnwise.gateway.surroundings.access_log import AccessLog
-from turnwise.gateway.surroundings.answered_problems import AnsweredProblems
-from turnwise.gateway.surroundings.bodies import Bodies
-from turnwise.gateway.surroundings.cut_short import CutShort, Pending
-from turnwise.gateway.surroundings.heads import Heads
-from turnwise.gateway.surroundings.own_machine import OwnMachine
-from turnwise.gateway.surroundings.plain_text import PlainText
-from turnwise.gateway.surroundings.request_ids import RequestIds
-from turnwise.gateway.surroundings.security_headers import SecurityHeaders
-from turnwise.gateway.surroundings.traced import Traced
 
 TITLE = "Turnwise"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")

@@ -6,24 +6,22 @@ from typing import Annotated, NamedTuple
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from turnwise.access.gatekeeper import Gatekeeper
+from turnwise.access.authenticator import Gatekeeper
 from turnwise.access.quotas import Quotas
 from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import GatewayConfig
-from turnwise.gateway.door.addressees import Addressees
-from turnwise.gateway.door.agents import Agents
-from turnwise.gateway.door.artifacts import Artifacts
-from turnwise.gateway.door.conversations import Conversations
-from turnwise.gateway.door.decisions import Decisions
-from turnwise.gateway.door.invocations import Invocations
-from turnwise.gateway.door.messages import Messages
-from turnwise.gateway.door.pushes import Pushes
-from turnwise.gateway.door.sessions import Sessions
-from turnwise.gateway.door.standing import Standing
-from turnwise.gateway.door.tasks import Tasks
-from turnwise.gateway.door.threads import Threads
-from turnwise.gateway.door.whose import Whose
-from turnwise.gateway.shown import View
+from turnwise.gateway.redaction import View
+from turnwise.gateway.services.agents import Addressees, Agents
+from turnwise.gateway.services.artifacts import Artifacts
+from turnwise.gateway.services.conversations import Conversations
+from turnwise.gateway.services.decisions import Decisions
+from turnwise.gateway.services.health import Standing
+from turnwise.gateway.services.invocations import Invocations, Tasks
+from turnwise.gateway.services.messages import Messages
+from turnwise.gateway.services.pushes import Pushes
+from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.sessions import Sessions
+from turnwise.gateway.services.threads import Threads
 from turnwise.runner import Runner
 from turnwise.telemetry.metrics import Metrics
 

@@ -1,13 +1,89 @@
 """A guardrail that puts labels in place of what its rules find, or blocks what holds it."""
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Callable, Collection
 from typing import Literal, get_args
 
-from turnwise.facts.content import Content
+from pydantic import JsonValue
+
+from turnwise.facts.content import (
+    ArtifactPart,
+    BlobPart,
+    Content,
+    DataPart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from turnwise.facts.errors import ConfigError
-from turnwise.guardrails.findings import Find, kinds_in, labelled
-from turnwise.guardrails.strings import changed_aside
+from turnwise.guardrails.rules import Find, kinds_in, labelled
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
+
+Change = Callable[[str], str]
+
+_LONG_NUMBER = 10**6
+_LONG_BYTES = 16_384
+"""From this size on a content is read in a thread: rules take microseconds a character, and others wait."""
+
+
+async def changed_aside(content: Content, place: Place, change: Change) -> Content:
+    """As `changed`; a long content is read in a thread, so that the event loop serves others meanwhile."""
+    if sum(_size(part) for part in content.parts) < _LONG_BYTES:
+        return changed(content, place, change)
+    return await asyncio.to_thread(changed, content, place, change)
+
+
+def _size(part: Part) -> int:
+    """Roughly how many characters are read of a part."""
+    if isinstance(part, TextPart | ThinkingPart):
+        return len(part.text)
+    return 0 if isinstance(part, BlobPart | ArtifactPart) else len(part.model_dump_json())
+
+
+def changed(content: Content, place: Place, change: Change) -> Content:
+    """The content with every string as `change` gives it: texts, thoughts, data, results, arguments, names of files.
+
+    Numbers of more than six digits are strings as well, if they would be changed. Calls are changed in their own place only.
+    """
+    return content.model_copy(update={"parts": tuple(_part(part, place, change) for part in content.parts)})
+
+
+def _part(part: Part, place: Place, change: Change) -> Part:
+    match part:
+        case TextPart() | ThinkingPart():
+            return part.model_copy(update={"text": change(part.text)})
+        case DataPart():
+            return part.model_copy(
+                update={"data": _value(part.data, change), "name": change(part.name) if part.name else part.name}
+            )
+        case ToolResultPart():
+            return part.model_copy(update={"result": _value(part.result, change)})
+        case ToolCallPart() if place == "tool_call":
+            raw = change(part.raw) if part.raw is not None else None
+            return part.model_copy(update={"arguments": _value(part.arguments, change), "raw": raw})
+        case BlobPart():
+            return part.model_copy(update={"name": change(part.name) if part.name else part.name})
+        case ArtifactPart():
+            return part.model_copy(update={"title": change(part.title) if part.title else part.title})
+        case _:
+            return part
+
+
+def _value(value: JsonValue, change: Change) -> JsonValue:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(key): _value(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_value(item, change) for item in value]
+    if isinstance(value, int) and abs(value) >= _LONG_NUMBER:
+        text = str(value)
+        left = change(text)
+        return value if left == text else left
+    return value
+
 
 Action = Literal["rewrite", "block"]
 ACTIONS: tuple[Action, ...] = get_args(Action)

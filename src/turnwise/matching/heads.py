@@ -1,5 +1,6 @@
 """How well vectors fit classes, by linear models."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -137,3 +138,96 @@ def log_softmax(scores: Floats) -> Floats:
     """Along the last axis; the result's exponentials sum to 1."""
     shifted = scores - scores.max(axis=-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)), np.float32)
+
+
+HELD_OUT, HEARD = 40.0, 4.0
+"""So many texts do the expected weights count like: where texts are held out of a file of examples, which are more like each
+other than like what users say; and where users said them.
+"""
+
+_TRUST_PER_LABEL = 2.0
+_HIGHEST_LOG = 4.0
+
+
+def fit_weights(
+    evidence: Floats,
+    right: Classes,
+    expected: Floats,
+    *,
+    trust: float,
+    counts: Floats | None = None,
+    tick: Tick | None = None,
+) -> Floats:
+    """The weights under which the right labels are likeliest; the sums' probabilities are then calibrated.
+
+    evidence: texts × labels × opinions, of texts that those who hold the opinions did not learn from. expected: the weights
+    without any text; they count like `trust` texts, and like many more when a label has but one or two: with one held out, too
+    little was left to learn from. None is below zero.
+    """
+    if not len(right):
+        return expected
+    rows = np.arange(len(right))
+    counts = np.ones(len(right), np.float32) if counts is None else counts
+    chosen = counts @ evidence[rows, right]
+    labels = len(np.unique(right))
+    trusted = trust + _TRUST_PER_LABEL * labels * (labels / len(right)) ** 2
+    pull = np.float32(trusted / len(right))
+    middle = np.log(expected)
+
+    def objective(logs: Floats) -> tuple[float, Floats]:
+        weights = np.exp(np.minimum(logs, _HIGHEST_LOG))
+        scores = log_softmax(evidence @ weights)
+        loss = -float(counts @ scores[rows, right]) / len(right)
+        held = np.einsum("nc,nck->k", np.exp(scores) * counts[:, None], evidence, optimize=True)
+        away = logs - middle
+        gradient = (held - chosen) / np.float32(len(right)) * weights + pull * away
+        return loss + 0.5 * float(pull) * float(away @ away), np.asarray(gradient, np.float32)
+
+    return np.exp(minimize(objective, middle, steps=60, tolerance=1e-5, tick=tick))
+
+
+_PHRASES_PER_SKILL = 5
+_MOST_PER_LABEL = 40
+_MOST = 400
+_LEAST_PER_LABEL = 3
+_ROUNDS = 15
+_SEED = 20_111
+
+
+def split(vectors: Floats, owners: Classes, names: Sequence[str]) -> tuple[Classes, Classes]:
+    """The skill of each row, and the label of each skill, ascending.
+
+    owners: the rows' labels, every number from 0 having a row. names: the rows' known skills; rows of no known skill are
+    grouped by their vectors, a skill to five rows, unless there are so many labels that no label is likely to be broad.
+    """
+    labels = int(owners.max()) + 1
+    most = min(_MOST // labels, _MOST_PER_LABEL)
+    skills = np.zeros(len(owners), np.int64)
+    parents: list[int] = []
+    order = np.argsort(owners, kind="stable")
+    for label, rows in enumerate(np.split(order, np.searchsorted(owners[order], np.arange(1, labels)))):
+        known = [names[row] for row in rows]
+        numbers = {name: number for number, name in enumerate(sorted({name for name in known if name}))}
+        local = np.array([numbers.get(name, -1) for name in known])
+        free = rows[local < 0]
+        if len(free):
+            count = min(len(free) // _PHRASES_PER_SKILL, most)
+            found = _grouped(vectors[free], count) if count >= _LEAST_PER_LABEL else np.zeros(len(free), np.int64)
+            local[local < 0] = len(numbers) + found
+        kept, local = np.unique(local, return_inverse=True)
+        skills[rows] = len(parents) + local
+        parents += [label] * len(kept)
+    return skills, np.array(parents, np.int64)
+
+
+def _grouped(vectors: Floats, count: int) -> Classes:
+    """A group for each row, by k-means on directions."""
+    middles = vectors[np.random.default_rng(_SEED).permutation(len(vectors))[:count]]
+    groups = np.zeros(len(vectors), np.int64)
+    for _ in range(_ROUNDS):
+        before, groups = groups, (vectors @ middles.T).argmax(axis=1)
+        if (before == groups).all():
+            break
+        sums = class_sums(vectors, groups, count)
+        middles = np.where(sums.any(axis=1, keepdims=True), directions(sums), middles)
+    return groups

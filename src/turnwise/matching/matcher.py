@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.matching.fusion import HEARD, HELD_OUT, fit_weights
-from turnwise.matching.heads import Classes, Floats, Head, balanced, log_softmax
+from turnwise.matching.heads import HEARD, HELD_OUT, Classes, Floats, Head, balanced, fit_weights, log_softmax, split
 from turnwise.matching.index import Index
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Nearest, Phrase
 from turnwise.matching.normalize import normalize
 from turnwise.matching.novelty import Gate, fit_gate, signs, tune_gate, untried
-from turnwise.matching.opinions import (
+from turnwise.matching.scorers import (
     COSINE_SCALE,
     OPINIONS,
     SHORTLISTED_ABOVE,
@@ -25,7 +24,6 @@ from turnwise.matching.opinions import (
     nearest_by_label,
     prepare,
 )
-from turnwise.matching.skills import split
 from turnwise.matching.solver import Tick
 
 _NEAREST_SHARPNESS = 2.0

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.heads import Floats
-from turnwise.matching.opinions import COSINE_SCALE, OPINIONS
+from turnwise.matching.scorers import COSINE_SCALE, OPINIONS
 from turnwise.matching.solver import minimize
 
 REFUSED = 0.03

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
-from turnwise.matching.clues import Clues, clues
+from turnwise.matching.text_features import Clues, clues
 
 if TYPE_CHECKING:
     import numpy as np

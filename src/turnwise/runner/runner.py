@@ -1,7 +1,9 @@
 """The front door: hand in a message, get the invocation that answers it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -20,23 +22,47 @@ from turnwise.ports.encoder import Encoder
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore, SessionStore
-from turnwise.runner.accept import checked_context, checked_id, incoming
-from turnwise.runner.arguments import check_arguments, check_config, check_part, checked_parts
-from turnwise.runner.desks import Desks
+from turnwise.runner.admission import (
+    check_arguments,
+    check_config,
+    check_part,
+    checked_context,
+    checked_id,
+    checked_parts,
+    incoming,
+)
+from turnwise.runner.blocking_portal import SyncDoor
 from turnwise.runner.guards.check_threads import CHECKS
-from turnwise.runner.guards.rulings import blocked_message
-from turnwise.runner.leaving import close_agents
-from turnwise.runner.message.invocation import Invocation, Result
-from turnwise.runner.message.job import Job
-from turnwise.runner.message.recovery import asked_of
-from turnwise.runner.record.origins import message_behind
+from turnwise.runner.guards.guardrail_results import blocked_message
+from turnwise.runner.loops import Desks
+from turnwise.runner.message.invocation import Invocation, Job, Result
+from turnwise.runner.message.recovery_rules import asked_of
+from turnwise.runner.record.events import message_behind, told
 from turnwise.runner.sessions import Sessions
-from turnwise.runner.sync_door import SyncDoor
-from turnwise.runner.turn.floor import Cast
+from turnwise.runner.turn.state import Cast
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.vectors import Progress
+
+CLOSE_SECONDS = 30.0
+"""How long one agent may take for it."""
+
+log = logging.getLogger("turnwise.runner")
+
+
+async def close_agents(agents: Iterable[Agent]) -> None:
+    """Awaits `close` of every agent that has one, side by side. What it raises, or that it hangs, is logged."""
+    await asyncio.gather(*(_close(agent) for agent in agents if inspect.iscoroutinefunction(getattr(agent, "close", None))))
+
+
+async def _close(agent: Agent) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await agent.close()  # type: ignore[attr-defined]
+    except Exception as error:
+        log.error("Agent %r was not closed: %s: %s", agent.card.name, type(error).__name__, told(error))
+
 
 NO_CONTEXT = MessageContext()
 IN_MEMORY = "sqlite://"

@@ -1,29 +1,139 @@
 """What can be done with a session besides answering its messages (behaviour A44)."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.facts.errors import InvocationMissing, SessionBusy, SessionMissing, StaleWriter
+from turnwise.facts.content import Content
+from turnwise.facts.errors import InvocationMissing, MessageError, MessageTooLarge, SessionBusy, SessionMissing, StaleWriter
 from turnwise.facts.events import USER, End, Event, Rewind
+from turnwise.facts.limits import RunConfig
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore
-from turnwise.runner.accept import check_delta
-from turnwise.runner.desks import Desks
-from turnwise.runner.message.bringing import Bringing, PastExchange
-from turnwise.runner.message.continuation import is_being_answered
-from turnwise.runner.message.reading import Reading, reading_of
-from turnwise.runner.message.recovery import orphan_of
-from turnwise.runner.record.closing import acting, bare_event, closing_events
-from turnwise.runner.record.event_ids import Origin
+from turnwise.runner.admission import check_delta, checked_id, incoming
+from turnwise.runner.guards.guardrails import Guarding
+from turnwise.runner.loops import Desks
+from turnwise.runner.message.continuation import is_being_answered, is_over
+from turnwise.runner.message.driver import Driver
+from turnwise.runner.message.invocation import Job, Result, result_of
+from turnwise.runner.message.recovery_rules import orphan_of
+from turnwise.runner.queue.followers import refused_before
+from turnwise.runner.record.events import Origin, acting, bare_event, closing_events, message_behind, origin_of, steps_of
 from turnwise.runner.record.journal import public
-from turnwise.runner.record.on_record import steps_of
-from turnwise.runner.record.origins import message_behind
 from turnwise.runner.record.recorder import write_apart
-from turnwise.runner.turn.floor import Cast
-from turnwise.runner.waiting.followers import refused_before
+from turnwise.runner.turn.state import Cast
+
+
+class PastExchange(NamedTuple):
+    """A message of the user's, and what was said to it, in order: texts, calls of tools, and behind them their results.
+
+    message: None = nobody had asked. id: the message's; None = it gets one.
+    """
+
+    message: Content | None
+    said: tuple[Content, ...] = ()
+    id: str | None = None
+
+
+class Bringing:
+    """Makes events of exchanges, for a session. Guardrails look at each as if it were had here, and files become artifacts."""
+
+    def __init__(self, cast: Cast, driver: Driver, config: RunConfig) -> None:
+        self._cast, self._driver, self._config = cast, driver, config
+        self._guarding = Guarding(cast.guardrails, config.limits.guardrail_seconds)
+
+    async def events(self, key: SessionKey, past: Sequence[PastExchange], author: str) -> list[Event]:
+        """The events of these exchanges, one invocation for each; `author` said what was said. MessageError, ArtifactError;
+        nothing is stored of them yet.
+        """
+        found: list[Event] = []
+        for exchange in past:
+            found += await self._exchange(key, exchange, author)
+            await asyncio.sleep(0)  # others have their turn in between: there may be thousands
+        return found
+
+    async def _exchange(self, key: SessionKey, exchange: PastExchange, author: str) -> list[Event]:
+        asked = None if exchange.message is None else await self._asked(key, exchange.message, exchange.id)
+        id_ = self._cast.issuer.new_id("invocation") if asked is None else asked.invocation_id
+        said = [await self._said(content, author, id_) for content in exchange.said]
+        answers = said or [bare_event(self._cast.issuer, author, id_)]
+        answers[-1] = acting(answers[-1], end=End())
+        return answers if asked is None else [asked, *answers]
+
+    async def _asked(self, key: SessionKey, content: Content, given: str | None) -> Event:
+        id_ = self._cast.issuer.new_id("message") if given is None else checked_id("message", given)
+        message = Message(id=id_, content=incoming(content, self._config.limits))
+        job = Job(key, message, self._config)
+        await self._driver.prepare(job)
+        if job.blocked:
+            raise job.blocked
+        assert job.prepared is not None
+        _, content, versions, guarded, _ = job.prepared
+        event = Event(
+            id=job.event_id,
+            author=USER,
+            invocation_id=job.prepared.invocation_id,
+            created_at=self._cast.issuer.now(),
+            content=content,
+        )
+        return acting(event, artifact_versions=dict(versions), guarded=guarded)
+
+    async def _said(self, content: Content, author: str, invocation_id: str) -> Event:
+        self._check(content)
+        event = bare_event(self._cast.issuer, author, invocation_id, branch="1")
+        return await self._guarding.event(event.model_copy(update={"content": content.model_copy(update={"role": "agent"})}))
+
+    def _check(self, content: Content) -> None:
+        limits = self._config.limits
+        try:
+            size = len(content.model_dump_json())
+        except ValueError as error:
+            raise MessageError(f"A past answer cannot be stored: {error}.", fix="Send text that UTF-8 can write.") from None
+        if size > limits.message_bytes or len(content.parts) > limits.parts:
+            raise MessageTooLarge(
+                f"A past answer has {size:,} bytes and {len(content.parts)} parts; {limits.message_bytes:,} and {limits.parts} "
+                "are allowed.",
+                fix="Leave it out, or raise limits.message_bytes or limits.parts.",
+            )
+
+
+State = Literal["running", "waiting", "ended"]
+
+
+class Reading(NamedTuple):
+    """state: `running` also while it is queued; `waiting` as long as one of its questions or calls is open. result: what was
+    said so far, and how it ended; None while it is queued. waits: the ids of what is open.
+    """
+
+    message_id: str
+    state: State
+    result: Result | None
+    waits: frozenset[str] = frozenset()
+
+
+def reading_of(session: Session, events: Sequence[Event], event_id: str | None = None) -> Reading | None:
+    """The reading of an invocation by all its events, the hidden ones too; with `event_id`, of the message in that event alone.
+
+    The session has to be read before its events. None when there is no such message among them.
+    """
+    asked = [index for index, event in enumerate(events) if event.author == USER and event.content is not None]
+    first = next((index for index in asked if event_id in (None, events[index].id)), None)
+    if first is None:
+        return None
+    following = next((index for index in asked if index > first), None) if event_id is not None else None
+    told = [public(event) for event in events[first:following]]
+    result = result_of(told)
+    open_ = session.head.invocations.get(told[0].invocation_id)
+    waits = {wait.id for _, wait in open_.waits} if open_ else set()
+    waits &= {event.actions.awaits.id for event in told if event.actions.awaits}
+    running = following is None and not is_over(session, told[0].invocation_id)
+    state: State = "ended" if result.end else "running" if running else "waiting" if waits else "ended"
+    return Reading(origin_of(told[0].id).message, state, result, frozenset(waits))
+
 
 WRITES = 4
 """How often a write is made again that a background job came between."""

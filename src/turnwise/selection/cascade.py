@@ -1,6 +1,8 @@
 """Who answers: the selectors of a policy, asked in order, and the record of what each said (behaviours C10, E1)."""
 
 import asyncio
+import functools
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -11,6 +13,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from turnwise import matching
 from turnwise.facts.content import Content
 from turnwise.facts.errors import NobodyEligible, PolicyError
 from turnwise.facts.events import Event
@@ -22,17 +25,29 @@ from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.clarify import DECLINED_RULE
 from turnwise.selection.conversational import Conversational, by_name
-from turnwise.selection.default import Default
 from turnwise.selection.eligibility import UNREACHABLE, Eligible, Names, eligible
-from turnwise.selection.held import Hold
+from turnwise.selection.fixed import Default
 from turnwise.selection.meaning import Meaning
-from turnwise.selection.owner import ToolResult
 from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, StageSpec, fingerprint, refuse_unknown_stages
+from turnwise.selection.reader import Hold
+from turnwise.selection.resume import ToolResult
 from turnwise.selection.several import SEVERAL, asked_for, reason_for, refuse_unfit_server
 from turnwise.selection.stages import BY_MEANING, Factory, Site, Stage, build, meaning_of, refuse_unknown_agents, site_of
 from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import asked
-from turnwise.selection.version import version
+
+
+@functools.cache
+def version() -> str:
+    """Twelve hexadecimal digits that change with the rules and the trained numbers that choices by meaning rest on: the files
+    of this package, and the numbers that small talk is told by.
+    """
+    here, numbers = Path(__file__).parent, Path(matching.__file__).parent / "data"
+    digest = hashlib.sha256()
+    for path in sorted([*here.rglob("*.py"), *here.rglob("*.json"), *numbers.glob("*.json")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
 
 _EXCLUDED_RECORDED = 50
 _ROSTERS_KEPT = 256

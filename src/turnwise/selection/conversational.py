@@ -8,7 +8,7 @@ from turnwise.facts.events import USER
 from turnwise.facts.selections import Exclusion, Verdict
 from turnwise.matching.normalize import with_few_marks
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.identity import lead_of
+from turnwise.selection.fixed import lead_of
 from turnwise.selection.next_tag import OPENING
 from turnwise.selection.verdicts import abstained, chosen, shown
 

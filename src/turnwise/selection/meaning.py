@@ -16,18 +16,17 @@ from turnwise.facts.errors import EncoderError
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Phrase
 from turnwise.matching.normalize import legible
-from turnwise.matching.segments import segments
+from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder
-from turnwise.selection.held import Hold, held, hold_of
 from turnwise.selection.phrases import phrases_of, words_of
-from turnwise.selection.served import Reading, Served, with_parts
+from turnwise.selection.reader import Hold, Reading, Served, held, hold_of, with_parts
 from turnwise.selection.vectors import Keeping, Progress, encoded, vectors_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.kept import Kept
+    from turnwise.matching.disk_cache import Kept
     from turnwise.matching.matcher import Matcher
 
 __all__ = ["Meaning", "Reading"]
@@ -274,7 +273,7 @@ class Meaning:
     def _kept(self) -> "Kept | None":
         if self._keep is None:
             return None
-        from turnwise.matching.kept import Kept
+        from turnwise.matching.disk_cache import Kept
 
         return Kept(self._keep)
 
@@ -290,7 +289,7 @@ class Meaning:
 
 def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
     """Twenty hexadecimal digits for what readings depend on: phrases, encoder, dictionary, and the version of matching."""
-    from turnwise.matching.kept import version
+    from turnwise.matching.disk_cache import version
     from turnwise.matching.spelling import dictionary
 
     digest = hashlib.sha256(f"{version()}\0{encoder.fingerprint}\0{dictionary()}\0".encode())

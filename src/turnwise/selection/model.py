@@ -12,9 +12,8 @@ from turnwise.facts.usage import Usage
 from turnwise.ports.model import Model, ModelReply, ModelRequest
 from turnwise.ports.selector import SelectionRequest
 from turnwise.ports.tool import ToolSpec
-from turnwise.selection.ranking import ranked
-from turnwise.selection.standing import standing
-from turnwise.selection.verdicts import abstained, chosen, shown
+from turnwise.selection.active_agent import standing
+from turnwise.selection.verdicts import abstained, chosen, ranked, shown
 
 MARGIN, CHOICES, SECONDS = 0.3, 8, 10.0
 NOBODY = 0.5

@@ -7,9 +7,9 @@ from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import MATCHED_CHARACTERS, Hit, PatternIndex
 from turnwise.ports.selector import SelectionRequest
+from turnwise.selection.active_agent import standing
 from turnwise.selection.contextual.wording import said
 from turnwise.selection.resume import open_question
-from turnwise.selection.standing import standing
 from turnwise.selection.verdicts import RECORDED, abstained, chosen, shown
 
 THRESHOLD = 0.7

@@ -12,24 +12,19 @@ from turnwise.facts.errors import ConfigError, PolicyError
 from turnwise.facts.fact import Fact
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import PatternIndex
-from turnwise.models.naming import ModelEndpoint, model_of
+from turnwise.models.by_name import ModelEndpoint, model_of
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection import clarify, semantic, smalltalk
 from turnwise.selection import model as model_stage
 from turnwise.selection.contextual import NOBODY
 from turnwise.selection.conversational import Conversational
-from turnwise.selection.default import CONFIDENCE, Default
-from turnwise.selection.direct import Direct
-from turnwise.selection.identity import Identity
-from turnwise.selection.iterative import Iterative
+from turnwise.selection.fixed import CONFIDENCE, Default, Direct, Identity, Iterative
 from turnwise.selection.meaning import Meaning
-from turnwise.selection.patience import AWAITED, Patient
 from turnwise.selection.patterns import THRESHOLD, Patterns, Yields, pattern_index, pattern_labels
 from turnwise.selection.policy import PolicySpec, StageSpec, options_of
-from turnwise.selection.resume import Resume, Rule
-from turnwise.selection.semantic import Score, Semantic
-from turnwise.selection.silent import Silent, has_words
+from turnwise.selection.resume import AWAITED, Patient, Resume, Rule
+from turnwise.selection.semantic import Score, Semantic, Silent, has_words
 from turnwise.selection.smalltalk import SmallTalkSelector
 
 Factory = Callable[..., Selector]
@@ -176,7 +171,7 @@ def _smalltalk(site: Site, name: str, given: Any) -> Selector:
 def _contextual(site: Site, name: str, given: Any) -> Selector:
     if not has_words(site.tree, site.default):
         return Silent(name, () if given.general is None else (given.general,))
-    from turnwise.selection.contextual.contextual import Contextual
+    from turnwise.selection.contextual.selector import Contextual
 
     options = {"general": given.general or site.default, "nobody": given.nobody, "margin": given.margin, "name": name}
     return Patient(Contextual(site.meaning(), site.patterns(), **options), awaited=given.awaited)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.kept import Kept, Vectors
+    from turnwise.matching.disk_cache import Kept, Vectors
 
 Progress = Callable[[str, int, int], None]
 """Is told what is being done, how many steps of it are done, and of how many. What it raises ends the work."""
@@ -42,7 +42,7 @@ def vectors_of(texts: Sequence[str], encoder: Encoder, *, kept: "Kept | None", p
     """
     import numpy as np
 
-    from turnwise.matching.kept import Vectors, keys_of
+    from turnwise.matching.disk_cache import Vectors, keys_of
 
     keys = keys_of(texts)
     unique, indices = np.unique(keys, return_index=True)

@@ -110,3 +110,17 @@ def _bounded(candidate: Candidate) -> Candidate:
 
 def _fraction(number: float) -> float:
     return min(max(number, 0.0), 1.0) if math.isfinite(number) else 0.0
+
+
+def ranked(request: SelectionRequest, stage: str | None, nobody: float) -> list[Candidate]:
+    """What the last stage that ranked agents, or the one of that name, said of those who may be chosen, best first.
+
+    Empty when it found that rather nobody should take the message.
+    """
+    for verdict in reversed([each for each in request.verdicts if stage in (None, each.selector)]):
+        found = [each for each in verdict.candidates if each.agent in request.eligible]
+        if found and (verdict.novelty or 0.0) > nobody:
+            return []
+        if found:
+            return sorted(found, key=lambda each: -each.score)
+    return []

@@ -5,10 +5,12 @@ constants stand in a private module, cannot rename what is sent.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from turnwise.facts.content import Content, TextPart, ToolCallPart
+from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import Event
+from turnwise.facts.limits import Limits
 from turnwise.facts.selections import Selection
 from turnwise.facts.usage import Usage
 
@@ -130,3 +132,44 @@ def _parts(content: Content) -> list[dict[str, object]]:
         elif isinstance(part, ToolCallPart):
             parts.append({"type": "tool_call", "id": part.call_id, "name": part.tool, "arguments": part.arguments})
     return parts
+
+
+OTHER = "other"
+MOST, CHARACTERS = 100, 100
+
+ENDS = ("completed", "clarify", "failed", "cancelled", "blocked", "loop", "waiting", "lost")
+
+
+class Few:
+    """Lets known values through, and the first `more` others; the rest is OTHER."""
+
+    def __init__(self, known: Iterable[str] = (), *, more: int = 0) -> None:
+        self._let = set(known)
+        self._more = more
+
+    def of(self, value: str) -> str:
+        """The value as a label."""
+        value = value[:CHARACTERS]
+        if value in self._let:
+            return value
+        if self._more <= 0:
+            return OTHER
+        self._more -= 1
+        self._let.add(value)
+        return value
+
+
+def ends() -> Few:
+    """How invocations end, and how they are left."""
+    return Few((*ENDS, *(f"limit:{which}" for which in Limits.model_fields)))
+
+
+def codes() -> Few:
+    """The codes of our errors, and of those that are made of them."""
+    return Few(_codes(TurnwiseError))
+
+
+def _codes(kind: type[TurnwiseError]) -> Iterator[str]:
+    yield kind.code
+    for below in kind.__subclasses__():
+        yield from _codes(below)

@@ -18,7 +18,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
 from turnwise.ports.stores import InboxLengths, SessionStore
-from turnwise.telemetry.labels import MOST, Few, codes, ends
+from turnwise.telemetry.attributes import MOST, Few, codes, ends
 
 STORE_SECONDS = 2.0
 """How long a scrape waits for the store; what it does not say by then is left out."""

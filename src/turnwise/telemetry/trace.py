@@ -23,7 +23,7 @@ from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import LIMIT, USER, Event, StepRecord
 from turnwise.facts.usage import Usage
 from turnwise.telemetry import attributes as names
-from turnwise.telemetry.labels import OTHER
+from turnwise.telemetry.attributes import OTHER
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = 2**63 - 1

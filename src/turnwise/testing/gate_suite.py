@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from turnwise.facts.callers import ApiKey
 from turnwise.facts.errors import StoreError
-from turnwise.ports.gate import Counters, Gate
+from turnwise.ports.key_store import Counters, Gate
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 LONG = 3600.0

@@ -11,7 +11,7 @@ from typing import Any
 from turnwise.facts.content import Content
 from turnwise.facts.errors import ConfigError, ModelRefused
 from turnwise.facts.usage import Usage
-from turnwise.models.reading import reading
+from turnwise.models.reply import reading
 from turnwise.ports.model import Model, ModelPiece, ModelReply, ModelRequest
 from turnwise.testing.telling import told
 

@@ -8,10 +8,9 @@ from pydantic import JsonValue
 
 from turnwise.facts.errors import ConfigError
 from turnwise.ports.tool import ToolCall, ToolRules, ToolSpec
-from turnwise.tools.docstrings import described
 from turnwise.tools.names import NAME_CHARACTERS, is_tool_name
 from turnwise.tools.results import json_value
-from turnwise.tools.schema import parameters_of, underlying
+from turnwise.tools.schema import described, parameters_of, underlying
 from turnwise.tools.threads import in_thread
 
 P = ParamSpec("P")

@@ -8,8 +8,7 @@ from pydantic import JsonValue
 from turnwise.facts.errors import MessageError, MessageTooLarge
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import OfferedTool
-from turnwise.tools.names import NAME_CHARACTERS, is_tool_name
-from turnwise.tools.reserved import reserved_for
+from turnwise.tools.names import NAME_CHARACTERS, is_tool_name, reserved_for
 
 SCHEMA_BYTES = 32 * 1024
 """How large one tool's parameters may be, as JSON."""

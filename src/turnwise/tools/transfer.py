@@ -7,10 +7,10 @@ from pydantic import Field
 from turnwise.facts.errors import ToolFailed, TransferRefused
 from turnwise.ports.context import AgentContext
 from turnwise.ports.tool import Tool, ToolRules
-from turnwise.tools import reserved
+from turnwise.tools import names
 from turnwise.tools.function import FunctionTool
 
-NAME = reserved.TRANSFER
+NAME = names.TRANSFER
 
 _DESCRIPTION = """\
 Hands the conversation to another agent, who answers from then on. Use it when one of these fits the request better:

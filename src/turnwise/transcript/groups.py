@@ -17,9 +17,9 @@ from turnwise.facts.content import (
 )
 from turnwise.facts.events import USER, Event
 from turnwise.transcript.fences import defused, defused_value, note, said_by
-from turnwise.transcript.reading import Call, Reading, question_of
 from turnwise.transcript.sizes import as_text, tokens_of_parts
 from turnwise.transcript.view import View
+from turnwise.transcript.visible import Call, Reading, question_of
 
 CALL_CHARACTERS, RESULT_CHARACTERS = 200, 500
 """How much is shown of another agent's call, and of what it got."""

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import visible
-from turnwise.transcript.reading import question_of
+from turnwise.transcript.visible import question_of
 
 Kind = Literal["offered", "confirm", "late"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cli_play import turnwise, written
 
-from turnwise.access.gatekeeper import Gatekeeper
+from turnwise.access.authenticator import Gatekeeper
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import NotAuthenticated
 from turnwise.facts.gateway import AuthConfig, CallerLimits

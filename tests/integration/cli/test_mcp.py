@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_client_play import MODES, structured
 
-from turnwise.cli.lines import LINE_BYTES
+from turnwise.cli.input import LINE_BYTES
 
 AGENTS = """
 import asyncio, subprocess, sys

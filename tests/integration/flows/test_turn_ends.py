@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from runner_play import Crash, InFront, ShortLease, ask, key, kill, killed, reason, soon
 
 from turnwise import AgentContext, Content, LlmAgent, Runner, agent
-from turnwise.cli.flow_view import FlowView
+from turnwise.cli.flow_run import FlowView
 from turnwise.facts.content import DataPart
 from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import Event

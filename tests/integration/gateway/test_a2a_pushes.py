@@ -16,13 +16,12 @@ from push_play import receiving
 from runner_play import Gate
 
 from turnwise import AgentContext, Runner, agent
-from turnwise.access.gatekeeper import LOCAL
+from turnwise.access.authenticator import LOCAL
 from turnwise.facts.gateway import A2aConfig, AuthConfig, GatewayConfig, Protocols
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.a2a.notifying.delivering import Courier
-from turnwise.gateway.a2a.notifying.guarding import Guard
-from turnwise.gateway.a2a.notifying.pushing import Teller
+from turnwise.gateway.a2a.push.address_guard import Guard
+from turnwise.gateway.a2a.push.sender import Courier, Teller
 from turnwise.ports.pushes import Push, PushPlace
 from turnwise.ports.stores import Lease
 

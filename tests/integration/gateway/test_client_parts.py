@@ -8,7 +8,7 @@ from runner_play import Gate, soon
 
 from turnwise import AgentContext, MessageContext, Runner, agent
 from turnwise.client import Client
-from turnwise.client.listing import PAGE
+from turnwise.client.resources import PAGE
 from turnwise.facts.errors import (
     ArtifactName,
     ArtifactTooLarge,

@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from turnwise import AgentContext, Content, Runner, SqlSessionStore, agent
 from turnwise.facts.content import ToolResultPart
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.gateway.openai.responses.names import read_call
+from turnwise.gateway.openai.responses.ids import read_call
 
 
 @agent

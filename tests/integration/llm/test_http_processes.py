@@ -11,7 +11,7 @@ from llm_process import Setting, finished, runner_of, started
 from llm_servers.answers import Sayable
 from runner_play import ask, key, reason, soon, texts
 
-from turnwise.models.naming import ModelEndpoint
+from turnwise.models.by_name import ModelEndpoint
 
 
 def setting(folder: Path, wire: Wire, **options: Any) -> Setting:

@@ -12,7 +12,7 @@ from runner_play import ask, direct, key, reason
 
 from turnwise import MessageContext, Runner
 from turnwise.agents.llm import LlmAgent
-from turnwise.models.naming import ModelEndpoint
+from turnwise.models.by_name import ModelEndpoint
 from turnwise.selection.policy import PolicySpec, StageSpec
 
 Process = Callable[..., Runner]

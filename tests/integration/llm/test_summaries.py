@@ -15,7 +15,7 @@ from turnwise.facts.events import Summary
 from turnwise.facts.usage import Usage
 from turnwise.ports.guardrail import GuardrailVerdict
 from turnwise.ports.model import ModelReply, ModelRequest
-from turnwise.runner.waiting import job_worker
+from turnwise.runner.queue import job_worker
 from turnwise.testing.fakes import FunctionGuardrail
 from turnwise.testing.models import FunctionModel, calls
 from turnwise.tools.ask import ask_user

@@ -26,7 +26,7 @@ from turnwise.facts.content import (
 from turnwise.facts.errors import ConfigError, ModelRefused
 from turnwise.models.provider import ProviderModel
 from turnwise.ports.model import ModelPiece, ModelReply, ModelRequest
-from turnwise.runner.sync_door import SyncDoor
+from turnwise.runner.blocking_portal import SyncDoor
 
 
 async def test_text_comes_whole_and_in_pieces(service: Service, model: ProviderModel, stream: bool) -> None:

@@ -9,7 +9,7 @@ from turnwise import AgentContext, Content, Event, Limits, MessageContext, RunCo
 from turnwise.agents.function import FunctionAgent
 from turnwise.facts.errors import AgentFailed, TransferRefused
 from turnwise.selection.conversational import Conversational
-from turnwise.selection.iterative import Iterative
+from turnwise.selection.fixed import Iterative
 
 MakeRunner = Callable[..., Runner]
 

@@ -15,8 +15,7 @@ from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.conversational import Conversational
-from turnwise.selection.identity import Identity
-from turnwise.selection.iterative import Iterative
+from turnwise.selection.fixed import Identity, Iterative
 from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.selection.stages import BUILT_IN, build, site_of
 

@@ -8,8 +8,8 @@ from a2a.utils.errors import A2A_ERROR_MAPPING, A2A_REASON_TO_ERROR
 from whose_asked import Asked, Made, Routes, Things
 
 from turnwise.facts.callers import Permission
-from turnwise.gateway.a2a.names import TaskName
-from turnwise.gateway.wire_errors import status_of
+from turnwise.gateway.a2a.ids import TaskName
+from turnwise.gateway.problems import status_of
 
 VERSION = MappingProxyType({"A2A-Version": "1.0"})
 NOWHERE = "http://127.0.0.1/"

@@ -7,7 +7,7 @@ import httpx
 from whose_asked import FILE, Asked, Made, Routes, Things
 
 from turnwise.facts.callers import Permission
-from turnwise.gateway.wire_errors import status_of
+from turnwise.gateway.problems import status_of
 
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 NEW = "2026-07-28"

@@ -7,8 +7,7 @@ import pytest
 from turnwise import Team, agent
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.selection.conversational import Conversational
-from turnwise.selection.identity import Identity
-from turnwise.selection.iterative import Iterative
+from turnwise.selection.fixed import Identity, Iterative
 
 
 @agent

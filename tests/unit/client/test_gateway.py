@@ -6,9 +6,9 @@ import httpx
 import pytest
 from client_play import Script, problem
 
-from turnwise.client.asked import Asked, get, post
 from turnwise.client.gateway import Gateway
-from turnwise.client.patience import Unreached
+from turnwise.client.request import Asked, get, post
+from turnwise.client.retry import Unreached
 from turnwise.facts.errors import Closing, Forbidden, NothingHere, RequestInvalid, StoreUnavailable, TooMany, TurnwiseError
 from turnwise.facts.messages import OfferedTool
 

@@ -7,7 +7,7 @@ import pytest
 from config_play import module_in
 
 from turnwise import Runner, SqlSessionStore
-from turnwise.config.roster import Roster, flows
+from turnwise.config.agent_builder import Roster, flows
 from turnwise.config.settings import read_settings
 from turnwise.facts.messages import MessageContext
 from turnwise.flows.flow import Flow

@@ -7,7 +7,7 @@ import pytest
 
 from turnwise.config.document import read_document
 from turnwise.config.guardrail_entries import BuiltIn, make, read_guardrails
-from turnwise.config.references import Reference
+from turnwise.config.importing import Reference
 from turnwise.facts.content import Content, text_content
 from turnwise.guardrails.topics import BannedTopics
 from turnwise.ports.guardrail import GuardrailVerdict

@@ -8,8 +8,8 @@ import pytest
 from config_play import module_in
 
 from turnwise import MessageContext, Runner, SqlSessionStore
+from turnwise.config.agent_builder import Roster, models
 from turnwise.config.placed import PlacedAgent
-from turnwise.config.roster import Roster, models
 from turnwise.config.settings import read_settings
 from turnwise.facts.content import DataPart
 from turnwise.facts.messages import OfferedTool

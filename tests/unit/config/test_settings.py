@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.config.references import Reference
+from turnwise.config.importing import Reference
 from turnwise.config.settings import DEFAULT_STORE, Endpoint, Settings, find_file, read_settings
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.limits import ProcessConfig

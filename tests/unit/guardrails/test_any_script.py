@@ -9,15 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from turnwise.facts.content import text_content
-from turnwise.guardrails.findings import labelled
-from turnwise.guardrails.patterns import compiled
-from turnwise.guardrails.personal_data import KINDS, PersonalData
-from turnwise.guardrails.personal_rules import RULES
-from turnwise.guardrails.personal_rules import find as find_personal
-from turnwise.guardrails.secret_rules import _KEYS
-from turnwise.guardrails.secret_rules import find as find_secrets
-from turnwise.guardrails.secrets import Secrets
-from turnwise.runner.guards.holding_back import Stage
+from turnwise.guardrails.personal_data import KINDS, RULES, PersonalData
+from turnwise.guardrails.personal_data import find as find_personal
+from turnwise.guardrails.rules import compiled, labelled
+from turnwise.guardrails.secrets import _KEYS, Secrets
+from turnwise.guardrails.secrets import find as find_secrets
+from turnwise.runner.guards.stream_guard import Stage
 
 _MIXED, _HEX = "aB1" * 30, "0123456789abcdef"
 KEYS = (

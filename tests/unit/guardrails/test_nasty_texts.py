@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from turnwise.facts.content import Content, DataPart, TextPart
-from turnwise.guardrails.findings import Finding, labelled
 from turnwise.guardrails.replacing import PLACES, Replacing
-from turnwise.guardrails.secret_rules import find as find_secrets
+from turnwise.guardrails.rules import Finding, labelled
+from turnwise.guardrails.secrets import find as find_secrets
 
 
 def test_what_stands_right_after_a_key_is_found_with_it() -> None:

@@ -12,7 +12,7 @@ from turnwise.matching.heads import Floats, Head, directions
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Phrase
 from turnwise.matching.matcher import Matcher, fit, nearest
-from turnwise.matching.opinions import COSINE_SCALE, OPINIONS, SHORTLISTED_ABOVE, Learned, learn, prepare
+from turnwise.matching.scorers import COSINE_SCALE, OPINIONS, SHORTLISTED_ABOVE, Learned, learn, prepare
 
 SUBJECTS = {
     "orders": ("order", "parcel", "delivery", "shipment", "tracking"),

@@ -17,7 +17,7 @@ from words import Words
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import EncoderError
 from turnwise.facts.tree import AgentTree
-from turnwise.matching.kept import Kept
+from turnwise.matching.disk_cache import Kept
 from turnwise.matching.spelling import Slip, dictionary
 from turnwise.selection.meaning import Meaning, fingerprint_of
 from turnwise.selection.phrases import phrases_of

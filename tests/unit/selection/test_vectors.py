@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from words import Words
 
 from turnwise.facts.errors import EncoderError
-from turnwise.matching.kept import Kept
+from turnwise.matching.disk_cache import Kept
 from turnwise.selection.vectors import Keeping, vectors_of
 
 

@@ -15,7 +15,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage
 from turnwise.ports.hooks import PieceHooks
 from turnwise.ports.stores import InboxLengths
-from turnwise.telemetry.labels import MOST
+from turnwise.telemetry.attributes import MOST
 from turnwise.telemetry.metrics import Metrics
 
 KEY = SessionKey("app", "ada", "s")

@@ -19,9 +19,9 @@ from turnwise.facts.content import (
 )
 from turnwise.facts.events import USER, Await, Event
 from turnwise.transcript.groups import FILE_CHARACTERS, NO_RESULT, STILL_TO_COME, Group, group_at, handed
-from turnwise.transcript.reading import read
 from turnwise.transcript.sizes import tokens_of_parts
 from turnwise.transcript.view import View
+from turnwise.transcript.visible import read
 
 ME = View("a", "1", "i1")
 SEAL = Seal(provider="p", data={"id": "x"})

@@ -5,9 +5,9 @@ from logs import asks, call, event, numbered, result
 from turnwise.facts.content import Content, TextPart, text_content
 from turnwise.facts.events import USER, Event, Summary
 from turnwise.transcript.groups import Group
-from turnwise.transcript.reading import read
 from turnwise.transcript.trimming import Chosen, chosen
 from turnwise.transcript.view import Budget, View
+from turnwise.transcript.visible import read
 
 ME = View("a", "1", "now")
 OPENING = text_content("And now?", "user")

@@ -1,18 +1,20 @@
 """Remote agents that speak A2A (agent to agent)."""
 
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import httpx
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from turnwise.agents.adapters.bounded import bounded_client
-from turnwise.agents.adapters.failures import failure, words
-from turnwise.agents.adapters.hearing import HISTORY, news, pieces
-from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn
-from turnwise.agents.adapters.wrapping import card_of
+from turnwise.agents.adapters.turn import HISTORY, Resumed, Said, Voice, given, news, pieces, take_turn
+from turnwise.agents.adapters.wrap import card_of, failure, words
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, MissingExtra, ModelUnavailable, TurnwiseError
@@ -27,6 +29,40 @@ if TYPE_CHECKING:
     import httpx
     from a2a import types as theirs
     from a2a.client import Client, ClientCallContext
+
+
+def bounded_client(most: int) -> "httpx.AsyncClient":
+    """A client that follows no redirects, and ends an answer after `most` bytes, or one that is packed, with an error of its
+    own (httpx.RemoteProtocolError)."""
+    import httpx
+
+    class Counted(httpx.AsyncByteStream):
+        def __init__(self, stream: httpx.AsyncByteStream) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            left = most
+            async for piece in self._stream:
+                left -= len(piece)
+                if left < 0:
+                    raise httpx.RemoteProtocolError(f"The answer is longer than {most:,} bytes.")
+                yield piece
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    class Bounded(httpx.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            response = await super().handle_async_request(request)
+            assert isinstance(response.stream, httpx.AsyncByteStream)
+            response.stream = Counted(response.stream)
+            if response.headers.get("content-encoding", "identity") != "identity":
+                await response.aclose()
+                raise httpx.RemoteProtocolError("The answer is packed, though it was not to be.")
+            return response
+
+    return httpx.AsyncClient(transport=Bounded(), headers={"Accept-Encoding": "identity"})
+
 
 SECONDS = 120.0
 """How long a remote may be silent."""

@@ -6,10 +6,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_jsonable_python
 
-from turnwise.agents.adapters.failures import failure, too_many_steps, words
-from turnwise.agents.adapters.hearing import HISTORY, heard, pieces
-from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
-from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
+from turnwise.agents.adapters.turn import HISTORY, Resumed, Said, Voice, given, heard, pieces, take_turn, text_parts
+from turnwise.agents.adapters.wrap import card_of, failure, need, not_an_agent, too_many_steps, words
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError

@@ -9,10 +9,20 @@ from urllib.parse import quote
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from turnwise.agents.adapters.failures import failure, too_many_steps
-from turnwise.agents.adapters.hearing import HISTORY, heard, joined, news, pieces
-from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
-from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
+from turnwise.agents.adapters.turn import (
+    HISTORY,
+    Resumed,
+    Said,
+    Voice,
+    given,
+    heard,
+    joined,
+    news,
+    pieces,
+    take_turn,
+    text_parts,
+)
+from turnwise.agents.adapters.wrap import card_of, failure, need, not_an_agent, too_many_steps
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, TurnwiseError

@@ -8,12 +8,10 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json, to_jsonable_python
 
-from turnwise.agents.adapters.failures import failure, too_many_steps, words
-from turnwise.agents.adapters.handing_over import NAME, Targets
-from turnwise.agents.adapters.hearing import HISTORY, heard, joined, pieces
-from turnwise.agents.adapters.turn import Resumed, Said, Voice, given, take_turn, text_parts
-from turnwise.agents.adapters.wrapping import card_of, need, not_an_agent
-from turnwise.agents.confirming import answer_of, worded
+from turnwise.agents.adapters.handoff import NAME, Targets
+from turnwise.agents.adapters.turn import HISTORY, Resumed, Said, Voice, given, heard, joined, pieces, take_turn, text_parts
+from turnwise.agents.adapters.wrap import card_of, failure, need, not_an_agent, too_many_steps, words
+from turnwise.agents.approval import answer_of, worded
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, ToolResultPart
 from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError

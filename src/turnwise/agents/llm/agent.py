@@ -15,14 +15,14 @@ from turnwise.agents.members import members_of
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentDefinitionError
 from turnwise.facts.events import Actions, Event
-from turnwise.models.naming import Spec, model_of
+from turnwise.models.by_name import Spec, model_of
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
 from turnwise.ports.jobs import LogPages
 from turnwise.ports.stores import BackgroundJob
 from turnwise.ports.tool import Tool, Toolset
 from turnwise.tools.function import FunctionTool
-from turnwise.tools.reserved import OF_AGENTS
+from turnwise.tools.names import OF_AGENTS
 from turnwise.transcript.view import Budget
 
 HISTORY = Budget(tokens=24_000, events=200)

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pydantic import JsonValue
 
-from turnwise.agents.llm.acting import Acting
-from turnwise.agents.llm.asking import Asking
 from turnwise.agents.llm.design import Design, in_turn
 from turnwise.agents.llm.output import MORE_TOKENS
 from turnwise.agents.llm.output import NAME as OUTPUT
-from turnwise.agents.llm.pieces import TOKENS
+from turnwise.agents.llm.request import Asking
+from turnwise.agents.llm.stream import TOKENS
 from turnwise.agents.llm.summary import Summarizing
+from turnwise.agents.llm.tool_calls import Acting
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, DataPart, Part, ToolResultPart
 from turnwise.facts.errors import LimitReached, ModelAnswerInvalid

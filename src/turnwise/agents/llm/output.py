@@ -8,9 +8,9 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from turnwise.facts.errors import AgentDefinitionError, ToolFailed
 from turnwise.ports.tool import ToolCall, ToolRules, ToolSpec
-from turnwise.tools import reserved
+from turnwise.tools import names
 
-NAME = reserved.OUTPUT
+NAME = names.OUTPUT
 MORE_TOKENS = "Raise max_tokens in the agent's settings, or ask for less in one answer."
 """What helps when a model runs into its limit of tokens before it has given its answer."""
 PROBLEMS_SHOWN = 10

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from turnwise.facts.content import text_content
 from turnwise.facts.errors import ModelAnswerInvalid
 from turnwise.facts.events import Actions, Event, JobRequest, Summary
-from turnwise.models.reading import reading
+from turnwise.models.reply import reading
 from turnwise.ports.jobs import LogPages
 from turnwise.ports.model import LENGTH, Model, ModelReply, ModelRequest
 from turnwise.ports.stores import BackgroundJob

@@ -8,7 +8,7 @@ from turnwise.facts.errors import StaleWriter, ToolFailed
 from turnwise.facts.messages import OfferedTool
 from turnwise.ports.context import AgentContext
 from turnwise.ports.tool import Tool, Toolset, ToolSpec
-from turnwise.tools.reserved import reserved_for
+from turnwise.tools.names import reserved_for
 from turnwise.tools.transfer import transfer_tool
 
 NAME_CHARACTERS = 64

@@ -9,23 +9,43 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.agents.together import together
+from turnwise.agents.concurrency import together
 from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.errors import FlowFailed, LimitReached, SessionError, StoreError, TurnwiseError
-from turnwise.flows.control.asked import is_in_the_log
+from turnwise.facts.events import USER, Event
 from turnwise.flows.control.assignment import Desk, TurnAssignment
 from turnwise.flows.control.logged import Ended
 from turnwise.flows.design import Design
 from turnwise.flows.strategies import Moderated
 from turnwise.flows.tasks.progress import Closing, Progress, begun, closed
 from turnwise.flows.turns.briefs import Word, brief
-from turnwise.flows.turns.choosing import TurnChoice
-from turnwise.flows.turns.turn import Labels, Pool, Turn, is_within, pool_of, turn_of, without
+from turnwise.flows.turns.turn import Labels, Pool, Turn, TurnChoice, is_within, pool_of, turn_of, without
 from turnwise.flows.until import Standing
 from turnwise.ports.assignment import EVERYTHING
 from turnwise.ports.context import AgentContext, Outcome
 from turnwise.ports.selector import Selector
 from turnwise.selection.conversational import fitting
+
+
+async def is_in_the_log(context: AgentContext) -> bool:
+    """Whether the message of the flow whose turn this is stands in the log as the user's own, where everybody reads it; what
+    the flow was told by another flow, a caller, or who handed over, is shown to the flow alone.
+    """
+    part = context.assignment
+    if (part is not None and part.giver is not None) or context.event().is_private:
+        return False
+    async for page in context.history.backwards():
+        if any(_says_it(event, context) for event in page):
+            return True
+    return False
+
+
+def _says_it(event: Event, context: AgentContext) -> bool:
+    if event.author != USER or event.invocation_id != context.invocation_id:
+        return False
+    said = event.actions.brief or event.content
+    return said is not None and said.parts == context.message.parts
+
 
 COMPLETE, STUCK, TURNS = "complete", "stuck", "limit:turns"
 MODEL_KIND = "llm"

@@ -1,7 +1,8 @@
 """What kind of result a task has, and whether one is of that kind (behaviour D6)."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import isroutine
 from typing import Any, NewType, NoReturn, get_origin
 
@@ -10,10 +11,177 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from turnwise.facts.errors import FlowDefinitionError, ToolFailed
 from turnwise.flows.arguments import kind_of
-from turnwise.flows.tasks.fenced import unfenced
-from turnwise.flows.tasks.fitting import flaw, misfits
-from turnwise.flows.tasks.misfits import MISFITS_SHOWN, misfits_found
 from turnwise.tools.results import json_value
+
+_FENCED = re.compile(r"^```[A-Za-z]*[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def unfenced(text: str) -> str:
+    """What stands in the only fence of the text; the text, when it has none or several."""
+    fenced: list[str] = _FENCED.findall(text)
+    return fenced[0] if len(fenced) == 1 else text
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "null": (type(None),),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "string": (str,),
+    "array": (list,),
+    "object": (dict,),
+}
+MOST_DEPTH = 50
+VALUE_CHARACTERS = 60
+
+
+def flaw(schema: object, depth: int = 0) -> str:
+    """Why that is no schema, or none that anything could fit; empty when there is nothing to say against it."""
+    if not isinstance(schema, dict):
+        return f"a schema is an object, not {_shown(schema)}"
+    if depth > MOST_DEPTH:
+        return f"schemas within each other are more than {MOST_DEPTH} deep"
+    properties, required, allowed = schema.get("properties", {}), schema.get("required", []), schema.get("enum", [None])
+    unknown = [name for name in _names(schema) if not isinstance(name, str) or name not in _TYPES]
+    if unknown:
+        return f"{_shown(unknown[0])} is no type, these are: {', '.join(_TYPES)}"
+    if not isinstance(properties, dict):
+        return f"'properties' is an object of schemas, not {_shown(properties)}"
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        return f"'required' is a list of names, not {_shown(required)}"
+    if not isinstance(allowed, list) or not allowed:
+        return f"'enum' is a list of one value or more, not {_shown(allowed)}"
+    within = {f"property {name!r}": each for name, each in properties.items()} | {"items": schema.get("items", True)}
+    found = ((place, flaw(each, depth + 1)) for place, each in within.items() if not isinstance(each, bool))
+    return next((f"{place}: {problem}" for place, problem in found if problem), "")
+
+
+def misfits(schema: Mapping[str, Any], value: JsonValue, place: str = "it") -> Iterator[str]:
+    """What of the value does not fit, in words that name the place, outermost first. The schema has no flaw."""
+    names = _names(schema)
+    if names and not any(_is(value, name) for name in names):
+        yield f"{place} has to be of type {' or '.join(names)}, not {_shown(value)}"
+        return
+    allowed = [schema["const"]] if "const" in schema else schema.get("enum")
+    if allowed is not None and not any(_same(value, each) for each in allowed):
+        yield f"{place} has to be {' or '.join(map(_shown, allowed))}, not {_shown(value)}"
+    elif isinstance(value, dict):
+        yield from _misfits_of_object(schema, value, place)
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for number, each in enumerate(value):
+            yield from misfits(schema["items"], each, f"{place}[{number}]")
+
+
+def _misfits_of_object(schema: Mapping[str, Any], value: dict[str, JsonValue], place: str) -> Iterator[str]:
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    yield from (f"{place}.{name} is missing" for name in schema.get("required", ()) if name not in value)
+    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    for name, each in value.items():
+        within = properties.get(name, not closed)
+        if within is False:
+            yield f"{place}.{name} is not allowed"
+        elif isinstance(within, dict):
+            yield from misfits(within, each, f"{place}.{name}")
+
+
+def _names(schema: Mapping[str, Any]) -> Sequence[Any]:
+    """The types that the schema allows, by name; none when it names none."""
+    names = schema.get("type", [])
+    return names if isinstance(names, list) else [names]
+
+
+def _is(value: JsonValue, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    if name == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _TYPES[name])
+
+
+def _same(left: JsonValue, right: JsonValue) -> bool:
+    """Equal as JSON has it: true is no number."""
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _shown(value: object) -> str:
+    written = json.dumps(value, ensure_ascii=False, default=str)
+    return written if len(written) <= VALUE_CHARACTERS else written[: VALUE_CHARACTERS - 1] + "…"
+
+
+MISFITS_SHOWN = 10
+_WANTED: Mapping[str, str] = {
+    "string": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "decimal": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen_set": "a list",
+    "dict": "an object",
+    "mapping": "an object",
+    "model": "an object",
+    "dataclass": "an object",
+}
+_SUBJECTS = frozenset({"Input", "String", "Value", "Number", "Data"})
+_NO_SUCH = frozenset({"type", "parsing", "from_float", "attributes_type"})
+_BOUNDS: Mapping[str, str] = {
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "none_required": "null",
+}
+_SIZES: Mapping[str, str] = {
+    "too_short": "a length of {min_length} or more",
+    "too_long": "a length of {max_length} or less",
+    "string_too_short": "at least {min_length} characters",
+    "string_too_long": "at most {max_length} characters",
+}
+
+
+def misfits_found(error: ValidationError, value: str = "it", most: int = MISFITS_SHOWN) -> str:
+    """What is wrong, each with its place: `it.people has to be 0 or more; it.name is missing`. value: what the whole is called;
+    empty when its parts have names of their own. The value itself is not shown: it may hold what is nobody's business.
+    """
+    problems = error.errors(include_url=False, include_input=False)
+    found = [each for each in problems if each["type"] != "too_short" or not _has_more(each["loc"], problems)]
+    more = f" ({len(found) - most} more)" if len(found) > most else ""
+    return "; ".join(_told(each, _place(value, each["loc"])) for each in found[:most]) + more
+
+
+def _told(found: Any, place: str) -> str:
+    kind, about = found["type"], found.get("ctx", {})
+    wanted = next((words for start, words in _WANTED.items() if kind.removeprefix(f"{start}_") in _NO_SUCH), None)
+    if wanted is not None:
+        return f"{place} has to be {wanted}"
+    if kind in _BOUNDS:
+        return f"{place} has to be {_BOUNDS[kind].format(**about)}"
+    if kind in _SIZES:
+        return f"{place} has to have {_SIZES[kind].format(**about)}"
+    if kind == "missing":
+        return f"{place} is missing"
+    if kind in {"extra_forbidden", "unexpected_keyword_argument"}:
+        return f"{place} does not belong there"
+    if kind == "json_invalid":
+        return f"{place} is no JSON: {about['error']}"
+    message: str = found["msg"].removeprefix("Value error, ").rstrip(".")
+    what, should, rest = message.partition(" should ")
+    return f"{place} should {rest}" if should and what in _SUBJECTS else f"{place}: {message}"
+
+
+def _has_more(place: Sequence[int | str], problems: Sequence[Any]) -> bool:
+    """Whether something below that place is wrong, too: what does not fit is not counted, so the rest looks too short."""
+    return any(len(each["loc"]) > len(place) and each["loc"][: len(place)] == place for each in problems)
+
+
+def _place(value: str, where: Sequence[int | str]) -> str:
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in where)
+    return f"{value}{steps}".removeprefix(".") or "it"
+
 
 _TEXT: Mapping[str, JsonValue] = {"type": "string"}
 _DEFINITIONS = ("$defs", "definitions")

@@ -8,9 +8,9 @@ from pydantic import JsonValue
 
 from turnwise.facts.content import Content, Part, TextPart
 from turnwise.ports.assignment import AssignedTask
-from turnwise.tools import reserved
+from turnwise.tools import names
 
-SUCCEEDED, FAILED, END_TURN = reserved.SUCCEEDED, reserved.FAILED, reserved.END_TURN
+SUCCEEDED, FAILED, END_TURN = names.SUCCEEDED, names.FAILED, names.END_TURN
 """Names of the tools by which a model says how its tasks ended."""
 
 

@@ -19,10 +19,10 @@ from turnwise.facts import cards as ours
 from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import AuthConfig
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.a2a.incoming import INPUT_MODES
-from turnwise.gateway.a2a.versions import SPOKEN
+from turnwise.gateway.a2a.messages import INPUT_MODES
+from turnwise.gateway.a2a.request import SPOKEN
 from turnwise.gateway.front import Front
-from turnwise.gateway.shown import View
+from turnwise.gateway.redaction import View
 from turnwise.selection.eligibility import eligible
 
 MOST_SKILLS = 200

@@ -8,8 +8,8 @@ from pydantic_core import to_json
 
 from turnwise.facts import content as ours
 from turnwise.facts.events import USER, Event
-from turnwise.gateway.a2a.values import JSON_TYPE, data_part
-from turnwise.gateway.shown import View
+from turnwise.gateway.a2a.json_values import JSON_TYPE, data_part
+from turnwise.gateway.redaction import View
 
 TEXT_TYPE = "text/plain"
 MOST_INLINE = 2 * 1024 * 1024

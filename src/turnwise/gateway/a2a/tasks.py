@@ -8,13 +8,13 @@ from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from turnwise.facts.events import USER, Event
+from turnwise.gateway.a2a.json_values import data_part, struct
 from turnwise.gateway.a2a.parts import TEXT_TYPE, Shown
-from turnwise.gateway.a2a.record import CANCELLED, Record, blocked_answer, is_output, is_question
-from turnwise.gateway.a2a.values import data_part, struct
-from turnwise.gateway.shown import View
-from turnwise.gateway.speech.record import failure
-from turnwise.gateway.speech.waits import OpenWait
-from turnwise.runner.record.event_ids import origin_of
+from turnwise.gateway.a2a.task_state import CANCELLED, Record, blocked_answer, is_output, is_question
+from turnwise.gateway.redaction import View
+from turnwise.gateway.shared.utterances import failure
+from turnwise.gateway.shared.waits import OpenWait
+from turnwise.runner.record.events import origin_of
 
 OURS = "turnwise"
 """What of the metadata is ours."""

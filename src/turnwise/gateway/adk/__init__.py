@@ -6,8 +6,8 @@ from fastapi import APIRouter
 
 from turnwise.facts.gateway import AdkConfig
 from turnwise.gateway.adk import apps, artifacts, development, runs, sessions
-from turnwise.gateway.adk.form import form
-from turnwise.gateway.adk.page import page
+from turnwise.gateway.adk.errors import form
+from turnwise.gateway.adk.web_page import page
 
 PREFIX = "/adk"
 

@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, Response
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import NothingHere
-from turnwise.gateway.door.agents import Known
 from turnwise.gateway.front import Front, TheCaller, TheFront
+from turnwise.gateway.services.agents import Known
 
 router = APIRouter(include_in_schema=False)
 ALL = 1_000_000

@@ -8,12 +8,10 @@ from starlette.responses import JSONResponse, Response
 from turnwise.facts.callers import Caller, Permission
 from turnwise.facts.errors import NothingHere, RequestInvalid
 from turnwise.gateway.adk.apps import check_app
-from turnwise.gateway.adk.body import SaveBody
-from turnwise.gateway.adk.parts import bytes_out, uri_of, version_in, version_out
-from turnwise.gateway.adk.reading import bytes_of
-from turnwise.gateway.adk.shape import ArtifactVersion, Blob, Part, answered
+from turnwise.gateway.adk.parts import bytes_of, bytes_out, uri_of, version_in, version_out
+from turnwise.gateway.adk.schema import ArtifactVersion, Blob, Part, SaveBody, answered
 from turnwise.gateway.front import Front, TheCaller, TheFront
-from turnwise.gateway.speech.data_urls import DEFAULT_TYPE, PLAIN
+from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, PLAIN
 from turnwise.ports.stores import Artifact, ArtifactInfo
 
 router = APIRouter(prefix="/apps/{app_name}/users/{user_id}/sessions/{session_id}/artifacts", include_in_schema=False)

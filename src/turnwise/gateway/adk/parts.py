@@ -1,10 +1,11 @@
 """Parts of what is said, as the ADK writes them. Pure."""
 
-from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from base64 import b64decode, urlsafe_b64encode
+from binascii import Error
+from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from turnwise.facts.content import (
     ArtifactPart,
@@ -16,9 +17,14 @@ from turnwise.facts.content import (
     ToolCallPart,
     ToolResultPart,
 )
+from turnwise.facts.content import Part as OurPart
+from turnwise.facts.errors import RequestInvalid
+from turnwise.facts.events import USER
 from turnwise.facts.sessions import USER_PREFIX, SessionKey
-from turnwise.gateway.adk.shape import Blob, FileData, FunctionCall, FunctionResponse, Part
-from turnwise.tools.reserved import CONFIRM
+from turnwise.gateway.adk.schema import Blob, FileData, FunctionCall, FunctionResponse, Part, PastEvent, Said
+from turnwise.gateway.shared.data_urls import DEFAULT_TYPE
+from turnwise.runner import PastExchange
+from turnwise.tools.names import CONFIRM
 
 CONFIRMATION = "adk_request_confirmation"
 """The tool by which the ADK asks a person for leave."""
@@ -91,3 +97,89 @@ def _response(part: ToolResultPart) -> FunctionResponse:
     else:
         response = result if isinstance(result, dict) else {} if result is None else {"result": result}
     return FunctionResponse(id=part.call_id, name=part.tool, response=response)
+
+
+Where = tuple[str | int, ...]
+MESSAGE: Where = ("body", "newMessage")
+
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+
+
+def message_of(said: Said) -> Content:
+    """The message of a run."""
+    parts = said.parts or ()
+    return Content(role="user", parts=tuple(_part(part, (*MESSAGE, "parts", place)) for place, part in enumerate(parts)))
+
+
+def past_of(events: Sequence[PastEvent]) -> list[PastExchange]:
+    """A conversation that was had elsewhere, as far as it is said in texts and files: what calls gave can be made up."""
+    past: list[PastExchange] = []
+    for place, event in enumerate(events):
+        where: Where = ("body", "events", place)
+        if event.long_running_tool_ids or any(event.actions.values() if event.actions else ()):
+            raise RequestInvalid(
+                "An event that is brought in cannot act, nor wait.", fix="Send its content alone.", where=(*where, "actions")
+            )
+        parts = tuple(_heard(part, (*where, "content", "parts", at)) for at, part in enumerate(_parts_of(event)))
+        if not parts:
+            continue
+        if event.author == USER:
+            past.append(PastExchange(Content(role="user", parts=parts)))
+        else:
+            before = past.pop() if past else PastExchange(None)
+            past.append(before._replace(said=(*before.said, Content(parts=parts))))
+    return past
+
+
+def bytes_of(blob: Blob, where: Where) -> bytes:
+    """What it holds. Base64 comes in both alphabets, and without its padding."""
+    try:
+        data = blob.data.encode("ascii").translate(_STANDARD)
+        return b64decode(data + b"=" * (-len(data) % 4), validate=True)
+    except (Error, ValueError):
+        raise RequestInvalid("This is no base64.", fix="Send the bytes in base64.", where=(*where, "data")) from None
+
+
+def _parts_of(event: PastEvent) -> Sequence[Part]:
+    return () if event.partial or event.content is None else event.content.parts or ()
+
+
+def _heard(part: Part, where: Where) -> OurPart:
+    if part.function_call or part.function_response:
+        problem = "Calls of tools cannot be brought in."
+        raise RequestInvalid(problem, fix="Send what was said of them as text.", where=where)
+    return _part(part, where)
+
+
+def _part(part: Part, where: Where) -> OurPart:
+    if part.function_response is not None:
+        return _result(part.function_response, (*where, "functionResponse"))
+    if part.text is not None:
+        return TextPart(text=part.text)
+    if part.inline_data is not None:
+        blob = part.inline_data
+        data = bytes_of(blob, (*where, "inlineData"))
+        return BlobPart(data=data, mime_type=blob.mime_type or DEFAULT_TYPE, name=blob.display_name)
+    problem = "This is no part that can be read here."
+    raise RequestInvalid(problem, fix="Send a text, inlineData or a functionResponse. Nothing is fetched.", where=where)
+
+
+def _result(given: FunctionResponse, where: Where) -> ToolResultPart:
+    if not given.id:
+        raise RequestInvalid("It is not said whose result this is.", fix="Send the id of the call.", where=(*where, "id"))
+    response: JsonValue = given.response
+    if given.name == CONFIRMATION:
+        return ToolResultPart(call_id=given.id, tool=CONFIRM, result={"approved": _is_confirmed(given.response or {})})
+    return ToolResultPart(call_id=given.id, tool=given.name or "", result=response)
+
+
+def _is_confirmed(response: dict[str, JsonValue]) -> bool:
+    """Whether the person agreed. ADK's clients may send what they say as JSON in a text."""
+    told: JsonValue = response
+    wrapped = response.get("response")
+    if len(response) == 1 and isinstance(wrapped, str):
+        try:
+            told = from_json(wrapped)
+        except (ValueError, TypeError):
+            return False
+    return isinstance(told, dict) and told.get("confirmed") is True

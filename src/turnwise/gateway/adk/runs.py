@@ -14,15 +14,14 @@ from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError, Unknow
 from turnwise.facts.events import USER
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.adk.apps import check_app
-from turnwise.gateway.adk.body import RunBody
-from turnwise.gateway.adk.form import told_in_stream
-from turnwise.gateway.adk.reading import MESSAGE, message_of
-from turnwise.gateway.adk.shape import answered, json_of
-from turnwise.gateway.adk.telling import Telling, told
-from turnwise.gateway.door.messages import Ask
-from turnwise.gateway.door.waits import waits_of
+from turnwise.gateway.adk.errors import told_in_stream
+from turnwise.gateway.adk.events import Telling, told
+from turnwise.gateway.adk.parts import MESSAGE, message_of
+from turnwise.gateway.adk.schema import RunBody, answered, json_of
 from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.parameters import Key
+from turnwise.gateway.services.messages import Ask
+from turnwise.gateway.services.waits import waits_of
+from turnwise.gateway.shared.parameters import Key
 from turnwise.gateway.sse import streamed
 from turnwise.runner import Invocation
 

@@ -9,13 +9,12 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestError, RequestInvalid, SessionMissing
 from turnwise.facts.sessions import Session as OurSession
 from turnwise.gateway.adk.apps import check_app
-from turnwise.gateway.adk.body import CreateBody, MemoryBody, PastEvent, PatchBody, State
-from turnwise.gateway.adk.reading import past_of
-from turnwise.gateway.adk.shape import Event, Session, answered
-from turnwise.gateway.adk.telling import told
-from turnwise.gateway.door.sessions import Window
+from turnwise.gateway.adk.events import told
+from turnwise.gateway.adk.parts import past_of
+from turnwise.gateway.adk.schema import CreateBody, Event, MemoryBody, PastEvent, PatchBody, Session, State, answered
 from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.shown import View
+from turnwise.gateway.redaction import View
+from turnwise.gateway.services.sessions import Window
 from turnwise.ports.stores import SessionInfo
 
 router = APIRouter(prefix="/apps/{app_name}/users/{user_id}", include_in_schema=False)

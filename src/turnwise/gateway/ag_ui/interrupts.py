@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from ag_ui.core import ResumeEntry
 from pydantic import JsonValue
 
-from turnwise.agents.confirming import Answer
+from turnwise.agents.approval import Answer
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
-from turnwise.gateway.ag_ui.parts import as_text
-from turnwise.gateway.ag_ui.wire import Wire
-from turnwise.gateway.door.waits import Wait
-from turnwise.gateway.shown import View
-from turnwise.transcript.reading import question_of
+from turnwise.gateway.ag_ui.history import as_text
+from turnwise.gateway.ag_ui.schema import Wire
+from turnwise.gateway.redaction import View
+from turnwise.gateway.services.waits import Wait
+from turnwise.transcript.visible import question_of
 
 REASONS: Mapping[str, str] = MappingProxyType({"reply": "input_required", "confirmation": "tool_call"})
 """What waits for a person, by our kind of wait; anything else waits for a program, and is no interrupt."""

@@ -11,7 +11,7 @@ in it, so that an agent that goes on after a wait, in another run, has the same.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from turnwise.facts.events import Event
-from turnwise.gateway.ag_ui.wire import Wire, event
+from turnwise.gateway.ag_ui.schema import Wire, event
 
 
 class Speakers:

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.sessions import APP_PREFIX
-from turnwise.gateway.ag_ui.wire import Wire, event
+from turnwise.gateway.ag_ui.schema import Wire, event
 
 
 def written_in(state: object, shown: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import Query, Request
 
-from turnwise.gateway.api.documented import link, routes
+from turnwise.gateway.api.errors import problems
+from turnwise.gateway.api.openapi import link, routes
 from turnwise.gateway.api.parameters import AgentId, Limit
-from turnwise.gateway.api.problem import problems
-from turnwise.gateway.api.showing import agent_shown
+from turnwise.gateway.api.representations import agent_shown
 from turnwise.gateway.front import TheCaller, TheFront, view_of
 from turnwise.wire.bounds import PLAIN
 from turnwise.wire.kept import AgentPage, AgentShown

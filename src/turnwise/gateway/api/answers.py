@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from turnwise.facts.events import Event
-from turnwise.gateway.shown import View
-from turnwise.gateway.speech.waits import OpenWait, open_waits
+from turnwise.gateway.redaction import View
+from turnwise.gateway.shared.waits import OpenWait, open_waits
 from turnwise.runner import Invocation, Reading, Result
 from turnwise.wire.messages import Answer, OpenCall
 

@@ -6,12 +6,12 @@ from urllib.parse import quote
 from fastapi import Query, Request, Response
 
 from turnwise.facts.errors import NoSuchRange
-from turnwise.gateway.api.documented import link, routes
+from turnwise.gateway.api.errors import problems
+from turnwise.gateway.api.openapi import link, routes
 from turnwise.gateway.api.parameters import ArtifactId, Name, SessionId, User
-from turnwise.gateway.api.problem import problems
-from turnwise.gateway.api.ranges import etag_of, is_known, part_of
-from turnwise.gateway.api.showing import artifact_shown
+from turnwise.gateway.api.representations import artifact_shown
 from turnwise.gateway.front import TheCaller, TheFront
+from turnwise.gateway.shared.ranges import etag_of, is_known, part_of
 from turnwise.ports.stores import Artifact
 from turnwise.wire.kept import ArtifactList, ArtifactShown
 

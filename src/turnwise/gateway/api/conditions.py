@@ -8,7 +8,7 @@ from fastapi import Depends, Header, Response
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.sessions import Session
-from turnwise.gateway.door.revisions import Expected
+from turnwise.gateway.services.revisions import Expected
 from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN
 from turnwise.wire.messages import SendMessage
 

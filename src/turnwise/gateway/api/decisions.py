@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from turnwise.gateway.api.documented import link, routes
+from turnwise.gateway.api.errors import problems
+from turnwise.gateway.api.openapi import link, routes
 from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, User
-from turnwise.gateway.api.problem import problems
-from turnwise.gateway.api.showing import decision_shown
+from turnwise.gateway.api.representations import decision_shown
 from turnwise.gateway.front import TheCaller, TheFront, view_of
 from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
 from turnwise.wire.kept import DecisionPage, DecisionShown, LabelDecision

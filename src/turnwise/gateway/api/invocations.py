@@ -7,14 +7,14 @@ from fastapi import Body, Query, Request, Response
 from turnwise.facts.content import ToolResultPart
 from turnwise.gateway.api.answers import answer_of, read_answer
 from turnwise.gateway.api.conditions import IfMatch
-from turnwise.gateway.api.documented import STREAM, routes
+from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.messages import ANSWERED, answered
+from turnwise.gateway.api.openapi import STREAM, routes
 from turnwise.gateway.api.parameters import InvocationId, Limit, SessionId, User, Wait
-from turnwise.gateway.api.problem import problems
 from turnwise.gateway.api.stream import stream, wants_stream
-from turnwise.gateway.door.invocations import Given
-from turnwise.gateway.door.sessions import Window
 from turnwise.gateway.front import TheCaller, TheFront, view_of
+from turnwise.gateway.services.invocations import Given
+from turnwise.gateway.services.sessions import Window
 from turnwise.wire.bounds import MOST_SEQUENCE
 from turnwise.wire.kept import EventPage
 from turnwise.wire.messages import Answer, AnswerWithResult, AnswerWithText, AnswerWithWord, AnyAnswer, Stopping

@@ -6,12 +6,12 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.selections import Selection
 from turnwise.gateway.api.answers import answer_of, pending, read_answer
 from turnwise.gateway.api.conditions import IfMatch, Key, digest_of, id_of
-from turnwise.gateway.api.documented import STREAM, Responses, link, routes
+from turnwise.gateway.api.errors import problems
+from turnwise.gateway.api.openapi import STREAM, Responses, link, routes
 from turnwise.gateway.api.parameters import MessageId, SessionId, User, Wait
-from turnwise.gateway.api.problem import problems
 from turnwise.gateway.api.stream import stream, wants_stream
-from turnwise.gateway.door.messages import Ask
 from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
+from turnwise.gateway.services.messages import Ask
 from turnwise.runner import Invocation
 from turnwise.wire.messages import Answer, SelectAgent, SendMessage
 

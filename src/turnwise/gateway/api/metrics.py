@@ -3,8 +3,8 @@
 from fastapi import Request, Response
 
 from turnwise.facts.errors import NothingHere
-from turnwise.gateway.api.documented import routes
-from turnwise.gateway.api.problem import problems
+from turnwise.gateway.api.errors import problems
+from turnwise.gateway.api.openapi import routes
 from turnwise.gateway.front import TheCaller, TheFront
 
 router = routes("standing")

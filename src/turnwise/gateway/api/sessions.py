@@ -7,12 +7,12 @@ from fastapi import Query, Request, Response
 
 from turnwise.facts.sessions import Session
 from turnwise.gateway.api.conditions import ETAG, IfMatch, mark
-from turnwise.gateway.api.documented import LOCATION, Responses, link, routes
+from turnwise.gateway.api.errors import problems
+from turnwise.gateway.api.openapi import LOCATION, Responses, link, routes
 from turnwise.gateway.api.parameters import After, Limit, SessionId, User, UserId
-from turnwise.gateway.api.problem import problems
-from turnwise.gateway.api.showing import session_row, session_shown
-from turnwise.gateway.door.sessions import Window
+from turnwise.gateway.api.representations import session_row, session_shown
 from turnwise.gateway.front import TheCaller, TheFront, view_of
+from turnwise.gateway.services.sessions import Window
 from turnwise.wire.bounds import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, SEGMENT
 from turnwise.wire.kept import (
     CreateSession,

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.gateway.api.answers import answer_of
-from turnwise.gateway.api.problem import details_of
+from turnwise.gateway.api.errors import details_of
 from turnwise.gateway.front import Front, view_of
 from turnwise.gateway.problems import problem_of
 from turnwise.gateway.sse import streamed

@@ -1,6 +1,6 @@
 """The two paths of the reference router, as its clients know them (behaviour C12)."""
 
 from turnwise.gateway.graph_chat.routes import router
-from turnwise.gateway.graph_chat.shapes import form
+from turnwise.gateway.graph_chat.schema import form
 
 __all__ = ["form", "router"]

@@ -7,11 +7,11 @@ from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import Forbidden, NothingHere
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.messages import MessageContext
-from turnwise.gateway.api.documented import routes
-from turnwise.gateway.door.messages import Ask
+from turnwise.gateway.api.openapi import routes
 from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.graph_chat.shapes import ChatContext, ChatRequest, ChatResponse, ExecuteAgentRequest, Reply, refusals
-from turnwise.gateway.shown import View
+from turnwise.gateway.graph_chat.schema import ChatContext, ChatRequest, ChatResponse, ExecuteAgentRequest, Reply, refusals
+from turnwise.gateway.redaction import View
+from turnwise.gateway.services.messages import Ask
 from turnwise.runner import Result
 
 GOOD_ENDS = frozenset({"completed", "clarify"})

@@ -3,7 +3,7 @@
 Needs the extra `mcp`: nothing imports this before it is known to be there.
 """
 
-from turnwise.gateway.mcp.endpoint import Endpoint
-from turnwise.gateway.mcp.form import form
+from turnwise.gateway.mcp.errors import form
+from turnwise.gateway.mcp.routes import Endpoint
 
 __all__ = ["Endpoint", "form"]

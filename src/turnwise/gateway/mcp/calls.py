@@ -1,24 +1,117 @@
 """Tools, called."""
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
-from mcp_types import INVALID_PARAMS, CallToolRequestParams, CallToolResult
+from mcp_types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, TextContent
 
-from turnwise.facts.errors import TurnwiseError
-from turnwise.gateway.mcp.answer import answered, result_of
+from turnwise.facts.errors import Closing, TurnwiseError
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.selections import Selection, Verdict
+from turnwise.gateway.front import Front
 from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, read
-from turnwise.gateway.mcp.asking import ask
-from turnwise.gateway.mcp.catalogue import ASK, EXPLAIN, SELECT, agent_behind
-from turnwise.gateway.mcp.deciding import explain, select
-from turnwise.gateway.mcp.form import refused
-from turnwise.gateway.mcp.leaving import unless_leaving
-from turnwise.gateway.mcp.shapes import Answered
-from turnwise.gateway.mcp.telling import tell
-from turnwise.gateway.mcp.visit import Context, Visit
+from turnwise.gateway.mcp.errors import refused
+from turnwise.gateway.mcp.request import Context, Visit
+from turnwise.gateway.mcp.results import answered, result_of
+from turnwise.gateway.mcp.schema import Answered, Considered, Decided, Excluded, Opinion
+from turnwise.gateway.mcp.start import ask
+from turnwise.gateway.mcp.stream import tell
+from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, SELECT, agent_behind
 from turnwise.runner import Invocation, Result
+
+
+async def select(visit: Visit, given: Select) -> CallToolResult:
+    """Who would answer that message. Nothing is stored and nobody runs."""
+    selection = await visit.front.messages.select(
+        visit.caller, given.message, session=given.session, user=visit.user, context=MessageContext()
+    )
+    return _result(decided(visit.view.selection(selection), given.session))
+
+
+async def explain(visit: Visit, given: Explain) -> CallToolResult:
+    """The recorded decision of a message, or the latest. SessionMissing, InvocationMissing."""
+    found = await visit.front.decisions.of_message(visit.caller, given.session, given.message_id, visit.user)
+    return _result(decided(visit.view.selection(found.selection), given.session))
+
+
+def decided(selection: Selection, session: str | None) -> Decided:
+    """The decision as a value of the wire; the selection is as its reader may see it."""
+    return Decided(
+        session=session,
+        agent=selection.agent,
+        outcome=selection.outcome,
+        method=selection.method,
+        confidence=selection.confidence,
+        reason=selection.reason,
+        opinions=[_opinion(verdict) for verdict in selection.verdicts],
+        excluded=[Excluded(agent=each.agent, rule=each.rule, detail=each.detail) for each in selection.excluded],
+    )
+
+
+def in_words(decision: Decided) -> str:
+    """The decision for a reader: who and why, then what each selector said."""
+    verb = "answers" if decision.outcome == "chosen" else "asks what is meant"
+    first = f"{decision.agent} {verb} ({decision.method}, {decision.confidence:.2f}): {decision.reason}"
+    return "\n".join([first, *_lines(decision.opinions)])
+
+
+def _lines(opinions: Sequence[Opinion]) -> list[str]:
+    return [
+        f"- {each.selector}: {each.outcome}{f' {each.agent}' if each.agent else ''}. {each.reason}".rstrip()
+        for each in opinions
+    ]
+
+
+def _opinion(verdict: Verdict) -> Opinion:
+    return Opinion(
+        selector=verdict.selector,
+        outcome=verdict.outcome,
+        agent=verdict.agent,
+        confidence=verdict.confidence,
+        reason=verdict.reason,
+        candidates=[Considered(agent=each.agent, score=each.score, evidence=each.evidence) for each in verdict.candidates],
+    )
+
+
+def _result(decision: Decided) -> CallToolResult:
+    return CallToolResult(
+        content=[TextContent(text=in_words(decision))],
+        structured_content=decision.model_dump(mode="json", exclude_none=True),
+    )
+
+
+T = TypeVar("T")
+
+PART_OF_GRACE = 0.8
+"""How much of the time that answers may still take is waited. In the rest it can be said that this one did not come."""
+
+
+async def unless_leaving(front: Front, invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
+    """What the work for that answer gives. Closing, which says how to come to it, when the process leaves before."""
+    working, leaving = asyncio.create_task(work), asyncio.create_task(_leaving(front))
+    try:
+        either: set[asyncio.Future[Any]] = {working, leaving}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+    raise Closing(
+        "This process is being stopped before the answer is there.",
+        fix=f"Ask again with session {invocation.session.id!r} and message_id {invocation.message_id!r}: it is answered once.",
+    )
+
+
+async def _leaving(front: Front) -> None:
+    await front.closing.wait()
+    await asyncio.sleep(front.config.grace_seconds * PART_OF_GRACE)
 
 
 async def call(context: Context, visit: Visit, params: CallToolRequestParams, *, agents: bool) -> CallToolResult:

@@ -17,11 +17,11 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from turnwise.facts.errors import Forbidden, InvocationMissing, MessageError, NothingHere, SessionMissing
-from turnwise.gateway.door.sessions import Window
-from turnwise.gateway.mcp.form import error_of
+from turnwise.gateway.mcp.errors import error_of
 from turnwise.gateway.mcp.links import ARTIFACT, SESSION, ArtifactLink, SessionLink, link_of
-from turnwise.gateway.mcp.shapes import Conversation, Kept
-from turnwise.gateway.mcp.visit import Visit
+from turnwise.gateway.mcp.request import Visit
+from turnwise.gateway.mcp.schema import Conversation, Kept
+from turnwise.gateway.services.sessions import Window
 from turnwise.ports.stores import Artifact
 
 JSON = "application/json"

@@ -26,11 +26,11 @@ from pydantic import ValidationError
 
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.gateway import McpConfig
-from turnwise.gateway.mcp import catalogue, resources
+from turnwise.gateway.mcp import resources, tool_list
 from turnwise.gateway.mcp.calls import call
-from turnwise.gateway.mcp.form import error_of
-from turnwise.gateway.mcp.visit import Context, Enter
-from turnwise.gateway.wire_errors import INTERNAL
+from turnwise.gateway.mcp.errors import error_of
+from turnwise.gateway.mcp.request import Context, Enter
+from turnwise.gateway.problems import INTERNAL
 from turnwise.wire.bounds import MOST_CHARACTERS
 
 NAME = "turnwise"
@@ -49,7 +49,7 @@ def server_for(app: str, config: McpConfig, enter: Enter) -> Server[Any]:
     agents = config.agents
 
     async def list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        tools, after = catalogue.page(enter(context), agents=agents, after=_cursor(params))
+        tools, after = tool_list.page(enter(context), agents=agents, after=_cursor(params))
         return ListToolsResult(tools=list(tools), next_cursor=after)
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:

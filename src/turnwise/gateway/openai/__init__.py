@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from turnwise.gateway.openai import chat, models, responses
-from turnwise.gateway.openai.form import form
+from turnwise.gateway.openai.errors import form
 
 router = APIRouter()
 for part in (models, chat, responses):

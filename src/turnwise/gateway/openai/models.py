@@ -9,7 +9,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import NothingHere
 from turnwise.gateway.front import Front, TheCaller, TheFront
-from turnwise.gateway.openai.form import refusals
+from turnwise.gateway.openai.errors import refusals
 
 FRONT_DOOR = "turnwise"
 """The model that stands for all agents. An agent of that name is not addressed by it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from turnwise.facts.errors import EncoderError, MissingExtra
-from turnwise.models.encoders.rows import AskingEncoder
+from turnwise.models.encoders.function import AskingEncoder
 
 if TYPE_CHECKING:
     import numpy as np

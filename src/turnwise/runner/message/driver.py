@@ -25,18 +25,17 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.context import Suspend
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
-from turnwise.runner.message.job import Job
+from turnwise.runner.message.invocation import Job
 from turnwise.runner.message.planning import Plan, Planner, Refusal
-from turnwise.runner.message.unknown_agents import UnknownAgents
-from turnwise.runner.record.closing import acting, after, bare_event, closing_events, told
+from turnwise.runner.message.recovery_rules import UnknownAgents
+from turnwise.runner.record.events import acting, after, bare_event, closing_events, offered_to, told
 from turnwise.runner.record.journal import EMPTY, journal_of
-from turnwise.runner.record.origins import offered_to
 from turnwise.runner.record.recorder import Recorder
-from turnwise.runner.turn.floor import Cast, Floor, Handover, decide_on_answer
-from turnwise.runner.turn.frame import Frame, perform
-from turnwise.runner.turn.hops import stop_reason
+from turnwise.runner.turn.context import Frame, perform
+from turnwise.runner.turn.run_agent import stop_reason
+from turnwise.runner.turn.state import Cast, Floor, Handover, decide_on_answer
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.choices import choices_of
+from turnwise.selection.clarify import choices_of
 from turnwise.telemetry.about import answering
 
 BEGIN_ATTEMPTS = 5

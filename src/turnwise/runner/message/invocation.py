@@ -1,13 +1,20 @@
 """The handle of a running invocation: read it, wait for it, cancel it."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import Context
 from typing import NamedTuple
 
-from turnwise.facts.errors import TurnwiseError
-from turnwise.facts.events import USER, End, ErrorInfo, Event
+from turnwise.facts.content import Content
+from turnwise.facts.errors import MessageBlocked, TurnwiseError
+from turnwise.facts.events import USER, End, ErrorInfo, Event, Guarded
+from turnwise.facts.limits import RunConfig
+from turnwise.facts.messages import Message, OfferedTool
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey, visible
+from turnwise.runner.guards.guardrail_results import blocked_message
+from turnwise.runner.record.events import Origin
 from turnwise.runner.record.feed import Feed
 
 
@@ -108,3 +115,69 @@ def result_of(events: Sequence[Event]) -> Result:
 def _words(events: Iterable[Event]) -> list[Event]:
     """What was said to the user, in order: no words on the tasks of a flow, whose answer they become; but all questions."""
     return [e for e in events if e.author != USER and e.text and (e.actions.awaits or not (e.is_private or e.scope))]
+
+
+class Prepared(NamedTuple):
+    """A message after the guardrails, its blobs saved, with the id of the invocation that it may begin.
+
+    guarded: what the guardrails changed; if they blocked it, the content is empty. tools: what they left of those offered.
+    """
+
+    invocation_id: str
+    content: Content
+    artifact_versions: Mapping[str, int]
+    guarded: tuple[Guarded, ...] = ()
+    tools: tuple[OfferedTool, ...] = ()
+
+
+class Job:
+    """One message, how it is to be run, and the handle its caller holds.
+
+    queued: whether the message is in the inbox. prepared: None until it was looked at. context: the context variables of
+    whoever sent it, in which it is answered; None when it was not sent to this process.
+    """
+
+    def __init__(self, key: SessionKey, message: Message, config: RunConfig, context: Context | None = None) -> None:
+        self.key, self.message, self.config, self.context = key, message, config, context
+        self.queued = False
+        self.prepared: Prepared | None = None
+        self.invocation = Invocation(key, message.id)
+        self._accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def event_id(self) -> str:
+        """The id of the user event that holds the message."""
+        return Origin(self.key.id, self.message.id).event_id
+
+    @property
+    def kept(self) -> Message:
+        """The message as it is kept: what the guardrails left of it, once they have seen it."""
+        if self.prepared is None:
+            return self.message
+        changed: dict[str, object] = {"content": self.prepared.content, "guarded": self.prepared.guarded}
+        context = self.message.context
+        if context.tools != self.prepared.tools:
+            changed["context"] = context.model_copy(update={"tools": self.prepared.tools})
+        return self.message.model_copy(update=changed)
+
+    @property
+    def blocked(self) -> MessageBlocked | None:
+        """Why it is not answered, if guardrails blocked it."""
+        return blocked_message(self.kept.guarded)
+
+    def accept(self) -> None:
+        """The message is stored."""
+        if not self._accepted.done():
+            self._accepted.set_result(None)
+
+    def fail(self, problem: BaseException) -> None:
+        """It will not be answered: whoever waits for its acceptance, or reads, gets the problem."""
+        if not self._accepted.done():
+            self._accepted.set_exception(problem)
+            # Not everybody asks whether it was accepted.
+            self._accepted.exception()
+        self.invocation.feed.close(problem)
+
+    async def accepted(self) -> None:
+        """Returns when the message is stored; raises why it cannot be."""
+        await asyncio.shield(self._accepted)

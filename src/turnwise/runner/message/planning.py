@@ -9,17 +9,16 @@ from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, Session
 from turnwise.ports.stores import SessionStore
-from turnwise.runner.guards.guarding import Guarding
-from turnwise.runner.guards.rulings import blocked_message
+from turnwise.runner.guards.guardrail_results import blocked_message
+from turnwise.runner.guards.guardrails import Guarding
 from turnwise.runner.message.continuation import Continuation, continuation_of, interrupted, lapses
-from turnwise.runner.message.job import Job, Prepared
-from turnwise.runner.message.unknown_agents import LeftToOthers, UnknownAgents
-from turnwise.runner.record.closing import after, closing_events
-from turnwise.runner.record.on_record import steps_of
-from turnwise.runner.turn.floor import Cast
+from turnwise.runner.message.invocation import Job, Prepared
+from turnwise.runner.message.recovery_rules import LeftToOthers, UnknownAgents
+from turnwise.runner.record.events import after, closing_events, steps_of
+from turnwise.runner.turn.state import Cast
 from turnwise.selection.cascade import Cascade, positions_of
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
-from turnwise.selection.owner import tool_result_owner
+from turnwise.selection.resume import tool_result_owner
 from turnwise.selection.verdicts import shown
 
 LOOKED_BACK = 20

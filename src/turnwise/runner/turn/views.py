@@ -16,10 +16,9 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.size import least_bytes
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
 from turnwise.runner.record.journal import public
-from turnwise.runner.turn.floor import Floor
-from turnwise.runner.turn.public_names import named, no_attribute
-from turnwise.runner.turn.unawaited import Unawaited, awaited
-from turnwise.runner.turn.writes import Writes
+from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute
+from turnwise.runner.turn.pending_writes import Writes
+from turnwise.runner.turn.state import Floor
 
 
 class HistoryView:

@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Select, bindparam, case, delete, select, tupl
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.sessions import Session, SessionKey, merge, split_state
 from turnwise.ports.stores import Page, SessionInfo
-from turnwise.stores.sql.claims import held
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor
-from turnwise.stores.sql.hot import Hot
 from turnwise.stores.sql.inbox import insert_session
+from turnwise.stores.sql.lease_columns import held
+from turnwise.stores.sql.prepared import Hot
 from turnwise.stores.sql.rows import HeadRow, blank_session, moment, session_of, state_of, state_text
 from turnwise.stores.sql.state import delete_user_state, read_shared, write_shared
 from turnwise.stores.sql.tables import at, is_session, sessions

@@ -23,9 +23,9 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningInsert, UpdateBase
 
 from turnwise.facts.errors import StoreError
-from turnwise.ports.gate import Tally
-from turnwise.stores.sql.calls import Executor
+from turnwise.ports.key_store import Tally
 from turnwise.stores.sql.tables import clock, counters, insert_for, places
+from turnwise.stores.sql.threads import Executor
 
 _c, _p = counters.c, places.c
 

@@ -10,7 +10,7 @@ from turnwise.facts.errors import QueueFull
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import InboxLengths, Receipt
-from turnwise.stores.sql.claims import GIVEN_UP, held, taken
+from turnwise.stores.sql.lease_columns import GIVEN_UP, held, taken
 from turnwise.stores.sql.log import missing, session_row_id
 from turnwise.stores.sql.rows import EMPTY_HEAD, AnyRow
 from turnwise.stores.sql.tables import at, insert_for, is_session, messages, named, sessions

@@ -9,11 +9,11 @@ from sqlalchemy import BindParameter, Connection, Double, and_, bindparam, delet
 from turnwise.facts.events import JobRequest
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import BackgroundJob, Lease
-from turnwise.stores.sql.calls import Executor
 from turnwise.stores.sql.cursors import check_limit
-from turnwise.stores.sql.hot import Hot
+from turnwise.stores.sql.prepared import Hot
 from turnwise.stores.sql.rows import AnyRow
 from turnwise.stores.sql.tables import at, clock, insert_for, is_session, jobs, named, sessions
+from turnwise.stores.sql.threads import Executor
 
 _j, _s = jobs.c, sessions.c
 

@@ -10,9 +10,9 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from turnwise.facts.callers import ApiKey
 from turnwise.facts.errors import StoreError
-from turnwise.stores.sql.calls import Executor
 from turnwise.stores.sql.rows import moment, time_text
 from turnwise.stores.sql.tables import insert_for, keys, named
+from turnwise.stores.sql.threads import Executor
 
 _k = keys.c
 

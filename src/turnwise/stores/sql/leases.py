@@ -1,27 +1,106 @@
 """One writer per session: taking the lease, with a message or what another left, keeping it, giving it up."""
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, bindparam, not_, or_, update
+from sqlalchemy import Connection, bindparam, func, literal_column, not_, or_, select, update
 
 from turnwise.facts.errors import SessionBusy, StaleWriter
 from turnwise.facts.events import USER, Event
 from turnwise.facts.messages import Message
-from turnwise.facts.sessions import Session
+from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
+from turnwise.stores.sql.append_plan import Draft
 from turnwise.stores.sql.catalog import open_session
-from turnwise.stores.sql.claims import GIVEN_UP, held, prolonged, taken
-from turnwise.stores.sql.clock_watch import ClockWatch
-from turnwise.stores.sql.draft import Draft
-from turnwise.stores.sql.hot import Hot
+from turnwise.stores.sql.cursors import check_limit
+from turnwise.stores.sql.lease_columns import GIVEN_UP, held, prolonged, taken
 from turnwise.stores.sql.log import Moved, advanced, missing, missing_or_stale, move, stored_ids, token, unchanged, write
+from turnwise.stores.sql.prepared import Hot
 from turnwise.stores.sql.rows import AnyRow, time_text
-from turnwise.stores.sql.tables import at, insert_for, is_session, messages, named, sessions
+from turnwise.stores.sql.tables import at, clock, insert_for, is_session, messages, named, sessions
 
 _s = sessions.c
+
+# Written out, because a partial index is used only for the very condition it was made with.
+_MAY_BE_DUE = or_(_s.lease_holder.is_not(None), _s.queued > literal_column("0"))
+DUE = (
+    select(_s.user_id, _s.session_id)
+    .where(_s.app == bindparam("at_app"), _MAY_BE_DUE, not_(held()))
+    # Not always the same ones first: what stays due, for whatever reason, must not keep others from their turn.
+    .order_by(func.random())
+    .limit(bindparam("at_most"))
+)
+_STOP = update(sessions).where(is_session()).values(stop=bindparam("invocation"))
+STOPS = select(_s.app, _s.user_id, _s.session_id, _s.stop).where(_s.lease_holder == bindparam("holder"), _s.stop.is_not(None))
+
+
+def due(connection: Connection, app: str, limit: int) -> list[SessionKey]:
+    check_limit(limit)
+    found = connection.execute(DUE, {"at_app": app, "at_most": limit})
+    return [SessionKey(app, row.user_id, row.session_id) for row in found]
+
+
+def stop(connection: Connection, key: SessionKey, invocation_id: str) -> None:
+    """Nothing happens when the session is missing, or the invocation is not open: word that another is to be stopped stays."""
+    if inbox.lock(connection, key) is None:
+        return
+    session = open_session(connection, key)
+    if session is not None and invocation_id in session.head.invocations:
+        connection.execute(_STOP, at(key) | {"invocation": invocation_id})
+
+
+def stops(connection: Connection, holder: str) -> list[tuple[SessionKey, str]]:
+    found = connection.execute(STOPS, {"holder": holder})
+    return [(SessionKey(row.app, row.user_id, row.session_id), row.stop) for row in found]
+
+
+TOLERANCE_SECONDS = 1.0
+DRIFT = 0.001
+"""How much faster or slower than this process's clock the database's may go."""
+
+_NOW = select(clock())
+
+
+class ClockWatch:
+    """Compares the database's clock with one of this process that only grows. For any number of threads.
+
+    A lease ends by the database's clock, for all processes share that one. When somebody sets it, leases of living holders
+    seem to be over until they are renewed. To take such a session would cost its answer an attempt.
+    """
+
+    def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
+        self._steady = steady
+        self._lock = threading.Lock()
+        self._seen: tuple[float, float] | None = None
+        self._set_at: float | None = None
+
+    def look(self, connection: Connection) -> float:
+        """The database's time, in seconds. Compares it with what the last look lets expect."""
+        before = self._steady()
+        now = float(connection.execute(_NOW).scalar_one())
+        after = self._steady()
+        with self._lock:
+            if self._seen is not None:
+                passed = after - self._seen[1]
+                tolerated = TOLERANCE_SECONDS + DRIFT * passed + (after - before)
+                if abs(now - self._seen[0] - passed) > tolerated:
+                    self._set_at = now
+            self._seen = (now, after)
+        return now
+
+    def spares(self, connection: Connection, since: float, until: float) -> bool:
+        """Whether a lease that is over by the database's clock is left to its holder.
+
+        That is as long as the lease lasts, from when the clock was seen to be set: a living holder renews it meanwhile.
+        """
+        now = self.look(connection)
+        with self._lock:
+            return self._set_at is not None and self._set_at <= now < self._set_at + (until - since)
+
 
 _IS_OURS = or_(_s.lease_holder.is_(None), _s.lease_holder == bindparam("holder"))
 _IS_FREE = or_(_IS_OURS, not_(held()))

@@ -10,9 +10,9 @@ from turnwise.facts.errors import SessionMissing, StaleWriter
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session, SessionKey, merge
 from turnwise.stores.sql import jobs
-from turnwise.stores.sql.claims import GIVEN_UP
-from turnwise.stores.sql.draft import Draft
-from turnwise.stores.sql.hot import Hot
+from turnwise.stores.sql.append_plan import Draft
+from turnwise.stores.sql.lease_columns import GIVEN_UP
+from turnwise.stores.sql.prepared import Hot
 from turnwise.stores.sql.rows import event_of, state_of, state_text, time_text
 from turnwise.stores.sql.state import write_shared
 from turnwise.stores.sql.tables import at, decisions, events, is_session, named, sessions

@@ -15,9 +15,8 @@ from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import MissingExtra
 from turnwise.stores.sql import schema
-from turnwise.stores.sql.calls import PATIENCE, Call, Job, Watch, pauses
-from turnwise.stores.sql.lanes import Lane
-from turnwise.stores.sql.problems import Place, is_lost, may_pass
+from turnwise.stores.sql.errors import Place, is_lost, may_pass
+from turnwise.stores.sql.threads import PATIENCE, Call, Job, Lane, Watch, pauses
 
 T = TypeVar("T")
 

@@ -28,11 +28,11 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.pushes import Push, PushPlace
 from turnwise.ports.stores import Lease
 from turnwise.stores.sql import inbox
-from turnwise.stores.sql.calls import Executor
 from turnwise.stores.sql.cursors import check_limit
 from turnwise.stores.sql.log import missing, session_row_id
 from turnwise.stores.sql.rows import AnyRow, time_text
 from turnwise.stores.sql.tables import at, clock, insert_for, named, pushes, sessions
+from turnwise.stores.sql.threads import Executor
 
 _p, _s = pushes.c, sessions.c
 

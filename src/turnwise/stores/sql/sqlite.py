@@ -16,9 +16,8 @@ from sqlalchemy.pool import NullPool
 
 from turnwise.facts.errors import ConfigError, StoreCorrupt, StoreUnavailable
 from turnwise.stores.sql import schema
-from turnwise.stores.sql.calls import PATIENCE, Call, Job, Watch
-from turnwise.stores.sql.lanes import Lane
-from turnwise.stores.sql.problems import Place, is_busy
+from turnwise.stores.sql.errors import Place, is_busy
+from turnwise.stores.sql.threads import PATIENCE, Call, Job, Lane, Watch
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, Insert, and_, bindparam, delete, select
 
 from turnwise.facts.sessions import ScopedState, Session
-from turnwise.stores.sql.hot import Hot
+from turnwise.stores.sql.prepared import Hot
 from turnwise.stores.sql.rows import with_shared
 from turnwise.stores.sql.tables import APP_OWNER, insert_for, scoped_state, user_owner
 

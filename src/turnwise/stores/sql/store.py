@@ -16,7 +16,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.ports.gate import Counters, Keys
+from turnwise.ports.key_store import Counters, Keys
 from turnwise.ports.pushes import Pushes
 from turnwise.ports.signals import Signals
 from turnwise.ports.stores import (
@@ -32,20 +32,20 @@ from turnwise.ports.stores import (
     Receipt,
     SessionInfo,
 )
-from turnwise.stores.sql import catalog, decisions, fork, inbox, invocations, leases, log, recovery, replay, schema
-from turnwise.stores.sql.calls import PATIENCE, Executor
-from turnwise.stores.sql.clock_watch import ClockWatch
+from turnwise.stores.sql import catalog, decisions, forks, inbox, invocations, leases, log, schema
+from turnwise.stores.sql.append_plan import Draft, draft, hides_from
 from turnwise.stores.sql.counters import SqlCounters
-from turnwise.stores.sql.draft import Draft, draft, hides_from
+from turnwise.stores.sql.errors import Duplicate
 from turnwise.stores.sql.jobs import SqlJobs
 from turnwise.stores.sql.keys import SqlKeys
+from turnwise.stores.sql.leases import ClockWatch
 from turnwise.stores.sql.postgres import PostgresExecutor
-from turnwise.stores.sql.problems import Duplicate
 from turnwise.stores.sql.pushes import SqlPushes
 from turnwise.stores.sql.rows import time_text
 from turnwise.stores.sql.signals.local import LocalSignals
 from turnwise.stores.sql.signals.postgres import PostgresSignals
 from turnwise.stores.sql.sqlite import SqliteExecutor
+from turnwise.stores.sql.threads import PATIENCE, Executor
 
 Events = list[Event]
 """So named because the store has a method `list`."""
@@ -201,10 +201,10 @@ class SqlSessionStore:
             place, span = await self._span(key, before_invocation)
             progress = await self._fold(span, place.empty)
             now = time_text(self._issuer.now())
-            job = partial(fork.write_fork, new=new, place=place, span=span, progress=progress, now=now)
+            job = partial(forks.write_fork, new=new, place=place, span=span, progress=progress, now=now)
             try:
                 return await self._executor.write(job, repeatable=False)
-            except fork.LogChanged:
+            except forks.LogChanged:
                 continue
         raise StaleWriter(f"Session {key.id!r} kept being rewound while it was forked.", fix="Fork it again.")
 
@@ -221,8 +221,8 @@ class SqlSessionStore:
         if hidden_from is None:
             return draft(session, events)
         # What is read here cannot change without the revision, which the write then checks.
-        place = await self._executor.read(lambda connection: replay.origin(connection, session.key))
-        span = replay.Span(place.row_id, hidden_from)
+        place = await self._executor.read(lambda connection: forks.origin(connection, session.key))
+        span = forks.Span(place.row_id, hidden_from)
         visible = (await self._fold(span, place.empty)).session
         return draft(session, events, visible.model_copy(update={"last_sequence": session.last_sequence}))
 
@@ -241,21 +241,21 @@ class SqlSessionStore:
         new = {event.id: event for event in reversed(events) if event.id not in stored}
         return [new[id_] for id_ in ids if id_ in new]
 
-    async def _span(self, key: SessionKey, before: str | None) -> tuple[replay.Origin, replay.Span]:
+    async def _span(self, key: SessionKey, before: str | None) -> tuple[forks.Origin, forks.Span]:
         """What a fork copies: all visible events up to its end, without invocations that are open there."""
-        place = await self._executor.read(lambda connection: replay.origin(connection, key))
+        place = await self._executor.read(lambda connection: forks.origin(connection, key))
         if before is None:
-            span, at_end = replay.Span(place.row_id, place.session.last_sequence + 1), place.session
+            span, at_end = forks.Span(place.row_id, place.session.last_sequence + 1), place.session
         else:
-            end = await self._executor.read(lambda connection: replay.first_of(connection, place, before))
-            span = replay.Span(place.row_id, end)
+            end = await self._executor.read(lambda connection: forks.first_of(connection, place, before))
+            span = forks.Span(place.row_id, end)
             at_end = (await self._fold(span, place.empty)).session
         return place, span._replace(copy=True, behind=frozenset(at_end.head.invocations))
 
-    async def _fold(self, span: replay.Span, empty: Session) -> replay.Progress:
-        progress = replay.Progress(empty)
+    async def _fold(self, span: forks.Span, empty: Session) -> forks.Progress:
+        progress = forks.Progress(empty)
         while not progress.done:
-            progress = await self._executor.read(partial(replay.fold_more, span=span, progress=progress))
+            progress = await self._executor.read(partial(forks.fold_more, span=span, progress=progress))
         return progress
 
 
@@ -278,15 +278,15 @@ class _Leases:
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
         def found(connection: Connection) -> Sequence[SessionKey]:
             self._watch.look(connection)
-            return recovery.due(connection, app, limit)
+            return leases.due(connection, app, limit)
 
         return await self._executor.read(found)
 
     async def stop(self, key: SessionKey, invocation_id: str) -> None:
-        await self._executor.write(lambda connection: recovery.stop(connection, key, invocation_id))
+        await self._executor.write(lambda connection: leases.stop(connection, key, invocation_id))
 
     async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
-        return await self._executor.read(lambda connection: recovery.stops(connection, holder))
+        return await self._executor.read(lambda connection: leases.stops(connection, holder))
 
 
 class _Inbox:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from turnwise.tools.mcp.ways import Seen, Streams, Way
+from turnwise.tools.mcp.transport import Seen, Streams, Way
 
 if TYPE_CHECKING:
     from mcp import Client

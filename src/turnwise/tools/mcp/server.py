@@ -11,7 +11,7 @@ from turnwise.ports.context import AgentContext
 from turnwise.ports.tool import Tool, ToolCall, ToolRules, ToolSpec
 from turnwise.tools.mcp.connection import Connection
 from turnwise.tools.mcp.tool import McpTool
-from turnwise.tools.mcp.ways import way_to, without_secrets
+from turnwise.tools.mcp.transport import way_to, without_secrets
 from turnwise.tools.names import tool_name
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import inspect
 import pytest
 from a2a.server.request_handlers.request_handler import RequestHandler
 
-from turnwise.gateway.a2a.methods import METHODS
+from turnwise.gateway.a2a.calls import METHODS
 from turnwise.gateway.a2a.operations import Operations
 
 

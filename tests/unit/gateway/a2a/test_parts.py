@@ -8,7 +8,7 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, ThinkingPart
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.a2a.parts import MOST_INLINE, File, Shown, named_files
-from turnwise.gateway.shown import View
+from turnwise.gateway.redaction import View
 
 VIEW = View(Caller(id="a", role="admin"), AgentTree([AgentCard(name="a")]))
 

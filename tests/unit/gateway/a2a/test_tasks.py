@@ -11,11 +11,11 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import DataPart, ToolCallPart, text_content
 from turnwise.facts.events import USER, Await, End, ErrorInfo, Event
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.a2a.names import TaskName
+from turnwise.gateway.a2a.ids import TaskName
 from turnwise.gateway.a2a.parts import Shown
-from turnwise.gateway.a2a.record import Record, Standing
+from turnwise.gateway.a2a.task_state import Record, Standing
 from turnwise.gateway.a2a.tasks import answer_of, task_of, update_of
-from turnwise.gateway.shown import FAILED, View
+from turnwise.gateway.redaction import FAILED, View
 
 NAME = TaskName("s", "m")
 TREE = AgentTree([AgentCard(name="a"), AgentCard(name="hidden", parent="a", roles=("staff",))])

@@ -6,15 +6,7 @@ from ag_ui.core import Context, RunAgentInput
 
 from turnwise.facts.content import Part, TextPart, ToolResultPart
 from turnwise.facts.sessions import Exchange
-from turnwise.gateway.ag_ui.history import (
-    as_content,
-    instructions_in,
-    past_of,
-    result_id,
-    said_in,
-    still_wanted,
-    unanswered,
-)
+from turnwise.gateway.ag_ui.history import as_content, instructions_in, past_of, result_id, said_in, still_wanted, unanswered
 
 
 def read(*messages: dict[str, Any]) -> Any:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from ag_ui.core import ResumeEntry
 
-from turnwise.agents.confirming import Answer
+from turnwise.agents.approval import Answer
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.ag_ui.interrupts import UNANSWERED, asked_of, decided
-from turnwise.gateway.door.waits import Wait
+from turnwise.gateway.services.waits import Wait
 
 REPLY, OTHER = Wait("i", "w", "reply", "a", ""), Wait("j", "v", "reply", "a", "")
 LEAVE, LATE = Wait("i", "k-ok", "confirmation", "a", "confirm"), Wait("i", "l", "tool_result", "a", "look")

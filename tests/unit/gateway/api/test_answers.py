@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from turnwise.agents.confirming import CONFIRM
+from turnwise.agents.approval import CONFIRM
 from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import Content, Part, TextPart, ToolCallPart, ToolResultPart
@@ -11,7 +11,7 @@ from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.api.answers import answer_of, pending, read_answer, waits_in
-from turnwise.gateway.shown import FAILED, View
+from turnwise.gateway.redaction import FAILED, View
 from turnwise.runner import Invocation, Reading, Result
 from turnwise.wire.messages import OpenCall
 

@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.mcp.arguments import Arguments, Ask, AskAgent, Explain, Select, read, schema_of
-from turnwise.gateway.mcp.shapes import Answered, Decided
+from turnwise.gateway.mcp.schema import Answered, Decided
 
 EVERY: tuple[type[Arguments], ...] = (Ask, AskAgent, Select, Explain)
 

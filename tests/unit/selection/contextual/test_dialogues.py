@@ -12,7 +12,7 @@ from turnwise.facts.sessions import RECENT_CHARACTERS, RECENT_MESSAGES, AuthorMa
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.contextual.contextual import Contextual
+from turnwise.selection.contextual.selector import Contextual
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import pattern_index
 

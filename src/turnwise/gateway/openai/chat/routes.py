@@ -8,16 +8,15 @@ from starlette.responses import JSONResponse
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.messages import MessageContext
-from turnwise.gateway.door.conversations import Talk
 from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.openai.chat.answer import completion_of, failure_of, head_of, waits_of
-from turnwise.gateway.openai.chat.body import ChatBody, check
-from turnwise.gateway.openai.chat.history import history_of
-from turnwise.gateway.openai.chat.shape import ChatCompletion, Head
+from turnwise.gateway.openai.chat.completion import completion_of, failure_of, head_of, waits_of
+from turnwise.gateway.openai.chat.schema import ChatBody, ChatCompletion, Head, check
+from turnwise.gateway.openai.chat.start import history_of
 from turnwise.gateway.openai.chat.stream import stream
-from turnwise.gateway.openai.form import form, refusals
+from turnwise.gateway.openai.errors import form, refusals
 from turnwise.gateway.openai.models import addressee
-from turnwise.gateway.parameters import STREAM, Key, User
+from turnwise.gateway.services.conversations import Talk
+from turnwise.gateway.shared.parameters import STREAM, Key, User
 from turnwise.runner import Invocation
 
 SESSION = "X-Session-ID"

@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter
 
-from turnwise.gateway.openai.responses import routes, socket
+from turnwise.gateway.openai.responses import routes, web_socket
 
 router = APIRouter()
-for part in (routes, socket):
+for part in (routes, web_socket):
     router.include_router(part.router)
 
 __all__ = ["router"]

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ToolResultPart
-from turnwise.gateway.openai.refusing import Where, refused
-from turnwise.gateway.openai.responses.compacting import COMPACTION, inside
-from turnwise.gateway.openai.responses.names import Call, Name, read_call, read_name
-from turnwise.gateway.speech.calls import call_of, value_of
-from turnwise.gateway.speech.data_urls import audio_of, blob_of, file_of, why_no_file
-from turnwise.gateway.speech.exchanges import Exchanges, Turn, wanted
+from turnwise.facts.errors import RequestInvalid
+from turnwise.gateway.openai.errors import Where, refused
+from turnwise.gateway.openai.responses.compaction import COMPACTION, inside
+from turnwise.gateway.openai.responses.ids import Call, Name, read_call, read_name
+from turnwise.gateway.shared.data_urls import audio_of, blob_of, data_url, file_of, why_no_file
+from turnwise.gateway.shared.exchanges import Exchanges, Turn, wanted
+from turnwise.gateway.shared.tool_calls import call_of, value_of
+from turnwise.transcript.sizes import as_text
 
 Item = Mapping[str, JsonValue]
 
@@ -193,3 +195,71 @@ def _audio(part: Mapping[str, JsonValue], where: Where) -> BlobPart:
     if blob is None:
         raise refused((*where, "input_audio"), "This is no audio in base64 of a known format.", fix="Send mp3 or wav.")
     return blob
+
+
+InputItem = dict[str, Any]
+
+
+class Items(BaseModel):
+    """A page of items."""
+
+    object: Literal["list"] = "list"
+    data: list[InputItem]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class Window(NamedTuple):
+    """Which items: behind that one, at most so many, the last first or the first first."""
+
+    after: str | None = None
+    limit: int = 20
+    order: Literal["asc", "desc"] = "desc"
+
+
+def items_of(name: Name, content: Content) -> list[InputItem]:
+    """The items, in their order: results, then what was said."""
+    items: list[InputItem] = []
+    said: list[TextPart | BlobPart] = []
+    for part in content.parts:
+        if isinstance(part, ToolResultPart):
+            items.append(_result(name, len(items), part))
+        elif isinstance(part, TextPart | BlobPart):
+            said.append(part)
+    if said:
+        told = [_item_part(part) for part in said]
+        message = {"type": "message", "status": "completed", "role": "user", "content": told}
+        items.append({"id": name.given(len(items)), **message})
+    return items
+
+
+def page_of(items: Sequence[InputItem], window: Window) -> Items:
+    """That page of them. RequestInvalid when it is to begin behind what is not there."""
+    ordered = list(items) if window.order == "asc" else list(items)[::-1]
+    if window.after is not None:
+        place = next((place for place, item in enumerate(ordered) if item["id"] == window.after), None)
+        if place is None:
+            raise RequestInvalid("There is no such item.", fix="Send the last_id of a page.", where=("query", "after"))
+        ordered = ordered[place + 1 :]
+    shown = ordered[: window.limit]
+    ids = [item["id"] for item in shown] or [None]
+    return Items(data=shown, first_id=ids[0], last_id=ids[-1], has_more=len(ordered) > len(shown))
+
+
+def _result(name: Name, place: int, part: ToolResultPart) -> InputItem:
+    return {
+        "id": name.given(place),
+        "type": "function_call_output",
+        "status": "completed",
+        "call_id": name.call(part.call_id),
+        "output": as_text(part.result),
+    }
+
+
+def _item_part(part: TextPart | BlobPart) -> InputItem:
+    if isinstance(part, TextPart):
+        return {"type": "input_text", "text": part.text}
+    if part.mime_type.startswith("image/"):
+        return {"type": "input_image", "detail": "auto", "image_url": data_url(part)}
+    return {"type": "input_file", "filename": part.name, "file_data": data_url(part)}

@@ -1,27 +1,53 @@
 """Responses over HTTP: made, looked up, told again, cancelled, deleted."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, JsonValue
 
-from turnwise.gateway.door.threads import REFUSED
+from turnwise.facts.events import Event
 from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.openai.form import refusals
+from turnwise.gateway.openai.errors import refusals, refused
 from turnwise.gateway.openai.models import addressee
-from turnwise.gateway.openai.refusing import refused
-from turnwise.gateway.openai.responses.asking import Asked, ask
-from turnwise.gateway.openai.responses.body import Create, check
-from turnwise.gateway.openai.responses.compacting import Compact, Compaction, compacted, unpacked
-from turnwise.gateway.openai.responses.counting import Count, InputTokens, counted
-from turnwise.gateway.openai.responses.found import as_it_is, find, history, previous
-from turnwise.gateway.openai.responses.input import said
-from turnwise.gateway.openai.responses.input_items import Items, Window, items_of, page_of
-from turnwise.gateway.openai.responses.narration import Wire
-from turnwise.gateway.openai.responses.shape import ResponseObject
-from turnwise.gateway.openai.responses.telling import Telling, outcome, written
-from turnwise.gateway.parameters import STREAM, Key, User
+from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compacted, unpacked
+from turnwise.gateway.openai.responses.input import Items, Said, Window, items_of, page_of, said
+from turnwise.gateway.openai.responses.lookup import as_it_is, find, history, previous
+from turnwise.gateway.openai.responses.request_schema import Create, Placed, Tool, check
+from turnwise.gateway.openai.responses.schema import ResponseObject
+from turnwise.gateway.openai.responses.start import Asked, ask
+from turnwise.gateway.openai.responses.stream import Telling, Wire, outcome, written
+from turnwise.gateway.services.threads import REFUSED
+from turnwise.gateway.shared.parameters import STREAM, Key, User
 from turnwise.gateway.sse import streamed
+from turnwise.transcript.sizes import as_text, tokens_of, tokens_of_parts
+
+
+class Count(Placed):
+    """The body of `POST /v1/responses/input_tokens`."""
+
+    tools: list[Tool] | None = None
+    tool_choice: JsonValue = None
+    parallel_tool_calls: bool | None = None
+    personality: str | None = None
+    reasoning: dict[str, JsonValue] | None = None
+    text: dict[str, JsonValue] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+
+
+class InputTokens(BaseModel):
+    object: Literal["response.input_tokens"] = "response.input_tokens"
+    input_tokens: int
+
+
+def counted(body: Count, told: Said, history: Iterable[Event]) -> InputTokens:
+    """The estimate for what is said, the tools, and what was said before."""
+    said = tokens_of_parts(told.content.parts)
+    before = sum(tokens_of_parts(event.content.parts) for event in history if event.content)
+    repeated = sum(tokens_of_parts(turn.sent.parts) + tokens_of(turn.text) for turn in told.past)
+    tools = sum(tokens_of(as_text(tool.model_dump(mode="json", exclude_none=True))) for tool in body.tools or ())
+    return InputTokens(input_tokens=said + before + repeated + tools)
+
 
 router = APIRouter(tags=["openai"])
 

@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Callable
 
 from turnwise.facts.sessions import SessionKey
-from turnwise.stores.sql.signals import wire
-from turnwise.stores.sql.signals.ears import Ears, Item, News
+from turnwise.stores.sql.signals import encoding
+from turnwise.stores.sql.signals.local import Ears, Item, News
 
 BELIEVED = 2.5
 """An announcement is believed for that many times the seconds until the next."""
@@ -93,13 +93,13 @@ class Exchange:
             everything = now >= self._next_announcement
             if everything:
                 self._next_announcement = now + self._announce_seconds
-        notes = [wire.HELLO] if greets else []
+        notes = [encoding.HELLO] if greets else []
         believed = self._announce_seconds * BELIEVED
         watched = self._ears.keys() if everything else tuple(key for key in fresh if key in self._ears)
-        notes += (wire.watched(key, believed, fresh=key in fresh) for key in watched)
+        notes += (encoding.watched(key, believed, fresh=key in fresh) for key in watched)
         for key, news in outbox.items():
-            notes += wire.news(key, news)
-        return list(wire.pack(self._sender, notes, self._numbers))
+            notes += encoding.news(key, news)
+        return list(encoding.pack(self._sender, notes, self._numbers))
 
     def sent(self) -> None:
         with self._lock:
@@ -107,7 +107,7 @@ class Exchange:
 
     def hear(self, payload: bytes) -> None:
         """Does what a payload of another process says. Does not raise, whatever it is."""
-        for note in wire.unpack(payload, own=self._sender):
+        for note in encoding.unpack(payload, own=self._sender):
             match note.kind:
                 case "hello":
                     with self._lock:
@@ -116,10 +116,10 @@ class Exchange:
                     self._believe(note)
                 case "changed":
                     self._ears.tell(note.key, None)
-                case "partial" if note.key in self._ears and (event := wire.event_of(note.raw)):
+                case "partial" if note.key in self._ears and (event := encoding.event_of(note.raw)):
                     self._ears.tell(note.key, event)
 
-    def _believe(self, note: wire.Note) -> None:
+    def _believe(self, note: encoding.Note) -> None:
         with self._lock:
             now = self._clock()
             known = self._is_watched(note.key, now)

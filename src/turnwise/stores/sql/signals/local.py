@@ -1,12 +1,124 @@
 """Signals inside one process: any number of event loops and threads."""
 
+import asyncio
+import contextlib
+import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.signals import Watch
-from turnwise.stores.sql.signals.ears import Ears
+
+KEPT = 1_000
+"""How many pieces of news are kept for one who is slow."""
+
+Item = Event | None
+"""A partial event, or None: something of the session changed."""
+
+
+class News:
+    """Partial events and changes in the order they came; adjacent changes are one.
+
+    When more than `kept` wait, the oldest partial goes and a change stands in its place, so that the reader looks at the store.
+    """
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._items: deque[Item] = deque()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def put(self, item: Item) -> None:
+        items = self._items
+        if item is None and items and items[-1] is None:
+            return
+        items.append(item)
+        if len(items) > self._kept:
+            items.popleft()
+            items[0] = None
+
+    def take(self) -> Item:
+        """The oldest; IndexError when there is none."""
+        return self._items.popleft()
+
+
+class Ear:
+    """One watch. One waits at it at a time, and anybody may tell it."""
+
+    def __init__(self) -> None:
+        self._news = News()
+        self._lock = threading.Lock()
+        self._sleeper: asyncio.Future[None] | None = None
+
+    def tell(self, item: Item) -> None:
+        with self._lock:
+            self._news.put(item)
+            sleeper, self._sleeper = self._sleeper, None
+        if sleeper is not None:
+            # A loop that was closed meanwhile has nobody left who waits.
+            with contextlib.suppress(RuntimeError):
+                sleeper.get_loop().call_soon_threadsafe(_wake, sleeper)
+
+    async def next(self, seconds: float) -> Item:
+        with self._lock:
+            if self._news:
+                return self._news.take()
+            sleeper = self._sleeper = asyncio.get_running_loop().create_future()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await sleeper
+        with self._lock:
+            if self._sleeper is sleeper:
+                self._sleeper = None
+            return self._news.take() if self._news else None
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
+
+
+class Ears:
+    """All ears of this process, by session."""
+
+    def __init__(self) -> None:
+        # The tuples are replaced and never changed: telling needs no lock, and costs a look-up when nobody watches.
+        self._ears: dict[SessionKey, tuple[Ear, ...]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, key: SessionKey) -> Ear:
+        ear = Ear()
+        with self._lock:
+            self._ears[key] = (*self._ears.get(key, ()), ear)
+        return ear
+
+    def remove(self, key: SessionKey, ear: Ear) -> None:
+        with self._lock:
+            left = tuple(other for other in self._ears[key] if other is not ear)
+            if left:
+                self._ears[key] = left
+            else:
+                del self._ears[key]
+
+    def tell(self, key: SessionKey, item: Item) -> None:
+        for ear in self._ears.get(key, ()):
+            ear.tell(item)
+
+    def keys(self) -> tuple[SessionKey, ...]:
+        with self._lock:
+            return tuple(self._ears)
+
+    def __contains__(self, key: SessionKey) -> bool:
+        return key in self._ears
+
+    def __len__(self) -> int:
+        return len(self._ears)
 
 
 class LocalSignals:

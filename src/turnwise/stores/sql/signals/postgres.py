@@ -1,18 +1,214 @@
 """Signals between all processes that share a PostgreSQL database."""
 
+import contextlib
+import logging
+import selectors
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.engine import URL
+
+from turnwise.facts.errors import MissingExtra
+from turnwise.stores.sql.signals.exchange import Exchange
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 import asyncio
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import make_url
 
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.signals import Watch
-from turnwise.stores.sql.signals.ears import Ears
-from turnwise.stores.sql.signals.exchange import Exchange
-from turnwise.stores.sql.signals.link import Link
+from turnwise.stores.sql.signals.local import Ears
+
+CHANNEL = "turnwise_signals"
+BATCH_SECONDS = 0.05
+"""The shortest time between two transactions of notifications."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Between attempts to connect, in seconds."""
+STEADY_SECONDS = 10.0
+"""A connection that stood so long ends an outage."""
+JOIN_SECONDS = 1.0
+"""A thread that is stuck in connecting ends by itself; nobody waits longer for it."""
+# Whoever only listens would not notice a server that is gone without a word.
+CONNECTING = {
+    "client_encoding": "utf8",
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+log = logging.getLogger("turnwise.stores.sql.signals")
+
+
+class Link:
+    """Carries what the exchange has for others, and to it what others send. Nothing of it raises or waits but `join`.
+
+    It connects when it is started, and again after each loss, with growing pauses; an outage is logged once.
+    """
+
+    def __init__(self, url: URL, exchange: Exchange) -> None:
+        self.name = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
+        self._url, self._exchange = url.set(drivername="postgresql+psycopg"), exchange
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._bell: Bell | None = None
+        self._stopping = threading.Event()
+        self._complained = False
+
+    def start(self) -> None:
+        """Begins to connect, if it has not begun."""
+        if self._thread is not None:
+            return
+        with self._lock:
+            if self._thread is not None or self._stopping.is_set():
+                return
+            try:
+                bell = Bell()
+            except OSError as error:
+                self._complain(error)
+                return
+            thread = threading.Thread(target=self._run, args=(bell,), name="turnwise-signals", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # No more threads, as no more sockets above: the next caller tries again.
+                bell.close()
+                self._complain(error)
+                return
+            self._bell, self._thread = bell, thread
+
+    def ring(self) -> None:
+        """There is something to send."""
+        if self._bell is not None:
+            self._bell.ring()
+
+    def stop(self) -> None:
+        """Ends the thread after it sent what waits."""
+        with self._lock:
+            self._stopping.set()
+        self.ring()
+
+    def join(self) -> None:
+        """Waits for the end of the thread, unless it is stuck in the network."""
+        if self._thread is not None:
+            self._thread.join(JOIN_SECONDS)
+
+    def _run(self, bell: "Bell") -> None:
+        pause, after_a_gap = FIRST_PAUSE, False
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                with contextlib.closing(self._connect()) as connection:
+                    self._serve(connection, bell, after_a_gap=after_a_gap)
+            except Exception as error:
+                if time.monotonic() - began > STEADY_SECONDS:
+                    pause, self._complained = FIRST_PAUSE, False
+                self._complain(error)
+                after_a_gap = True
+                self._stopping.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        bell.close()
+
+    def _connect(self) -> "Connection[Any]":
+        try:
+            import psycopg
+        except ModuleNotFoundError as error:
+            raise MissingExtra("PostgreSQL", "postgres") from error
+        plain, named = self._url.get_dialect()().create_connect_args(self._url)
+        return psycopg.connect(*plain, **{**CONNECTING, **named}, autocommit=True, prepare_threshold=None)
+
+    def _serve(self, connection: "Connection[Any]", bell: "Bell", *, after_a_gap: bool) -> None:
+        heard: list[bytes] = []
+        connection.pgconn.notify_handler = lambda notification: heard.append(notification.extra)
+        # A notification lost with the server is lost anyway; this spares each one a wait for the disk.
+        connection.execute("SET synchronous_commit = off")
+        connection.execute(f"LISTEN {CHANNEL}")
+        if after_a_gap:
+            log.info("Signals are carried through %s again.", self.name)
+        self._exchange.connected(after_a_gap=after_a_gap)
+        next_batch = 0.0
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.fileno(), selectors.EVENT_READ)
+            selector.register(bell, selectors.EVENT_READ)
+            while not self._stopping.is_set():
+                due = self._exchange.due()
+                selector.select(None if due is None else max(due, next_batch - time.monotonic(), 0.0))
+                bell.quiet()
+                if time.monotonic() >= next_batch and self._exchange.due() == 0.0:
+                    self._send(connection)
+                    next_batch = time.monotonic() + BATCH_SECONDS
+                self._hear(connection, heard)
+        self._send(connection)
+
+    def _send(self, connection: "Connection[Any]") -> None:
+        if payloads := self._exchange.take():
+            query = "SELECT count(pg_notify(%s, payload)) FROM unnest(%s::text[]) AS payload"
+            connection.execute(query, (CHANNEL, payloads))
+        self._exchange.sent()
+
+    def _hear(self, connection: "Connection[Any]", heard: list[bytes]) -> None:
+        pgconn = connection.pgconn
+        while True:
+            # It does not wait: it raises when the connection is gone, and reads what is there otherwise.
+            pgconn.consume_input()
+            while notification := pgconn.notifies():
+                heard.append(notification.extra)
+            if not heard:
+                return
+            for payload in heard:
+                self._exchange.hear(payload)
+            heard.clear()
+
+    def _complain(self, error: Exception) -> None:
+        if self._complained:
+            return
+        self._complained = True
+        lines = str(error).strip().splitlines()
+        detail = lines[0] if lines else type(error).__name__
+        log.warning("No signals through %s (%s). Other processes notice what changes when they look.", self.name, detail)
+
+
+class Bell:
+    """Wakes a thread that waits in a selector. Ringing often wakes once."""
+
+    def __init__(self) -> None:
+        self._inside, self._outside = socket.socketpair()
+        self._inside.setblocking(False)
+        self._outside.setblocking(False)
+        self._lock = threading.Lock()
+        self._rung = False
+
+    def fileno(self) -> int:
+        return self._inside.fileno()
+
+    def ring(self) -> None:
+        with self._lock:
+            if not self._rung:
+                self._rung = True
+                self._outside.send(b"!")
+
+    def quiet(self) -> None:
+        with self._lock:
+            if self._rung:
+                self._rung = False
+                self._inside.recv(1)
+
+    def close(self) -> None:
+        with self._lock:
+            # Nobody is left to be woken.
+            self._rung = True
+            self._inside.close()
+            self._outside.close()
+
 
 POLL_SECONDS = 1.0
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from turnwise.facts.content import DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
-from turnwise.gateway.openai.responses.compacting import compacted
+from turnwise.gateway.openai.responses.compaction import compacted
+from turnwise.gateway.openai.responses.ids import Call, Name
 from turnwise.gateway.openai.responses.input import said
-from turnwise.gateway.openai.responses.names import Call, Name
 
 NAME = Name("s", "m", "ann")
 EVENT = Event(id="e", author="a", invocation_id="i", created_at=datetime.now(UTC))

@@ -3,8 +3,8 @@
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.stores.sql.signals import exchange as module
-from turnwise.stores.sql.signals.ears import Ear, Ears
 from turnwise.stores.sql.signals.exchange import Exchange
+from turnwise.stores.sql.signals.local import Ear, Ears
 from turnwise.testing.signals_suite import fresh_key, piece
 
 KEY = SessionKey("shop", "ann", "s1")

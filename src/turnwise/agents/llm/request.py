@@ -1,0 +1,158 @@
+"""One step's call of the model: what it is sent, and the event that comes of its answer."""
+
+import asyncio
+from collections.abc import Sequence
+
+from turnwise.agents.concurrency import Yielding
+from turnwise.agents.history import LogReader
+from turnwise.agents.llm.design import Design
+from turnwise.agents.llm.output import MORE_TOKENS
+from turnwise.agents.llm.output import NAME as OUTPUT
+from turnwise.agents.llm.prompt import Prompt, prompt_of
+from turnwise.agents.llm.stream import Marks, partial, whole
+from turnwise.agents.llm.summary import Summarizing
+from turnwise.agents.llm.toolbox import Toolbox
+from turnwise.facts.content import text_content
+from turnwise.facts.errors import AgentFailed, LimitReached, ModelAnswerInvalid, ModelUnavailable
+from turnwise.facts.events import End, Event
+from turnwise.models.reply import reading
+from turnwise.ports.context import AgentContext, Show
+from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
+from turnwise.ports.tool import ToolSpec
+from turnwise.transcript.compile import compiled
+from turnwise.transcript.sizes import CALL_TOKENS, PART_TOKENS, as_text, tokens_of
+from turnwise.transcript.view import Budget
+
+
+def room(budget: Budget, prompt: Prompt, tools: Sequence[ToolSpec], agent: str) -> Budget:
+    """What the agent's budget leaves for the messages, by estimate; there is always room to explain the marks in them.
+
+    AgentFailed says what takes how much when instructions and tools alone take all of it.
+    """
+    told = tokens_of(prompt.own) + tokens_of(prompt.situation) + PART_TOKENS
+    offered = [tokens_of_tool(tool) for tool in tools]
+    left = budget.tokens - told - sum(offered)
+    if left > 0:
+        return budget._replace(tokens=max(0, left - tokens_of(prompt.marks)))
+    problem = (
+        f"Of the {budget.tokens:,} tokens that the model of agent {agent!r} may be sent, its instructions take {told:,} and "
+        f"its {len(tools)} tools {sum(offered):,}: there is no room for the conversation."
+    )
+    if tools:
+        size, largest = max(zip(offered, (tool.name for tool in tools), strict=True))
+        problem += f" The largest tool is {largest!r} with {size:,}."
+    raise AgentFailed(problem, fix="Raise the tokens of its history, shorten its instructions, or give it fewer tools.")
+
+
+def tokens_of_tool(tool: ToolSpec) -> int:
+    """The estimate for a tool as a model is shown it."""
+    return CALL_TOKENS + sum(tokens_of(text) for text in (tool.name, tool.description, as_text(tool.parameters)))
+
+
+BROKEN_OFF = 2
+"""How often an answer is asked for again that broke off after pieces of it were shown."""
+PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds before that, if the provider does not say how long; and how long it may say."""
+NOT_TEXT = f"This is not shown to anybody. Give your answer by calling {OUTPUT}."
+NOT_WHOLE = f"It ran into your limit of tokens. {NOT_TEXT}"
+
+
+class Asking:
+    """Asks the model, step by step. What it is sent comes from the log alone."""
+
+    def __init__(self, design: Design, context: AgentContext, toolbox: Toolbox, summarizing: Summarizing) -> None:
+        self._design, self._context, self._toolbox = design, context, toolbox
+        self._summarizing = summarizing
+        self._reader = LogReader(context, design.history)
+
+    async def make(self, show: Show) -> Event:
+        """The event of the model's next answer. With an end, if the answer holds no calls.
+
+        ModelError; AgentFailed for instructions that cannot be made, or leave the conversation no room.
+        """
+        tools = await self._toolbox.every()
+        offered = self._toolbox.offered(tools)
+        marks = Marks(private=[name for name, tool in tools.items() if tool.rules.private], offered=offered)
+        request = await self._request((*(tool.spec for tool in tools.values()), *offered.values()))
+        for _ in range(self._design.output_retries + 1):
+            event, reply = await self._answer(request, marks, show)
+            event = event.model_copy(update={"actions": event.actions.model_copy(update={"usage": reply.usage})})
+            if self._design.output is None or reply.content.tool_calls:
+                return self._acting(whole(event, reply, marks, most=self._most_parts()))
+            await self._reject(event)
+            said = text_content(reply.content.text.strip() or "(nothing)")
+            why = text_content(NOT_WHOLE if reply.finish == LENGTH else NOT_TEXT, "user")
+            request = request._replace(messages=(*request.messages, said, why))
+        raise ModelAnswerInvalid(
+            f"The model {self._design.model.name} did not call {OUTPUT}, but answered agent "
+            f"{self._context.card.name!r} in plain text {self._design.output_retries + 1} times.",
+            fix=MORE_TOKENS
+            if reply.finish == LENGTH
+            else "Say in the instructions what the answer has to be, or use another model.",
+        )
+
+    async def _reject(self, draft: Event) -> None:
+        """Puts on record what a draft took of which nothing is said, whatever becomes of the next."""
+
+        async def make(_: Show) -> Event:
+            return draft
+
+        await self._context.once(f"draft#{draft.id}", make)
+
+    def _most_parts(self) -> int:
+        """Of one answer: an answer of a type stands beside the results of all calls of its step."""
+        return max(1, self._context.config.limits.parts - (self._design.output is not None))
+
+    async def _request(self, specs: tuple[ToolSpec, ...]) -> ModelRequest:
+        design, context = self._design, self._context
+        prompt = await prompt_of(design, context, self._toolbox)
+        budget = room(design.history, prompt, specs, context.card.name)
+        events = await self._reader.events()
+        view = self._reader.view._replace(calls_as_text=not specs)  # some providers take no calls from who has no tools
+        transcript = compiled(events, view, context.message, budget)
+        self._summarizing.consider(events, transcript, view, budget)
+        return ModelRequest(
+            messages=transcript.messages,
+            instructions=prompt.text(transcript.messages),
+            tools=specs,
+            choice="auto" if design.output is None else "required",
+            settings=design.settings,
+        )
+
+    async def _answer(self, request: ModelRequest, marks: Marks, show: Show) -> tuple[Event, ModelReply]:
+        """The model's answer, and the event that is to hold it, under whose id its pieces were shown."""
+        for attempt in range(BROKEN_OFF + 1):
+            # A new event each time: the pieces of one that broke off belong to no other.
+            event = self._context.event()
+            shown, size, yielding = False, 0, Yielding()
+            try:
+                async with reading(self._design.model, request, stream=self._context.config.streaming) as pieces:
+                    async for piece in pieces:
+                        if isinstance(piece, ModelReply):
+                            return event, piece
+                        shown, size = True, size + len(piece.text)
+                        self._check_size(size)
+                        await yielding.turn()
+                        if self._design.output is None or piece.kind != "text":  # text is no answer of a type
+                            await show(partial(event, piece, marks))
+            except ModelUnavailable as error:
+                pause = PAUSE * 2**attempt if error.retry_after is None else error.retry_after
+                if not shown or attempt == BROKEN_OFF or pause > LONGEST_PAUSE:
+                    raise
+                await asyncio.sleep(pause)
+            else:
+                break
+        raise ModelAnswerInvalid(f"The model {self._design.model.name} gave pieces of an answer, but no whole one.")
+
+    def _check_size(self, size: int) -> None:
+        """LimitReached (answer_bytes). What a model writes is bounded also where none of it is shown."""
+        limit = self._context.config.limits.answer_bytes
+        if size > limit:
+            problem = f"The model {self._design.model.name} wrote more than {limit:,} bytes in one answer."
+            raise LimitReached("answer_bytes", problem, fix="Set max_tokens, or raise limits.answer_bytes.")
+
+    def _acting(self, event: Event) -> Event:
+        assert event.content is not None
+        if event.content.tool_calls:
+            return event
+        return self._summarizing.put(event.model_copy(update={"actions": event.actions.model_copy(update={"end": End()})}))

@@ -1,0 +1,252 @@
+"""`turnwise eval`: how good the decisions are on cases whose right answer is known."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from turnwise.cli.completion import policy_names
+from turnwise.cli.exits import FAILED, OK
+from turnwise.cli.options import ConfigOption, JsonOption
+from turnwise.cli.rendering import styled
+from turnwise.cli.tables import fitted
+from turnwise.cli.terminal import one_line
+from turnwise.learning.gates import Missed
+from turnwise.learning.measures import Confusion, Measures
+from turnwise.learning.results import Evaluation, Subject
+
+if TYPE_CHECKING:
+    from turnwise.learning.gates import Gate
+    from turnwise.learning.results import Evaluation
+
+CONFUSIONS_SHOWN, METHODS_SHOWN, UNKNOWN_SHOWN = 10, 12, 5
+_BAR, _NAME, _EXAMPLE = 24, 34, 60
+_WIDTH_WITH_BARS = 90
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def shown(found: Evaluation, width: int | None = None) -> Iterator[Text]:
+    """All of it, section by section; in a narrow terminal without bars."""
+    bars = width is None or width >= _WIDTH_WITH_BARS
+    measures, subject = found.measures, found.subject
+    yield _headline(measures, subject)
+    yield from _told(subject)
+    yield Text()
+    yield from _shares(found, width, bars=bars)
+    yield Text()
+    yield _figures(measures)
+    yield Text()
+    yield from _methods(measures, width, bars=bars)
+    if measures.confusions:
+        yield Text()
+        yield from _confusions(measures.confusions, width)
+
+
+def missed_line(failure: Missed) -> str:
+    """What a gate wanted and what there was."""
+    gate = failure.gate
+    wanted = f"{'at most' if gate.at_most else 'at least'} {gate.bound:g}"
+    if failure.found is None:
+        return f"{gate.key} should be {wanted}, but there was nothing to measure it on."
+    return f"{gate.key} is {failure.found:.4g}, it should be {wanted}."
+
+
+def percent(value: float | None) -> str:
+    """A share as a reader wants it; a dash where there is none."""
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def _headline(measures: Measures, subject: Subject) -> Text:
+    line = styled(percent(measures.accuracy), "bold green" if measures.cases else "bold")
+    line.append(f" of {measures.cases:,} cases reached the right agent", style="bold")
+    about = f"{subject.agents:,} agents, {subject.examples:,} examples"
+    decided = f"policy {one_line(subject.policy)} ({subject.fingerprint}) · history {subject.history}"
+    line.append(f"\n{about} · {decided}", style="dim")
+    return line
+
+
+def _told(subject: Subject) -> Iterator[Text]:
+    if subject.tuning is not None:
+        yield styled(f"tuned on validation: {one_line(subject.tuning)}", "dim")
+    if subject.unknown:
+        names = [f"{one_line(name)} ({count})" for name, count in subject.unknown.items()]
+        more = f" and {len(names) - UNKNOWN_SHOWN} more" if len(names) > UNKNOWN_SHOWN else ""
+        yield styled(f"cases name agents that do not exist, and are wrong: {', '.join(names[:UNKNOWN_SHOWN])}{more}", "yellow")
+
+
+def _shares(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Text]:
+    measures = found.measures
+    scored = [outcome for outcome in found.outcomes if outcome.scored]
+    in_scope = sum(outcome.expected is not None for outcome in scored)
+    rows: list[tuple[str, float | None, str]] = [
+        ("right", measures.accuracy, f"{measures.cases:,} cases"),
+        ("best-scored agent", measures.in_scope_accuracy, f"{in_scope:,} that have an agent"),
+        ("among the three best", measures.top3_accuracy, "the same"),
+        ("where the agent changes", measures.switch_accuracy, "turns of dialogues"),
+        ("where it stays", measures.stay_accuracy, "turns of dialogues"),
+        ("nobody: found", measures.nobody.recall, f"{len(scored) - in_scope:,} that nobody should take"),
+    ]
+    cells: list[list[str | Text]] = [
+        [label, styled(percent(value), "bold"), *([_bar(value)] if bars else []), styled(of, "dim")]
+        for label, value, of in rows
+        if value is not None
+    ]
+    yield from fitted(("of the cases", "share", *([""] if bars else []), "of"), cells, width, right=("share",))
+
+
+def _bar(value: float) -> Text:
+    eighths = round(value * _BAR * 8)
+    full, rest = divmod(eighths, 8)
+    drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
+    return styled(drawn, "cyan").append("·" * (_BAR - len(drawn)), style="dim")
+
+
+def _figures(measures: Measures) -> Text:
+    nobody, latency = measures.nobody, measures.latency_ms
+    parts: list[tuple[str, str]] = []
+    if nobody.auroc is not None:
+        parts += [("nobody: AUROC", percent(nobody.auroc)), ("F1", percent(nobody.f1))]
+    if measures.ece is not None:
+        parts.append(("calibration error", f"{100 * measures.ece:.1f} points"))
+    if measures.switch_rate is not None:
+        parts += [("changes of agent", percent(measures.switch_rate)), ("A→B→A", percent(measures.bounce_rate))]
+    if latency.p50 is not None and latency.p99 is not None:
+        parts.append(("a decision", f"{latency.p50:.2f} ms, p99 {latency.p99:.2f}"))
+    line = Text()
+    for number, (label, value) in enumerate(parts):
+        line.append(("  " if number else "") + label + " ", style="dim").append(value)
+    return line
+
+
+def _methods(measures: Measures, width: int | None, *, bars: bool) -> Iterator[Text]:
+    rows: list[list[str | Text]] = [
+        [
+            one_line(method, _NAME),
+            f"{those.cases:,}",
+            styled(percent(those.accuracy), "bold"),
+            *([_bar(those.accuracy)] if bars else []),
+        ]
+        for method, those in [*measures.by_method.items()][:METHODS_SHOWN]
+    ]
+    yield from fitted(("decided by", "cases", "right", *([""] if bars else [])), rows, width, right=("cases", "right"))
+
+
+def _confusions(confusions: Iterable[Confusion], width: int | None) -> Iterator[Text]:
+    every = list(confusions)
+    rows: list[list[str | Text]] = [
+        [
+            _agent(each.expected),
+            _agent(each.chosen),
+            str(each.count),
+            styled(one_line(each.example, _EXAMPLE), "dim"),
+        ]
+        for each in every[:CONFUSIONS_SHOWN]
+    ]
+    yield from fitted(("belongs to", "went to", "cases", "such as"), rows, width, right=("cases",))
+    if len(every) > CONFUSIONS_SHOWN:
+        rest = sum(each.count for each in every[CONFUSIONS_SHOWN:])
+        yield styled(f"… {len(every) - CONFUSIONS_SHOWN} more pairs, {rest} cases", "dim")
+
+
+def _agent(name: str | None) -> Text:
+    return styled("nobody", "italic yellow") if name is None else Text(one_line(name, _NAME))
+
+
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME|FILE",
+        help="A policy by name, or a YAML file that holds one.",
+        autocompletion=policy_names,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command("eval", short_help="Measure how good the decisions are.")(evaluate)
+
+
+def evaluate(
+    cases: Annotated[list[Path], typer.Argument(help="Files of JSON lines: messages, dialogues, or both.", metavar="CASES…")],
+    examples: Annotated[
+        Path | None,
+        typer.Option("--examples", metavar="FILE", help="The agents, by example requests; without it, the configuration's."),
+    ] = None,
+    validation: Annotated[
+        list[Path] | None,
+        typer.Option("--validation", metavar="FILE", help="Cases to tune thresholds on, before the others are scored."),
+    ] = None,
+    policy: PolicyOption = None,
+    history: Annotated[
+        Literal["own", "true"],
+        typer.Option("--history", help="Who speaks on in a dialogue: whom the policy chose (own), or should have (true)."),
+    ] = "own",
+    as_json: JsonOption = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report with plots, one file.")
+    ] = None,
+    at_least: Annotated[
+        list[str] | None, typer.Option("--min", metavar="KEY=VALUE", help="Fail when a figure is below: accuracy=0.9.")
+    ] = None,
+    at_most: Annotated[
+        list[str] | None, typer.Option("--max", metavar="KEY=VALUE", help="Fail when a figure is above: ece=0.02.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Measure how good the decisions are, on cases whose right answer is known. No agent runs, nothing is stored.
+
+    A case is {"text", "agent"}, agent null when nobody should take it; or a dialogue {"id", "turns": [{"system", "user",
+    "agent"}]}. Every message goes through the same decision as in use. The exit code is 1 when a figure misses --min or --max.
+    """
+    from turnwise.cli import terminal
+    from turnwise.cli.evaluation import evaluated
+    from turnwise.cli.tables import wrapped
+    from turnwise.learning.gates import missed
+
+    gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
+    if report is not None:
+        _refuse_unwritable(report)
+    found = asyncio.run(evaluated(cases, examples, validation or [], policy, config, history))
+    data = found.data()
+    if as_json:
+        terminal.print_json(data)
+    else:
+        terminal.say_all(wrapped(shown(found, terminal.width()), terminal.width()))
+    if report is not None:
+        _write_report(report, found)
+        terminal.note(f"report: {report}")
+    failures = missed(gates, data)
+    for failure in failures:
+        terminal.complain("eval.missed", missed_line(failure))
+    raise typer.Exit(FAILED if failures else OK)
+
+
+def _gates(given: list[str] | None, option: str, *, at_most: bool = False) -> "list[Gate]":
+    from turnwise.learning.gates import gate_from
+
+    try:
+        return [gate_from(text, at_most=at_most) for text in given or []]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
+
+
+def _refuse_unwritable(report: Path) -> None:
+    """An evaluation takes its time: that its report has no place is said before."""
+    if report.is_dir() or not report.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{report} cannot be written: there is no such folder, or it is one.", param_hint="'--report'")
+
+
+def _write_report(path: Path, found: "Evaluation") -> None:
+    from turnwise.cli.exits import UsageProblem
+    from turnwise.learning.report import page
+
+    try:
+        written = page(found).encode()  # all of it, before there is a file
+        path.write_bytes(written)
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be written: {error.strerror}.", fix="Name another file.") from None

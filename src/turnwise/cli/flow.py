@@ -1,0 +1,328 @@
+"""`turnwise flow`: tasks that agents do together; run, shown and gone on with."""
+
+import asyncio
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+
+from turnwise.cli.completion import flow_names
+from turnwise.cli.exits import OK, UsageProblem
+from turnwise.cli.flow_run import Place
+from turnwise.cli.options import (
+    DEFAULT_USER,
+    ConfigOption,
+    ContextOption,
+    JsonOption,
+    RoleOption,
+    SessionOption,
+    UserOption,
+    message_context,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.text import Text
+
+    from turnwise.assemble import App
+    from turnwise.cli.flow_run import FlowTalk
+    from turnwise.facts.messages import MessageContext
+    from turnwise.facts.sessions import Session, SessionKey
+    from turnwise.facts.tree import AgentTree
+    from turnwise.flows.kinds import AnyFlow
+    from turnwise.flows.record import FlowRecord, Unplanned
+    from turnwise.flows.tasks.graph import Graph
+
+PAGE_EVENTS = 500
+BEGIN = "Begin."
+
+app = typer.Typer(
+    help="Run, show and resume flows: tasks that agents do together.", rich_markup_mode=None, no_args_is_help=True
+)
+
+Format = Literal["terminal", "mermaid", "svg"]
+
+FlowArgument = Annotated[str, typer.Argument(metavar="FLOW", help="The flow's name.", autocompletion=flow_names)]
+
+
+class _Shown(NamedTuple):
+    """What there is to show. graph: the tasks, None when nobody knows them. run: how the last one stands; None = none is asked
+    for.
+    """
+
+    flow: "AnyFlow"
+    tree: "AgentTree"
+    graph: "Graph | None"
+    run: "FlowRecord | Unplanned | None" = None
+
+
+@app.command(short_help="Run a flow.")
+def run(
+    flow: FlowArgument,
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="What it is about, in quotes.")] = BEGIN,
+    config: ConfigOption = None,
+    session: SessionOption = None,
+    user: UserOption = DEFAULT_USER,
+    context: ContextOption = None,
+    role: RoleOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a flow. Its answer goes to standard output; what happens, to standard error, as it happens.
+
+    When an agent asks something, the next line answers: at the terminal, or of standard input. When nobody answers, the run
+    waits, and `turnwise flow resume` goes on with it. Exit code 1 when it failed, or ran into a limit.
+    """
+    from turnwise.cli.terminal import whole
+
+    given = message_context(context, role)
+    with asyncio.Runner() as loop:
+        place = Place(config, user, session or f"flow-{secrets.token_hex(3)}")
+        code = _run(loop, place, flow, whole(message), given, as_json=as_json)
+    raise typer.Exit(code)
+
+
+def _run(loop: asyncio.Runner, place: Place, name: str, message: str, context: "MessageContext", *, as_json: bool) -> int:
+    from turnwise.assemble import load_app
+    from turnwise.cli import terminal
+    from turnwise.cli.flow_run import FlowTalk
+
+    app = load_app(place.config)
+    try:
+        flow, key = _flow(app, name), app.runner.key(place.user, place.session)
+        loop.run(_refuse(app, flow, key, context, place))
+        terminal.note(f"{flow.card.name} · session {place.session}")
+        talk = FlowTalk(app.runner, flow, key, context, place.config, as_json=as_json)
+        loop.run(talk.send(message))
+        return _talk(loop, talk)
+    finally:
+        loop.run(app.runner.close())
+
+
+def _talk(loop: asyncio.Runner, talk: "FlowTalk") -> int:
+    """Answers what is asked, as long as somebody does, and tells how it ended."""
+    from turnwise.cli import terminal
+    from turnwise.cli.flow_run import LEAVE
+    from turnwise.cli.input import typed
+
+    interactive = terminal.is_interactive()
+    while (asked := loop.run(talk.asked())) is not None:
+        talk.ask(asked)
+        answer = None
+        while answer is None:
+            if asked.leave is not None and interactive:
+                terminal.note(LEAVE)
+            try:
+                line = typed("y/n> " if asked.leave else "you> ", interactive=interactive)
+            except KeyboardInterrupt:
+                talk.finish()
+                raise
+            if line is None:
+                return talk.finish()
+            answer = asked.answer(line)
+        loop.run(talk.send(answer))
+    return talk.finish()
+
+
+async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext", place: Place) -> None:
+    """Raises what speaks against a new run: it may not be chosen, or one of this session waits for an answer."""
+    from turnwise.facts.errors import SessionMissing
+
+    name = flow.card.name
+    selection = await app.runner.select(BEGIN, user=key.user, context=context.model_copy(update={"direct_agent_id": name}))
+    if selection.agent != name:
+        ignored = [why.rpartition(": ")[2] for verdict in selection.verdicts for why in verdict.ignored]
+        problem = f"The flow {name!r} cannot be run by itself."
+        raise UsageProblem(problem, fix=f"{ignored[0][:1].upper()}{ignored[0][1:]}." if ignored else "")
+    try:
+        head = (await app.runner.sessions.get(key)).head
+    except SessionMissing:
+        return
+    if any(open_.agent == name and open_.waits for open_ in head.invocations.values()):
+        problem = f"A run of {name!r} waits for an answer in session {key.id!r}."
+        raise UsageProblem(problem, fix=f"Go on with it, or run it in another session: {place.resume}")
+
+
+@app.command(short_help="Show what a flow is made of, or how its last run stands.")
+def show(
+    flow: FlowArgument,
+    config: ConfigOption = None,
+    session: SessionOption = None,
+    user: UserOption = DEFAULT_USER,
+    format_: Annotated[Format, typer.Option("--format", "-f", help="As what.")] = "terminal",
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a flow is made of; with a session, how its last run there stands."""
+    from turnwise.cli import terminal
+    from turnwise.cli.tables import wrapped
+    from turnwise.cli.terminal import clean
+
+    if as_json and (output is not None or format_ != "terminal"):
+        raise UsageProblem("--json, and --format or --output, cannot be said together.", fix="Leave one of them out.")
+    shown = asyncio.run(_looked_up(config, flow, user, session))
+    if as_json:
+        terminal.print_json(_data(shown, user, session))
+        return
+    if format_ == "terminal" and output is None:
+        width = terminal.width()
+        terminal.say_all(wrapped(_lines(shown, width), width))
+        if shown.run is not None and shown.run.end is None and session is not None:
+            terminal.note(f"It has not ended. Go on with: {Place(config, user, session).resume}")
+        return
+    text = _drawn(shown, format_)
+    if output is None:
+        terminal.write(clean(text))
+        return
+    try:
+        output.write_text(text, "utf-8")
+    except OSError as error:
+        raise UsageProblem(f"{output} cannot be written: {error.strerror}.", fix="Choose another file.") from None
+    terminal.note(f"wrote {output}")
+
+
+async def _looked_up(config: Path | None, name: str, user: str, session: str | None) -> _Shown:
+    from turnwise.cli.options import running
+
+    async with running(config) as turnwise:
+        flow, tree = _flow(turnwise, name), turnwise.runner.tree
+        if session is None:
+            return _Shown(flow, tree, flow.graph)
+        key = turnwise.runner.key(user, session)
+        return _Shown(flow, tree, *await _last_run(turnwise, flow, key, Place(config, user, session)))
+
+
+def _data(shown: _Shown, user: str, session: str | None) -> dict[str, Any]:
+    """What is shown, for programs: a run, or what the flow is made of."""
+    from turnwise.cli.flow_output import made_data, run_data
+    from turnwise.flows.flow import Flow
+
+    if shown.run is not None:
+        return {"session": session, "user": user, **run_data(shown.run)}
+    agents = shown.flow.design.agents if isinstance(shown.flow, Flow) else ()
+    return made_data(shown.flow.card.name, shown.graph, agents)
+
+
+def _drawn(shown: _Shown, format_: Format) -> str:
+    """The text of a picture. UsageProblem when nobody knows what there is to draw."""
+    from turnwise.flows.drawing.boxes import mermaid
+    from turnwise.flows.drawing.svg import svg
+    from turnwise.flows.record import Unplanned
+
+    if format_ == "terminal":
+        return "".join(f"{line.plain}\n" for line in _lines(shown))
+    name = shown.flow.card.name
+    if isinstance(shown.run, Unplanned):
+        raise UsageProblem(f"The last run of {name!r} has no plan, so no tasks.", fix="See how it stands, without --format.")
+    if shown.graph is None:
+        raise UsageProblem(f"The tasks of {name!r} are not known before it runs.", fix="Draw a run of it, with --session.")
+    return (svg if format_ == "svg" else mermaid)(shown.graph, shown.run)
+
+
+def _lines(shown: _Shown, width: int | None = None) -> "Iterator[Text]":
+    """What a reader sees, of lines that are no longer than that; None = as long as they come."""
+    from turnwise.cli.flow_output import made_of, standing, without_tasks
+    from turnwise.flows.record import Unplanned
+
+    if isinstance(shown.run, Unplanned):
+        return without_tasks(shown.run)
+    if shown.run is None or shown.graph is None:
+        return made_of(shown.flow, shown.tree, width)
+    return standing(shown.graph, shown.run, width)
+
+
+async def _last_run(
+    app: "App", flow: "AnyFlow", key: "SessionKey", place: Place
+) -> "tuple[Graph | None, FlowRecord | Unplanned]":
+    """The last run of that flow in the session, and its tasks, if there are any yet. SessionMissing, InvocationMissing."""
+    from turnwise.facts.errors import InvocationMissing
+    from turnwise.flows.record import Reading
+
+    await _found(app, key, place)
+    reading, after = Reading(flow.card.name, flow.graph), 0
+    while page := await app.runner.sessions.events(key, after=after, limit=PAGE_EVENTS):
+        for event in page:
+            reading.add(event)
+        after = page[-1].sequence or after
+    if reading.unplanned is not None:
+        return None, reading.unplanned
+    if reading.record is None:
+        problem = f"The flow {flow.card.name!r} never ran in session {key.id!r}."
+        raise InvocationMissing(problem, fix=f"Run it there: {place.run(flow.card.name)}" if flow.card.routable else "")
+    return reading.graph, reading.record
+
+
+async def _found(app: "App", key: "SessionKey", place: Place) -> "Session":
+    """The session. SessionMissing says how to find those that there are."""
+    from turnwise.facts.errors import SessionMissing
+
+    try:
+        return await app.runner.sessions.get(key)
+    except SessionMissing as missing:
+        raise SessionMissing(missing.problem, fix=f"See which there are: {place.sessions}") from None
+
+
+@app.command(short_help="Go on with a run that waits, or was left.")
+def resume(
+    session: Annotated[str, typer.Option("--session", "-s", metavar="ID", help="The session.")],
+    config: ConfigOption = None,
+    user: UserOption = DEFAULT_USER,
+    context: ContextOption = None,
+    role: RoleOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with the last run of a session: with what waits for an answer, or with what a dead process left.
+
+    A run that another process is busy with is only watched.
+    """
+    given = message_context(context, role)
+    with asyncio.Runner() as loop:
+        code = _resume(loop, Place(config, user, session), given, as_json=as_json)
+    raise typer.Exit(code)
+
+
+def _resume(loop: asyncio.Runner, place: Place, context: "MessageContext", *, as_json: bool) -> int:
+    from turnwise.assemble import load_app
+    from turnwise.cli import terminal
+    from turnwise.cli.flow_run import FlowTalk
+
+    app, session = load_app(place.config), place.session
+    try:
+        key = app.runner.key(place.user, session)
+        found = loop.run(_found(app, key, place))
+        open_ = {id_: each for id_, each in found.head.invocations.items() if each.agent in app.flows}
+        if not open_:
+            if as_json:
+                terminal.print_json({"session": session, "user": place.user, "flow": None})
+            else:
+                terminal.note(f"No run of a flow is open in session {session}.")
+            return OK
+        invocation = max(open_, key=lambda id_: open_[id_].began)
+        flow = app.flows[open_[invocation].agent]
+        talk = FlowTalk(app.runner, flow, key, context, place.config, as_json=as_json)
+        terminal.note(f"{open_[invocation].agent} · session {session}")
+        loop.run(talk.look_back(invocation))
+        if open_[invocation].state == "running":
+            if found.holder is not None:
+                seconds = app.runner.process.lease_seconds
+                told = "Another process holds this session, so it is watched"
+                terminal.note(f"{told}; should that process be dead, the run goes on here within {seconds:g} seconds.")
+            loop.run(talk.attach(invocation))
+        return _talk(loop, talk)
+    finally:
+        loop.run(app.runner.close())
+
+
+def _flow(app: "App", name: str) -> "AnyFlow":
+    """The flow of that name. UsageProblem when there is none."""
+    from turnwise.facts.spelling import did_you_mean
+
+    if name in app.flows:
+        return app.flows[name]
+    if name not in app.runner.tree:
+        raise UsageProblem(f"There is no flow {name!r}.", fix=did_you_mean(name, app.flows))
+    kind = app.runner.tree.card(name).kind
+    if kind == "flow":
+        raise UsageProblem(f"What {name!r} does is not known here.", fix="Send it a message with `turnwise chat`.")
+    raise UsageProblem(f"The agent {name!r} is no flow, but of kind {kind!r}.", fix=did_you_mean("", app.flows))

@@ -1,0 +1,261 @@
+"""What kind of result a task has, in few words."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from turnwise.cli import rendering
+from turnwise.cli.tables import fitted
+from turnwise.cli.terminal import one_line
+from turnwise.facts.tree import AgentTree
+from turnwise.flows.design import TURNS_PER_TASK, Design
+from turnwise.flows.drawing.boxes import SIGNS, heading, named
+from turnwise.flows.flow import Flow
+from turnwise.flows.kinds import AnyFlow
+from turnwise.flows.planned import PlannedFlow
+from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, Unplanned
+from turnwise.flows.tasks.graph import Graph
+from turnwise.flows.tasks.results import ResultType
+from turnwise.flows.tasks.task import Status
+from turnwise.flows.turns.briefs import as_words
+
+_DEPTH = 4
+_ANYTHING = "data"
+
+
+def kind_in_words(result: ResultType) -> str:
+    """`text`, `integer`, `list of Note`, `one of yes, no`; `data` for what has no short name."""
+    if result.labels:
+        return f"one of {', '.join(result.labels)}"
+    return "text" if result.schema is None else _kind(result.schema, _DEPTH)
+
+
+def _kind(schema: Any, depth: int) -> str:
+    if not isinstance(schema, Mapping) or not depth:
+        return _ANYTHING
+    reference, title, kind = schema.get("$ref"), schema.get("title"), schema.get("type")
+    if isinstance(reference, str):
+        return reference.rpartition("/")[2] or _ANYTHING
+    if isinstance(title, str):
+        return title
+    if isinstance(schema.get("enum"), list):
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    if isinstance(schema.get("anyOf"), list):
+        return " or ".join(dict.fromkeys(_kind(each, depth - 1) for each in schema["anyOf"]))
+    if kind == "array":
+        return f"list of {_kind(schema.get('items'), depth - 1)}"
+    if kind == "string":
+        return "text"
+    return kind if isinstance(kind, str) else _ANYTHING
+
+
+RESULT_CHARACTERS = 100
+STYLES: Mapping[Status, str] = {
+    Status.SUCCESSFUL: "green",
+    Status.RUNNING: "bold cyan",
+    Status.FAILED: "red",
+    Status.SKIPPED: "yellow",
+    Status.PENDING: "dim",
+}
+
+
+def made_of(flow: AnyFlow, tree: AgentTree, width: int | None = None) -> Iterator[Text]:
+    """What a flow is made of, or who makes that for each message. width: of the terminal; None = lines may be of any length."""
+    if isinstance(flow, Flow):
+        return definition(flow.design, width)
+    if isinstance(flow, PlannedFlow):
+        return _planning(flow, tree, width)
+    return iter([_headed(flow.card.name, "asks all agents that a message is for", "side by side", "a task each")])
+
+
+def definition(design: Design, width: int | None = None) -> Iterator[Text]:
+    """A flow's tasks in the order in which they can be done, and the rules of its turns."""
+    conduct = design.conduct
+    rules = [f"strategy {conduct.strategy.name}", f"at most {design.max_turns} turns", *_beside(conduct.side_by_side)]
+    yield _headed(design.graph.flow, heading(design.graph, None), *rules)
+    yield from _definitions(design.graph, width, design.agents)
+
+
+def plan(graph: Graph, width: int | None = None) -> Iterator[Text]:
+    """The tasks that were planned for a run."""
+    yield _headed("plan", heading(graph, None))
+    yield from _definitions(graph, width)
+
+
+def standing(graph: Graph, record: FlowRecord, width: int | None = None) -> Iterator[Text]:
+    """How a run of it stands: every task, then every turn and why it was whose."""
+    yield _headed(record.flow, heading(graph, record))
+    yield from _tasks([record.tasks[name] for name in graph.order], width)
+    yield Text()
+    rows: list[list[str | Text]] = [
+        [str(turn.number), _agent(turn), one_line(", ".join(turn.tasks)), rendering.styled(_why(turn), "dim")]
+        for turn in record.turns
+    ]
+    yield from fitted(("turn", "agent", "tasks", "because"), rows, width, right=("turn",))
+    for turn in record.at_work:
+        if turn.question is not None:
+            yield question_line(turn.agent, turn.question)
+    if record.end is not None:
+        yield Text()
+        yield end_line(record)
+        if not record.is_good and record.detail:
+            yield rendering.indented(rendering.styled(one_line(record.detail), "dim"))
+
+
+def without_tasks(run: Unplanned) -> Iterator[Text]:
+    """How a run stands that has said no tasks."""
+    yield _headed(run.flow, "no plan yet" if run.end is None else f"ended without a plan: {run.end}")
+    if run.question is not None:
+        yield question_line(run.asked_by, run.question)
+    if run.detail:
+        yield rendering.indented(rendering.styled(one_line(run.detail), "dim"))
+
+
+def at_a_glance(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator[Text]:
+    """The tasks in at most that many lines, those that somebody is at work on first, when there are too many."""
+    tasks = [record.tasks[name] if record else TaskRecord(name) for name in graph.order]
+    if len(tasks) > rows:
+        ranked = [Status.RUNNING, Status.PENDING, Status.FAILED, Status.SKIPPED, Status.SUCCESSFUL]
+        tasks.sort(key=lambda task: ranked.index(task.status))
+    yield from _tasks(tasks[:rows])
+    if left := Counter(task.status for task in tasks[rows:]):
+        listed = ", ".join(f"{count} {status.value}" for status, count in left.items())
+        yield rendering.styled(f"   … and {listed}", "dim")
+
+
+def news(before: FlowRecord | None, after: FlowRecord) -> Iterator[Text]:
+    """What happened between the two, a line each: turns that began, and tasks that ended."""
+    known = {turn.number: turn.agent for turn in before.turns} if before else {}
+    for turn in after.turns:
+        if turn.agent and not known.get(turn.number):
+            line = rendering.styled("→ ", "dim").append(one_line(turn.agent), style="bold cyan")
+            tasks = one_line(", ".join(turn.tasks))
+            yield line.append(f" · {tasks}").append(f" · {one_line(turn.method)}" if turn.method else "", style="dim")
+    for name, task in after.tasks.items():
+        ended = before is not None and before.tasks[name].status.is_complete
+        if task.status.is_complete and not ended:
+            line = _signed(task).append(f" {one_line(name)}", style="bold")
+            yield line.append(f" {task.status.value}").append(f" · {_outcome(task)}" if _outcome(task) else "", style="dim")
+
+
+def question_line(agent: str, question: str) -> Text:
+    """Who asks what."""
+    return rendering.styled(f"{one_line(agent)} asks: ", "bold").append(one_line(question))
+
+
+def end_line(record: FlowRecord) -> Text:
+    """How it ended."""
+    line = rendering.styled(one_line(record.end or ""), "bold green" if record.is_good else "bold red")
+    turns, calls = len(record.turns), record.model_calls
+    told = [f"{turns} turn{'' if turns == 1 else 's'}"]
+    told += [f"{calls} model call{'' if calls == 1 else 's'}"] if calls else []
+    return line.append(f" · {' · '.join(told)}", style="dim")
+
+
+def _planning(flow: PlannedFlow, tree: AgentTree, width: int | None) -> Iterator[Text]:
+    """Who plans, the rules, and who may do what is planned, with what the planner is told of them."""
+    conduct = flow.conduct
+    turns = f"at most {conduct.max_turns} turns" if conduct.max_turns else f"at most {TURNS_PER_TASK} turns a task"
+    rules = [f"at most {flow.max_tasks} tasks", f"strategy {conduct.strategy.name}", turns, *_beside(conduct.side_by_side)]
+    yield _headed(flow.card.name, f"planned by {flow.planner}", *rules)
+    rows: list[list[str | Text]] = [
+        [one_line(name), rendering.styled(one_line(tree.card(name).description), "dim")] for name in flow.agents
+    ]
+    yield from fitted(("agent", "description"), rows, width)
+
+
+def _headed(name: str, *told: str) -> Text:
+    return rendering.styled(one_line(name), "bold").append(f" · {' · '.join(map(one_line, told))}", style="dim")
+
+
+def _beside(agents: int) -> Sequence[str]:
+    return [f"{agents} side by side"] if agents > 1 else []
+
+
+def _definitions(graph: Graph, width: int | None, agents: Sequence[str] = ()) -> Iterator[Text]:
+    """The tasks as they were made. agents: who may do those that name nobody."""
+    rows: list[list[str | Text]] = []
+    for name in graph.order:
+        task = graph.tasks[name]
+        needs = ", ".join(graph.needs[name]) + (" (always)" if task.run_if == "always" else "")
+        told = (name, named(task.agent_names or agents), needs, kind_in_words(task.result))
+        rows.append([*map(one_line, told), rendering.styled(one_line(task.objective), "dim")])
+    return fitted(("task", "agents", "needs", "result", "objective"), rows, width)
+
+
+def _tasks(tasks: Sequence[TaskRecord], width: int | None = None) -> Iterator[Text]:
+    rows: list[list[str | Text]] = [
+        [
+            _signed(task),
+            one_line(task.name),
+            rendering.styled(task.status.value, STYLES[task.status]),
+            one_line(task.by),
+            ", ".join(map(str, task.turns)),
+            rendering.styled(_outcome(task), "dim"),
+        ]
+        for task in tasks
+    ]
+    return fitted(("", "task", "state", "by", "turns", "result"), rows, width)
+
+
+def _signed(task: TaskRecord) -> Text:
+    return rendering.styled(SIGNS[task.status], STYLES[task.status])
+
+
+def _outcome(task: TaskRecord) -> str:
+    """The result of a task, or why it has none."""
+    if task.status is Status.SUCCESSFUL:
+        return one_line(as_words(task.result), RESULT_CHARACTERS)
+    return one_line(task.reason)
+
+
+def _agent(turn: TurnRecord) -> Text:
+    return rendering.styled(one_line(turn.agent), "" if turn.is_over else STYLES[Status.RUNNING])
+
+
+def _why(turn: TurnRecord) -> str:
+    return one_line(f"{turn.method} · {turn.reason}" if turn.reason else turn.method)
+
+
+def made_data(flow: str, graph: Graph | None, agents: Sequence[str] = ()) -> dict[str, Any]:
+    """A flow's tasks in the order in which they can be done; None when each run plans its own. agents: who may do those that
+    name nobody.
+    """
+    return {"flow": flow, "tasks": None if graph is None else [_task(graph, name, agents) for name in graph.order]}
+
+
+def run_data(run: FlowRecord | Unplanned) -> dict[str, Any]:
+    """How a run stands: its tasks, its turns, and its end; `end` is null while it goes on or waits."""
+    told: dict[str, Any] = {"flow": run.flow, "invocation_id": run.invocation_id, "end": run.end, "detail": run.detail}
+    if isinstance(run, Unplanned):
+        asked = [{"agent": run.asked_by, "question": run.question}] if run.question is not None else []
+        return {**told, "answer": "", "tasks": None, "turns": [], "questions": asked}
+    return {
+        **told,
+        "answer": run.answer,
+        "tasks": [_done(task) for task in run.tasks.values()],
+        "turns": [_turn(turn) for turn in run.turns],
+        "questions": [{"agent": turn.agent, "question": turn.question} for turn in run.at_work if turn.question is not None],
+    }
+
+
+def _task(graph: Graph, name: str, agents: Sequence[str]) -> dict[str, Any]:
+    task = graph.tasks[name]
+    return {
+        "name": name,
+        "objective": task.objective,
+        "agents": list(task.agent_names or agents),
+        "needs": list(graph.needs[name]),
+        "run_if": task.run_if,
+        "interactive": task.interactive,
+    }
+
+
+def _done(task: TaskRecord) -> dict[str, Any]:
+    return {**task._asdict(), "status": task.status.value, "turns": list(task.turns)}
+
+
+def _turn(turn: TurnRecord) -> dict[str, Any]:
+    return {**turn._asdict(), "tasks": list(turn.tasks)}

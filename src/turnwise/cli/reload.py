@@ -1,0 +1,116 @@
+"""`turnwise serve --reload`: a server of its own process, started again when a file of the project changes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from turnwise.cli import terminal
+from turnwise.cli.terminal import one_line
+
+POLL_SECONDS = 0.3
+ENDINGS = (".py", ".yaml", ".yml")
+PASSED_OVER = frozenset({"__pycache__", "node_modules", "site-packages"})
+CHANGES_TOLD = 3
+_COMMAND = (sys.executable, "-P", "-c", "from turnwise.cli.app import main; main()")
+
+Files = Mapping[Path, tuple[int, int]]
+
+
+def files_of(folder: Path) -> Files:
+    """When each Python and YAML file below the folder was changed, and its size. Hidden folders and virtual environments are
+    passed over.
+    """
+    return dict(_walked(folder))
+
+
+def _walked(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
+    for place, folders, names in os.walk(folder):
+        at = Path(place)
+        folders[:] = [name for name in folders if not _is_passed_over(at / name)]
+        for name in names:
+            if name.endswith(ENDINGS):
+                try:
+                    status = (at / name).stat()
+                except OSError:  # it is gone since it was listed
+                    continue
+                yield at / name, (status.st_mtime_ns, status.st_size)
+
+
+def _is_passed_over(folder: Path) -> bool:
+    return folder.name.startswith(".") or folder.name in PASSED_OVER or (folder / "pyvenv.cfg").exists()
+
+
+def changes(before: Files, after: Files) -> list[Path]:
+    """The files that are new, gone or changed, by name."""
+    return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+
+
+def serve_reloading(arguments: Sequence[str], folder: Path) -> int:
+    """Runs `turnwise` with these arguments until this process is told to stop; the exit code of the last server.
+
+    A change stops the server as SIGTERM does, so answers that are being given may come to their end. A server that ends by
+    itself, because of a mistake in a file, is started again at the next change.
+    """
+    return _Reloader(arguments, folder).run()
+
+
+class _Reloader:
+    def __init__(self, arguments: Sequence[str], folder: Path) -> None:
+        self._command = [*_COMMAND, *arguments]
+        self._folder = folder
+        self._server: subprocess.Popen[bytes] | None = None
+        self._asked = False
+
+    def run(self) -> int:
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self._stop) for number in signals}
+        try:
+            while True:
+                seen = files_of(self._folder)
+                code = self._served(seen)
+                if self._asked:
+                    return code
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _served(self, seen: Files) -> int:
+        """Serves until a file changes or this process is told to stop; the server's exit code."""
+        # In a group of its own, so that Ctrl-C comes to it once, from here: a second one would make it leave at once.
+        self._server = subprocess.Popen(self._command, process_group=0)
+        if self._asked:  # it was told between two servers
+            self._server.terminate()
+        has_ended = False
+        while not self._asked:
+            if not has_ended and self._server.poll() is not None:
+                has_ended = True
+                terminal.note("The server has ended. It is started again when a file changes; Ctrl-C ends this.", "yellow")
+            if changed := self._changed(seen):
+                names = ", ".join(one_line(str(path.relative_to(self._folder))) for path in changed[:CHANGES_TOLD])
+                more = f" and {len(changed) - CHANGES_TOLD} more" if len(changed) > CHANGES_TOLD else ""
+                terminal.note(f"Reloading, because of changes: {names}{more}", "yellow")
+                self._server.terminate()
+                break
+            time.sleep(POLL_SECONDS)
+        return self._server.wait()
+
+    def _changed(self, seen: Files) -> list[Path]:
+        """What has changed, once nothing changes any more: an editor may write several files."""
+        now = files_of(self._folder)
+        if now == seen:
+            return []
+        while not self._asked:
+            time.sleep(POLL_SECONDS)
+            before, now = now, files_of(self._folder)
+            if now == before:
+                break
+        return changes(seen, now)
+
+    def _stop(self, *_: object) -> None:
+        self._asked = True
+        if self._server is not None:
+            self._server.terminate()

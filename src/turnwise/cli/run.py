@@ -1,0 +1,61 @@
+"""`turnwise run`: many messages from JSON lines, every stored event as a JSON line."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnwise.cli.exits import FAILED, INTERRUPTED, OK
+from turnwise.cli.options import ConfigOption
+
+if TYPE_CHECKING:
+    from turnwise.cli.input import Lines
+    from turnwise.cli.progress import Progress
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command("run", short_help="Answer many messages, as JSON lines.")(run)
+
+
+def run(
+    file: Annotated[str, typer.Argument(help="A file of JSON lines; - is standard input.", metavar="FILE")] = "-",
+    config: ConfigOption = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=1000, help="How many sessions are answered at once.")] = 8,
+) -> None:
+    """Answer many messages. Each line is {"user", "session", "message"} and, if you like, "id" and "context".
+
+    Every stored event is printed as one JSON line. Messages of one session are answered in their order. A line that
+    cannot be answered is told on standard error, the others go on, and the exit code is 1.
+    """
+    from turnwise.cli.input import Lines
+    from turnwise.cli.progress import Progress
+
+    source = None if file == "-" else Path(file)
+    if source is not None and not source.is_file():
+        raise typer.BadParameter(f"{file} is no file.", param_hint="'FILE'")
+    lines = Lines(source)
+    with Progress(lines.count() if source else None) as progress:
+        try:
+            failed = asyncio.run(_answer_all(config, lines, jobs, progress))
+        except asyncio.CancelledError:
+            raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(FAILED if failed else OK)
+
+
+async def _answer_all(config: Path | None, lines: "Lines", jobs: int, progress: "Progress") -> int:
+    from turnwise.cli.answers import Answering
+    from turnwise.cli.options import running
+    from turnwise.cli.progress import ready
+    from turnwise.cli.shutdown import Interrupts
+
+    this = asyncio.current_task()
+    assert this is not None
+    with Interrupts(this.cancel):
+        async with running(config) as app:
+            await ready(app.runner)
+            answering = Answering(app, jobs, progress, sys.stdout)
+            await answering.answer(lines)
+            return answering.failed

@@ -1,0 +1,122 @@
+"""`turnwise select`: who would answer, and why."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from turnwise.cli.options import (
+    DEFAULT_USER,
+    ConfigOption,
+    ContextOption,
+    JsonOption,
+    RoleOption,
+    SessionOption,
+    UserOption,
+    message_context,
+)
+from turnwise.cli.rendering import decided_by, styled
+from turnwise.cli.tables import fitted
+from turnwise.cli.terminal import one_line
+from turnwise.facts.selections import Candidate, Selection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+    from turnwise.facts.messages import MessageContext
+    from turnwise.facts.selections import Selection
+
+RANKED_ROWS = 10
+
+
+def ranking(selection: Selection, rows: int = RANKED_ROWS, *, width: int | None = None) -> Iterator[Text]:
+    """The chosen agent, then all who were considered: those of the deciding selector before those of the others."""
+    ranked = _ranked(selection)
+    lines: list[list[str | Text]] = []
+    for number, (selector, candidate) in enumerate(ranked[:rows], 1):
+        style = "bold" if candidate.agent == selection.agent else ""
+        lines.append(
+            [
+                styled(str(number), "dim"),
+                styled(one_line(candidate.agent), style),
+                styled(f"{candidate.score:.2f}", style),
+                styled(one_line(selector), "dim"),
+                one_line(candidate.evidence),
+            ]
+        )
+    yield from fitted(("", "agent", "score", "selector", "because"), lines, width, right=("", "score"))
+    if len(ranked) > rows:
+        yield styled(f"   … {len(ranked) - rows} more", "dim")
+
+
+def _ranked(selection: Selection) -> list[tuple[str, Candidate]]:
+    decider = decided_by(selection)
+    others = [verdict for verdict in selection.verdicts if verdict is not decider]
+    found: dict[str, tuple[str, Candidate]] = {}
+    for verdict in [decider, *others] if decider else others:
+        for candidate in verdict.candidates:
+            found.setdefault(candidate.agent, (verdict.selector, candidate))
+    if selection.agent not in found:
+        own = Candidate(agent=selection.agent, score=selection.confidence, evidence=selection.reason)
+        found = {selection.agent: (decider.selector if decider else "", own), **found}
+    return sorted(found.values(), key=lambda pair: pair[1].agent != selection.agent)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command(short_help="Show who would answer a message, and why.")(select)
+
+
+def select(
+    message: Annotated[str, typer.Argument(help="The message, in quotes.", metavar="MESSAGE")],
+    config: ConfigOption = None,
+    session: SessionOption = None,
+    user: UserOption = DEFAULT_USER,
+    context: ContextOption = None,
+    role: RoleOption = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Show every verdict with its evidence and options, and who was passed over by which rule."
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show who would answer a message, and why. Nothing runs and nothing is stored."""
+    import asyncio
+
+    from turnwise.cli import terminal
+    from turnwise.cli.terminal import whole
+
+    given = message_context(context, role)
+    selection, options = asyncio.run(_selected(config, whole(message), session, user, given))
+    if as_json:
+        terminal.print_json(selection.model_dump(mode="json"))
+        return
+    from turnwise.cli import rendering
+    from turnwise.cli.tables import wrapped
+
+    width = terminal.width()
+    terminal.say_all(wrapped([rendering.decision_line(selection)], width))
+    terminal.say()
+    terminal.say_all(ranking(selection, width=width))
+    terminal.say()
+    if explain:
+        terminal.say_all(wrapped(rendering.explanation(selection, options), width))
+        terminal.say()
+    terminal.say_all(wrapped([rendering.summary(selection)], width))
+
+
+async def _selected(
+    config: "Path | None", message: str, session: str | None, user: str, context: "MessageContext"
+) -> "tuple[Selection, dict[str, JsonValue]]":
+    from turnwise.cli.options import running
+    from turnwise.cli.progress import ready
+
+    async with running(config) as app:
+        await ready(app.runner)
+        selection = await app.runner.select(message, user=user, session=session, context=context)
+        return selection, app.runner.cascade.options(selection.segment)

@@ -1,0 +1,271 @@
+"""`turnwise worker`: takes up what other processes left behind."""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from turnwise.cli import rendering, terminal
+from turnwise.cli.exits import GOOD_ENDS, INTERRUPTED, OK
+from turnwise.cli.options import ConfigOption
+from turnwise.cli.terminal import one_line
+from turnwise.facts.events import USER, Event
+from turnwise.facts.selections import Selection
+from turnwise.facts.sessions import SessionKey
+from turnwise.runner.record.recorder import LOST, WAITING
+
+if TYPE_CHECKING:
+    from turnwise.assemble import App
+    from turnwise.runner import Runner
+
+DETAIL_CHARACTERS = 200
+REPEAT_SECONDS = 60.0
+"""How long a warning is not told again while nothing else is."""
+REFRESHES = 6
+
+
+class WorkLog:
+    """Watches the runner of a worker, as one of its hooks: whatever that runner answers was taken up.
+
+    taken: how many answers it began. running: those that are being given now.
+    """
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self._began: dict[str, float] = {}
+        self._ends: Counter[str] = Counter()
+        self._closed: Counter[str] = Counter()
+        self._console = terminal.out()
+        self._status: Any = None
+        self._warned = ("", 0.0)
+
+    @property
+    def running(self) -> int:
+        return len(self._began)
+
+    async def selected(self, key: SessionKey, selection: Selection) -> None:
+        """Nothing: the message's own event says it."""
+
+    async def stored(self, key: SessionKey, event: Event) -> None:
+        """Tells of an event that begins or ends an answer."""
+        actions = event.actions
+        if rendering.begins_attempt(event):
+            self._begins(key, event, event.author, f"the process of attempt {event.attempt - 1} stopped")
+        elif event.author == USER and actions.selection is not None:
+            self._begins(key, event, actions.selection.agent, "from the inbox")
+        if actions.end is not None:
+            reason = actions.end.reason
+            good = reason in GOOD_ENDS
+            news = one_line(actions.end.detail, DETAIL_CHARACTERS) if not good else ""
+            end = rendering.styled(one_line(reason if good else f"ended {reason}"), "green" if good else "red")
+            self._ended(key, event.invocation_id, reason, end, news)
+
+    async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
+        """Tells of an answer that waits, or was lost; how one ended is told by its event, which knows why."""
+        if reason == LOST:
+            self._ended(key, invocation_id, reason, rendering.styled("lost: another process answers on", "yellow"), "")
+        elif reason == WAITING:
+            self._ended(key, invocation_id, reason, rendering.styled("waits for the user, or for a tool's result", "green"), "")
+
+    def _begins(self, key: SessionKey, event: Event, agent: str, why: str) -> None:
+        self.taken += 1
+        self._began[event.invocation_id] = time.monotonic()
+        what = rendering.styled(f"attempt {event.attempt}", "yellow" if event.attempt > 1 else "")
+        what.append(f" by {one_line(agent)}: {why}")
+        self._tell(key, event.invocation_id, what)
+
+    def _ended(self, key: SessionKey, invocation_id: str, reason: str, end: Text, news: str) -> None:
+        began = self._began.pop(invocation_id, None)
+        if began is None:
+            self._closed[reason] += 1
+        else:
+            self._ends[reason] += 1
+            end.append(f" after {_took(time.monotonic() - began)}", style="dim")
+        self._tell(key, invocation_id, end.append(f": {news}" if news else ""))
+
+    def _tell(self, key: SessionKey, invocation_id: str, what: Text) -> None:
+        line = self._stamp()
+        line.append(f"{one_line(key.id)} of {one_line(key.user)}  ", style="bold").append_text(what)
+        line.append(f"  {one_line(invocation_id)}", style="dim")
+        self._print(line)
+
+    def _stamp(self) -> Text:
+        return rendering.styled(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ  "), "dim")
+
+    def _print(self, line: Text) -> None:
+        if self._status is not None:
+            self._status.update(self._counts())
+        self._console.print(line, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self._print(self._stamp().append(one_line(text)))
+
+    def warn(self, text: str) -> None:
+        """A warning; one that repeats itself is told once a minute."""
+        before, when = self._warned
+        now = time.monotonic()
+        if text == before and now - when < REPEAT_SECONDS:
+            return
+        self._warned = (text, now)
+        self._print(self._stamp().append("warning", style="bold yellow").append(f": {one_line(text)}", style="yellow"))
+
+    @property
+    def summary(self) -> str:
+        """How many were taken up, and how they ended."""
+        parts = [f"{self.taken} taken up" + (f": {_listed(self._ends)}" if self._ends else "")]
+        if self._closed:
+            parts.append(f"not run again: {_listed(self._closed)}")
+        return " · ".join(parts)
+
+    def _counts(self) -> Text:
+        now = f"answering {self.running}" if self._began else "nothing to do"
+        return Text(f"{now} · {self.summary}")
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """While it is entered, a line at the terminal counts, and warnings of the library are lines of this log."""
+        handler = _Warnings(self)
+        logger = logging.getLogger("turnwise")
+        if not logger.hasHandlers():  # else whoever wrote the app decided where they go
+            logger.addHandler(handler)
+        if self._console.is_terminal:
+            self._status = self._console.status(self._counts(), refresh_per_second=REFRESHES)
+            self._status.start()
+        try:
+            yield
+        finally:
+            self.stop_counting()
+            logger.removeHandler(handler)
+
+    def stop_counting(self) -> None:
+        """Takes the counting line away."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
+def _listed(reasons: Counter[str]) -> str:
+    return ", ".join(f"{count} {one_line(reason)}" for reason, count in reasons.most_common())
+
+
+def _took(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+class _Warnings(logging.Handler):
+    """Gives the library's warnings to the log, in one line each; tracebacks only to those who debug."""
+
+    def __init__(self, log: WorkLog) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            text = f"{text} {type(error).__name__}: {error}"
+            if os.environ.get("TURNWISE_DEBUG"):
+                terminal.note(logging.Formatter().formatException(record.exc_info))
+        self._log.warn(text)
+
+
+GRACE_SECONDS = 25.0
+"""Somewhat less than what those who start processes usually give them to stop."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command(short_help="Answer what other processes left behind.")(worker)
+
+
+def worker(
+    config: ConfigOption = None,
+    once: Annotated[bool, typer.Option("--once", help="Look once, answer what is found, and leave.")] = False,
+    grace: Annotated[
+        float,
+        typer.Option("--grace", metavar="SECONDS", min=0, help="How long answers may still take when it is told to stop."),
+    ] = GRACE_SECONDS,
+) -> None:
+    """Answer what other processes left behind: messages whose process stopped before the end, or that still wait.
+
+    It looks again and again until it is stopped by Ctrl-C or SIGTERM; several workers share the work. It answers with the
+    agents of the configuration, and says a line for each message that it takes up, and for its end. What it does not
+    finish when it stops, another worker takes up.
+    """
+    raise typer.Exit(asyncio.run(_worker(config, once, grace)))
+
+
+async def _worker(config: Path | None, once: bool, grace: float) -> int:
+    from turnwise.assemble import load_app
+    from turnwise.cli.shutdown import Interrupts, leave, stopped
+
+    log = WorkLog()
+    app = load_app(config, hooks=[log])
+    asked = asyncio.Event()
+    with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False), log.counting():
+        for line in _beginning(app, once):
+            log.say(line)
+        looking = asyncio.create_task(_prepared(app, log, once=once))
+        stop = asyncio.create_task(asked.wait())
+        await asyncio.wait({looking, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        complete = looking.done()
+        if complete:
+            await app.runner.close()
+            looking.result()
+        else:
+            log.stop_counting()
+            lease_seconds = app.runner.process.lease_seconds
+            if not await stopped(log, looking, app.runner.close(), grace=grace, lease_seconds=lease_seconds):
+                # An agent may ignore that it is cancelled. What it does not finish is taken up as after any other death.
+                leave(INTERRUPTED if once else OK)
+        log.stop_counting()
+        log.say(log.summary)
+        return OK if complete or not once else INTERRUPTED
+
+
+def _beginning(app: "App", once: bool) -> tuple[str, str]:
+    """What it does, and how."""
+    process = app.runner.process
+    often = "looks once, then ends" if once else f"looks every {process.recovery_seconds:g} s until Ctrl-C"
+    return (
+        f"worker of {app.runner.app}: answers messages that other processes left unanswered or unfinished",
+        f"sessions stored in {app.store} · {often} · at most {process.concurrency} answers at once",
+    )
+
+
+async def _prepared(app: "App", log: "WorkLog", *, once: bool) -> None:
+    from turnwise.cli.progress import ready
+
+    await ready(app.runner)
+    if once:
+        await app.runner.recover()
+    else:
+        await look(app.runner, log.warn)
+
+
+async def look(runner: "Runner", warn: Callable[[str], object]) -> None:
+    """Looks for ever for what others left. Raises what is wrong with a store that will never do; a lost one is waited for."""
+    await try_store(runner, warn)
+    await runner.work()
+
+
+async def try_store(runner: "Runner", warn: Callable[[str], object]) -> None:
+    """Reads from the store once. Raises what is wrong with one that will never do; of a lost one it warns."""
+    from turnwise.facts.errors import StoreUnavailable
+
+    try:
+        await runner.store.leases.due(runner.app, limit=1)
+    except StoreUnavailable as problem:
+        warn(f"What is left to do cannot be read: {problem}")

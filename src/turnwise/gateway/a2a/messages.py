@@ -1,0 +1,108 @@
+"""What a message of the protocol says, as ours. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from a2a.types import Message, Part, Role, SendMessageRequest
+from a2a.utils.errors import ContentTypeNotSupportedError
+from pydantic import JsonValue
+
+from turnwise.facts import content as ours
+from turnwise.facts.errors import RequestInvalid
+from turnwise.facts.messages import MessageContext
+from turnwise.gateway.a2a.json_values import plain
+from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, blob_of
+
+AGENT, USER, CALL = "agent", "user", "callId"
+"""Of the metadata: who is to answer, past all selectors; for whom that is, of a credential that acts for users; which of the
+calls that the task waits for this is the answer to.
+"""
+REFERENCES = "a2a.reference_task_ids"
+"""Among a message's attributes: the tasks that it refers to."""
+INPUT_MODES = (
+    *("text/plain", "text/*", "application/json", "image/*", "audio/*", "video/*"),
+    *("application/pdf", "application/xml", "application/zip", "application/octet-stream"),
+)
+"""What may come. Whatever else a file is, it may be sent as `application/octet-stream`."""
+_FIELDS = ("channel", "user_kind")
+
+
+class Given:
+    """A request's message. RequestInvalid for what is no message of a user's; ContentTypeNotSupportedError for files that stand
+    somewhere else: nothing is fetched.
+    """
+
+    def __init__(self, request: SendMessageRequest) -> None:
+        message = request.message
+        if message.role != Role.ROLE_USER:
+            raise refused("message.role", "Only messages of users can be sent.", fix="Send ROLE_USER.")
+        metadata = {**_json(request.metadata, "metadata"), **_json(message.metadata, "message.metadata")}
+        self.agent, self.user, self.call = (_text(metadata, name) for name in (AGENT, USER, CALL))
+        channel, user_kind = (_text(metadata, name) for name in _FIELDS)
+        attributes: dict[str, JsonValue] = {**metadata, **_references(message)}
+        self.context = MessageContext(attributes=attributes, channel=channel, user_kind=user_kind)
+        self.content = ours.Content(role="user", parts=tuple(map(_part, message.parts, range(len(message.parts)))))
+
+    @property
+    def data(self) -> dict[str, JsonValue]:
+        """What the data parts say by name, all in one."""
+        said: dict[str, JsonValue] = {}
+        for part in self.content.parts:
+            if isinstance(part, ours.DataPart) and isinstance(part.data, dict):
+                said |= part.data
+        return said
+
+
+def refused(where: str, problem: str, *, fix: str = "Correct it.") -> RequestInvalid:
+    """The error that names a place of the request."""
+    return RequestInvalid(problem, fix=fix, where=(where,))
+
+
+def _references(message: Message) -> dict[str, JsonValue]:
+    named: Sequence[str] = message.reference_task_ids
+    return {REFERENCES: list(named)} if named else {}
+
+
+def _text(metadata: dict[str, Any], name: str) -> str | None:
+    """Takes that out of the metadata."""
+    value = metadata.pop(name, None)
+    if value is None or isinstance(value, str):
+        return value
+    raise refused(f"metadata.{name}", "It is no text.")
+
+
+def _json(held: Any, where: str) -> Any:
+    try:
+        return plain(held)
+    except ValueError:
+        raise refused(where, "It holds a number that is no JSON.") from None
+
+
+def _part(part: Part, place: int) -> ours.Part:
+    where = f"message.parts[{place}]"
+    kind = part.WhichOneof("content")
+    if kind == "text":
+        return ours.TextPart(text=part.text)
+    if kind == "data":
+        return ours.DataPart(data=_json(part.data, f"{where}.data"), name=part.filename or None)
+    if kind == "raw":
+        _check_taken(part.media_type or DEFAULT_TYPE, f"{where}.mediaType")
+        return ours.BlobPart(data=part.raw, mime_type=part.media_type or DEFAULT_TYPE, name=part.filename or None)
+    if kind != "url":
+        raise refused(where, "It holds nothing.", fix="Send one of text, raw, url and data.")
+    blob = blob_of(part.url, part.filename or None)
+    if blob is None:
+        raise ContentTypeNotSupportedError(
+            "Files that stand somewhere else are not fetched. Send them as raw, or as a data: URL.",
+            data={"field": f"{where}.url"},
+        )
+    blob = blob.model_copy(update={"mime_type": part.media_type}) if part.media_type else blob
+    _check_taken(blob.mime_type, f"{where}.mediaType")
+    return blob
+
+
+def _check_taken(mime_type: str, where: str) -> None:
+    kind = mime_type.partition(";")[0].strip().lower()
+    if kind not in INPUT_MODES and f"{kind.partition('/')[0]}/*" not in INPUT_MODES:
+        problem = f"Files of the type {kind[:100]!r} are not taken. See the card's defaultInputModes."
+        raise ContentTypeNotSupportedError(problem, data={"field": where})

@@ -1,1 +1,0 @@
-"""Notifications of a task: who is to have them, and how they get there."""

@@ -1,0 +1,73 @@
+"""Requests as messages of the protocol. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from a2a.types import ListTasksRequest
+from a2a.utils.errors import ContentTypeNotSupportedError, InvalidRequestError, JSONParseError
+from a2a.utils.proto_utils import validate_proto_required_fields
+from google.protobuf.json_format import ParseDict, ParseError
+from google.protobuf.message import Message
+from pydantic_core import from_json
+
+from turnwise.gateway.a2a.messages import refused
+
+A2A_JSON, PLAIN_JSON = "application/a2a+json", "application/json"
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+_ANY_STATE = (None, "", 0, "TASK_STATE_UNSPECIFIED")
+_PLACE = re.compile(r"at \w+\.([\w.\[\]]+?)\.*$")
+
+
+def check_type(given: str | None) -> None:
+    """ContentTypeNotSupportedError for a body that is no JSON by what its header says."""
+    kind = (given or PLAIN_JSON).partition(";")[0].strip().lower()
+    if kind not in (A2A_JSON, PLAIN_JSON):
+        raise ContentTypeNotSupportedError(f"The body is not JSON by what its header says. Send Content-Type: {PLAIN_JSON}.")
+
+
+def json_of(body: bytes) -> Any:
+    """The value that is written there. JSONParseError."""
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError:
+        raise JSONParseError("The body is not JSON.") from None
+
+
+def object_of(body: bytes) -> dict[str, Any]:
+    """The object that is written there; an empty one for nothing. JSONParseError, InvalidRequestError."""
+    value = json_of(body) if body.strip() else {}
+    if not isinstance(value, dict):
+        raise InvalidRequestError("The body is no JSON object.")
+    return value
+
+
+def message_of(given: Mapping[str, Any], kind: type[AnyMessage]) -> AnyMessage:
+    """The message that these fields are; what is not known of them is left out. RequestInvalid, InvalidParamsError."""
+    for place, raw in _raw_parts(given):
+        if not isinstance(raw, str) or not _BASE64.fullmatch(raw) or len(raw.rstrip("=")) % 4 == 1:
+            raise refused(place, "It is not base64.")
+    try:
+        message: AnyMessage = ParseDict(dict(given), kind(), ignore_unknown_fields=True)
+    except (ParseError, ValueError, TypeError, OverflowError) as error:
+        found = _PLACE.search(str(error)) if isinstance(error, ParseError) else None
+        raise refused(found[1] if found else "params", "A value is of the wrong kind, or nested too deep.") from None
+    check_state(given, message)
+    validate_proto_required_fields(message)
+    return message
+
+
+def check_state(given: Mapping[str, Any], message: Message) -> None:
+    """RequestInvalid when a state was asked for that there is not: it would be none, and so every state."""
+    if isinstance(message, ListTasksRequest) and given.get("status") not in _ANY_STATE and not message.status:
+        raise refused("status", "There is no such state.")
+
+
+def _raw_parts(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The files in a message, and where they stand."""
+    message = given.get("message")
+    parts = message.get("parts") if isinstance(message, dict) else None
+    for place, part in enumerate(parts if isinstance(parts, list) else ()):
+        if isinstance(part, dict) and part.get("raw") is not None:
+            yield f"message.parts[{place}].raw", part["raw"]

@@ -1,0 +1,230 @@
+"""The HTTP binding: the operations as paths below `/a2a/rest`."""
+
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import format_datetime, parsedate_to_datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from a2a.utils.errors import A2AError, InvalidParamsError, InvalidRequestError, MethodNotFoundError
+from a2a.utils.proto_utils import parse_params
+from fastapi import APIRouter, Request, Response
+from fastapi.sse import format_sse_event
+from google.protobuf.json_format import ParseError
+from starlette.datastructures import QueryParams
+from starlette.responses import JSONResponse
+
+from turnwise.facts.errors import TurnwiseError
+from turnwise.facts.ids import SystemIssuer
+from turnwise.gateway.a2a.calls import METHODS, Method, asked, base_of, check_content, check_spoken, refused, stream, written
+from turnwise.gateway.a2a.card import public_card
+from turnwise.gateway.a2a.errors import Refusal, rest_answer, rpc_answer
+from turnwise.gateway.a2a.json_values import plain
+from turnwise.gateway.a2a.messages import refused as wrong
+from turnwise.gateway.a2a.operations import Operations
+from turnwise.gateway.a2a.parsing import A2A_JSON, PLAIN_JSON, check_state, json_of, message_of, object_of
+from turnwise.gateway.front import Front, TheCaller, TheFront
+from turnwise.gateway.shared.parameters import User
+from turnwise.gateway.shared.ranges import etag_of, is_known
+
+STATE = "TASK_STATE_"
+
+
+class Path(NamedTuple):
+    """A path: which method it asks for; fields: those of the message that stand in the path, by their names there."""
+
+    verb: str
+    path: str
+    method: str
+    fields: Mapping[str, str] = MappingProxyType({})
+
+
+_TASK, _TASKS = MappingProxyType({"task_id": "id"}), MappingProxyType({"task_id": "task_id"})
+_PUSH = MappingProxyType({"task_id": "task_id", "push_id": "id"})
+PATHS = (
+    Path("POST", "/message:send", "SendMessage"),
+    Path("POST", "/message:stream", "SendStreamingMessage"),
+    Path("GET", "/tasks", "ListTasks"),
+    Path("POST", "/tasks/{task_id}:cancel", "CancelTask", _TASK),
+    Path("POST", "/tasks/{task_id}:subscribe", "SubscribeToTask", _TASK),
+    Path("GET", "/tasks/{task_id}:subscribe", "SubscribeToTask", _TASK),
+    Path("POST", "/tasks/{task_id}/pushNotificationConfigs", "CreateTaskPushNotificationConfig", _TASKS),
+    Path("GET", "/tasks/{task_id}/pushNotificationConfigs", "ListTaskPushNotificationConfigs", _TASKS),
+    Path("GET", "/tasks/{task_id}/pushNotificationConfigs/{push_id}", "GetTaskPushNotificationConfig", _PUSH),
+    Path("DELETE", "/tasks/{task_id}/pushNotificationConfigs/{push_id}", "DeleteTaskPushNotificationConfig", _PUSH),
+    Path("GET", "/tasks/{task_id}", "GetTask", _TASK),
+    Path("GET", "/extendedAgentCard", "GetExtendedAgentCard"),
+)
+"""The more special ones first."""
+
+
+def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
+    method = METHODS[path.method]
+
+    async def answer(request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Response:
+        try:
+            check_content(request)
+            check_spoken(request)
+            params = await _params(request, method, {field: request.path_params[name] for name, field in path.fields.items()})
+            told = method.operation(Operations(front), params, asked(request, front, caller, user))
+            if method.streamed:
+                return await stream(told, request, front, _write, again=":subscribe")
+            body = json.dumps(written(await told, method) or {})
+            return Response(body, media_type=type_for(request.headers.get("accept", "")))
+        except (A2AError, TurnwiseError) as error:
+            return rest_answer(refused(error, request, front))
+
+    return answer
+
+
+async def _params(request: Request, method: Method, fields: dict[str, str]) -> Any:
+    if request.method == "POST":
+        return message_of(object_of(await request.body()) | fields, method.params)
+    message, query = method.params(), _with_states(request.query_params)
+    try:
+        parse_params(query, message)
+    except (ParseError, ValueError, TypeError, OverflowError):
+        raise wrong("query", "A value is of the wrong kind.") from None
+    check_state(query, message)
+    for name, value in fields.items():
+        setattr(message, name, value)
+    return message
+
+
+def _with_states(query: QueryParams) -> QueryParams:
+    """Names of states may be short there: `working`, `input-required`."""
+    return QueryParams([(name, _state(value) if name == "status" else value) for name, value in query.multi_items()])
+
+
+def _state(text: str) -> str:
+    return text if text.startswith(STATE) else STATE + text.upper().replace("-", "_")
+
+
+def type_for(accepted: str) -> str:
+    """The media type of answers for who accepts that: the protocol's own, unless plain JSON is asked for."""
+    wanted = dict(map(_weighed, accepted.lower().split(",")))
+    own = wanted.get(A2A_JSON, wanted.get("application/*", wanted.get("*/*", 0.0)))
+    return PLAIN_JSON if wanted.get(PLAIN_JSON, 0.0) > own else A2A_JSON
+
+
+def _weighed(accepted: str) -> tuple[str, float]:
+    kind, _, parameters = accepted.partition(";")
+    weight = next((each.partition("=")[2] for each in parameters.split(";") if each.strip().startswith("q=")), "1")
+    try:
+        return kind.strip(), float(weight)
+    except ValueError:
+        return kind.strip(), 0.0
+
+
+def _write(told: dict[str, Any] | Refusal) -> bytes:
+    if isinstance(told, Refusal):
+        return format_sse_event(data_str=json.dumps(told.as_rest), event="error")
+    return format_sse_event(data_str=json.dumps(told))
+
+
+router = APIRouter(include_in_schema=False)
+for _path in PATHS:
+    router.add_api_route(_path.path, _endpoint(_path), methods=[_path.verb], name=_path.method)
+
+
+VERSION = "2.0"
+Id = str | int | float | None
+
+
+@router.post("")
+@router.post("/")
+async def call(request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Response:
+    """Answers a call, or streams what comes of it."""
+    id_: Id = None
+    try:
+        check_content(request)
+        given = json_of(await request.body())
+        id_ = _id_of(given)
+        check_spoken(request)
+        method, params = _asked_for(given)
+        told = method.operation(Operations(front), message_of(params, method.params), asked(request, front, caller, user))
+        if method.streamed:
+            return await stream(told, request, front, _writer(id_), again="SubscribeToTask")
+        return JSONResponse({"jsonrpc": VERSION, "id": id_, "result": written(await told, method)})
+    except (A2AError, TurnwiseError) as error:
+        return rpc_answer(refused(error, request, front), id_)
+
+
+def _id_of(given: Any) -> Id:
+    """The call's id. InvalidRequestError for what is no call."""
+    if isinstance(given, list):
+        raise InvalidRequestError("Several calls at once are not supported. Send one after the other.")
+    if not isinstance(given, dict):
+        raise InvalidRequestError("The body is no JSON object.")
+    id_ = given.get("id")
+    if isinstance(id_, bool) or not isinstance(id_, str | int | float | None) or id_ in (math.inf, -math.inf):
+        raise InvalidRequestError("The id is neither a text nor a number.")
+    return id_
+
+
+def _asked_for(given: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
+    if given.get("jsonrpc") != VERSION:
+        raise InvalidRequestError(f"It is no call of JSON-RPC {VERSION}: 'jsonrpc' says so.")
+    name, params = given.get("method"), given.get("params")
+    if not isinstance(name, str) or not name:
+        raise InvalidRequestError("The method is no text.")
+    if name not in METHODS:
+        raise MethodNotFoundError(f"There is no method {name[:64]!r}.")
+    if params is not None and not isinstance(params, dict):
+        raise InvalidParamsError("The params are no object.")
+    return METHODS[name], params or {}
+
+
+def _writer(id_: Id) -> Callable[[dict[str, Any] | Refusal], bytes]:
+    def write(told: dict[str, Any] | Refusal) -> bytes:
+        if isinstance(told, Refusal):
+            return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "error": told.as_rpc}), event="error")
+        return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "result": told}))
+
+    return write
+
+
+PATH = "/.well-known/agent-card.json"
+MODIFIED = SystemIssuer().now().replace(microsecond=0)
+"""Agents and settings are those with which this process began."""
+
+_MADE = "a2a_card"
+
+
+@router.get(PATH)
+@router.head(PATH)
+async def get_card(request: Request, front: TheFront) -> Response:
+    """The card; nothing of it for who has it."""
+    body = json.dumps(_card(request, front), sort_keys=True).encode()
+    headers = {
+        "Cache-Control": f"public, max-age={front.config.protocols.a2a.card_seconds}",
+        "ETag": etag_of(body),
+        "Last-Modified": format_datetime(MODIFIED, usegmt=True),
+    }
+    if front.config.public_url is None:
+        headers["Vary"] = "Host"
+    if _is_known(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type="application/json")
+
+
+def _card(request: Request, front: Front) -> dict[str, Any]:
+    """The card for who asks. All but its URLs is made once: anybody can ask, and there may be thousands of agents."""
+    state = request.app.state
+    if not hasattr(state, _MADE):
+        setattr(state, _MADE, plain(public_card(front, "")))
+    card: dict[str, Any] = getattr(state, _MADE)
+    base, interfaces = base_of(request, front), card["supportedInterfaces"]
+    return card | {"supportedInterfaces": [each | {"url": base + each["url"]} for each in interfaces]}
+
+
+def _is_known(request: Request, etag: str) -> bool:
+    """Whether who asks has it. What it is counts more than since when it is so."""
+    known, since = request.headers.get("if-none-match"), request.headers.get("if-modified-since")
+    if known is not None:
+        return is_known(known, etag)
+    try:
+        return since is not None and parsedate_to_datetime(since) >= MODIFIED
+    except (ValueError, TypeError):  # no date, or one without a zone
+        return False

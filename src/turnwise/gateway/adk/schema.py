@@ -1,0 +1,192 @@
+"""What ADK's sessions, events and artifacts look like on the wire: camelCase, and nothing where there is nothing."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.alias_generators import to_camel
+from pydantic_core import to_json
+from starlette.responses import Response
+
+
+class Wire(BaseModel):
+    """Written in camelCase; read in that, and in snake_case."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class Blob(Wire):
+    """data: in base64."""
+
+    data: str
+    mime_type: str | None = None
+    display_name: str | None = None
+
+
+class FileData(Wire):
+    file_uri: str
+    mime_type: str | None = None
+    display_name: str | None = None
+
+
+class FunctionCall(Wire):
+    id: str | None = None
+    name: str
+    args: dict[str, JsonValue] = {}
+
+
+class FunctionResponse(Wire):
+    id: str | None = None
+    name: str | None = None
+    response: dict[str, JsonValue] | None = None
+
+
+class Part(Wire):
+    """One of these; `thought` goes with a text."""
+
+    text: str | None = None
+    thought: bool | None = None
+    inline_data: Blob | None = None
+    file_data: FileData | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+
+
+class Content(Wire):
+    parts: list[Part] | None = None
+    role: str | None = None
+
+
+class Confirmation(Wire):
+    hint: str
+    confirmed: bool = False
+
+
+class Actions(Wire):
+    state_delta: dict[str, JsonValue] = {}
+    artifact_delta: dict[str, int] = {}
+    transfer_to_agent: str | None = None
+    escalate: bool | None = None
+    requested_auth_configs: dict[str, JsonValue] = {}
+    requested_tool_confirmations: dict[str, Confirmation] = {}
+    end_of_agent: bool | None = None
+
+
+class UsageMetadata(Wire):
+    prompt_token_count: int
+    cached_content_token_count: int | None = None
+    candidates_token_count: int
+    total_token_count: int
+
+
+class NodeInfo(Wire):
+    path: str = ""
+
+
+class Event(Wire):
+    """partial: the content is the next piece of what the event with this id will say. custom_metadata: `turnwise`, who was
+    selected, and why.
+    """
+
+    model_version: str | None = None
+    content: Content | None = None
+    partial: bool | None = None
+    finish_reason: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    interrupted: bool | None = None
+    custom_metadata: dict[str, JsonValue] | None = None
+    usage_metadata: UsageMetadata | None = None
+    invocation_id: str
+    author: str
+    actions: Actions = Actions()
+    long_running_tool_ids: list[str] | None = None
+    branch: str | None = None
+    node_info: NodeInfo = NodeInfo()
+    id: str
+    timestamp: float
+
+
+class Session(Wire):
+    id: str
+    app_name: str
+    user_id: str
+    state: dict[str, JsonValue]
+    events: list[Event]
+    last_update_time: float
+
+
+class ArtifactVersion(Wire):
+    version: int
+    canonical_uri: str
+    custom_metadata: dict[str, JsonValue] = Field(default={})
+    mime_type: str | None = None
+
+
+def json_of(value: Any) -> bytes:
+    """The value, or these values, as they are written."""
+    return to_json(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
+
+
+def answered(value: Any) -> Response:
+    """The answer that holds it."""
+    return Response(json_of(value), media_type="application/json")
+
+
+State = dict[str, JsonValue]
+MOST_PARTS, MOST_EVENTS = 10_000, 10_000
+
+
+class Said(Content):
+    """What somebody says."""
+
+    parts: Annotated[list[Part], Field(max_length=MOST_PARTS)] | None = None
+
+
+class RunBody(Wire):
+    """The body of `POST /run` and `/run_sse`.
+
+    app_name: ours, if it is left out. new_message: None = the invocation is read on. state_delta: is written with the
+    message. invocation_id: which one the message goes on with. custom_metadata: what selectors and agents may know beside the
+    message. function_call_event_id: what is answered, which the ids in the message say, too.
+    """
+
+    app_name: str | None = None
+    user_id: str
+    session_id: str
+    new_message: Said | None = None
+    streaming: bool = False
+    state_delta: State | None = None
+    function_call_event_id: str | None = None
+    invocation_id: str | None = None
+    custom_metadata: State | None = None
+
+
+class PastEvent(Wire):
+    """An event of a conversation that was had elsewhere."""
+
+    author: str = ""
+    content: Said | None = None
+    partial: bool | None = None
+    actions: State | None = None
+    long_running_tool_ids: list[str] | None = None
+
+
+class CreateBody(Wire):
+    session_id: str | None = None
+    state: State | None = None
+    events: Annotated[list[PastEvent], Field(max_length=MOST_EVENTS)] | None = None
+    options: State | None = None
+
+
+class PatchBody(Wire):
+    state_delta: State
+
+
+class SaveBody(Wire):
+    filename: str
+    artifact: Part
+    custom_metadata: State | None = None
+
+
+class MemoryBody(Wire):
+    session_id: str

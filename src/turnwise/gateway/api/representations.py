@@ -1,0 +1,79 @@
+"""What is kept, as our own API shows it to a caller."""
+
+from turnwise.facts.sessions import Session
+from turnwise.gateway.redaction import View
+from turnwise.gateway.services.agents import Known
+from turnwise.gateway.services.waits import waits_of
+from turnwise.ports.stores import ArtifactInfo, Decision, SessionInfo
+from turnwise.wire.kept import (
+    AgentShown,
+    ArtifactShown,
+    DecisionShown,
+    Matching,
+    OpenWait,
+    SessionRow,
+    SessionShown,
+    SkillShown,
+)
+
+
+def session_row(info: SessionInfo) -> SessionRow:
+    return SessionRow(
+        id=info.key.id,
+        user=info.key.user,
+        revision=info.revision,
+        last_sequence=info.last_sequence,
+        created_at=info.created_at,
+        updated_at=info.updated_at,
+    )
+
+
+def session_shown(session: Session, view: View) -> SessionShown:
+    head = session.head
+    return SessionShown(
+        id=session.id,
+        user=session.user,
+        revision=session.revision,
+        last_sequence=session.last_sequence,
+        created_at=session.created_at,
+        updated_at=session.updated_at,
+        busy=session.held,
+        queued=session.queued,
+        turns=head.turns,
+        active_agent=head.active_agent,
+        running=[id_ for id_, open_ in head.invocations.items() if open_.state == "running"],
+        waits=[OpenWait(**wait._asdict()) for wait in waits_of(head)],
+        holder=session.holder if view.inside else None,
+    )
+
+
+def artifact_shown(info: ArtifactInfo) -> ArtifactShown:
+    return ArtifactShown(**info._asdict())
+
+
+def decision_shown(decision: Decision, view: View) -> DecisionShown:
+    return DecisionShown(
+        user=decision.key.user,
+        session_id=decision.key.id,
+        sequence=decision.sequence,
+        invocation_id=decision.invocation_id,
+        text=decision.text,
+        selection=view.selection(decision.selection),
+        created_at=decision.created_at,
+        label=decision.label if decision.label is not None and view.reaches(decision.label) else None,
+    )
+
+
+def agent_shown(known: Known, view: View) -> AgentShown:
+    card = known.card
+    matching = Matching(**{name: getattr(card, name) for name in Matching.model_fields}) if view.inside else None
+    return AgentShown(
+        name=card.name,
+        description=card.description,
+        kind=card.kind,
+        parent=card.parent,
+        children=list(known.children),
+        tags=list(card.tags),
+        skills=[SkillShown(name=skill.name, description=skill.description) for skill in card.skills],
+        matching=matching,
+    )

@@ -1,0 +1,101 @@
+"""The tools there are: three, and on demand one for each agent that the caller may address."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from mcp_types import Tool, ToolAnnotations
+
+from turnwise.facts.errors import Forbidden, RequestInvalid
+from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, schema_of
+from turnwise.gateway.mcp.request import Visit
+from turnwise.gateway.mcp.schema import Answered, Decided
+from turnwise.tools.agent_tool import PREFIX
+from turnwise.tools.names import tool_name
+
+ASK, SELECT, EXPLAIN = "ask", "select", "explain"
+PAGE = 100
+"""How many agents are told of at once."""
+
+_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_ACTS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True)
+
+
+@cache
+def usual() -> tuple[Tool, ...]:
+    """Those that are there for everybody."""
+    return (
+        Tool(
+            name=ASK,
+            title="Ask",
+            description=(
+                "Hands a message of the user to the agent that fits best, and gives its answer. To go on with a conversation, "
+                "pass the `session` that the answer named. When an answer waits for something, its last text tells how to ask "
+                "again; let the user say what to answer."
+            ),
+            input_schema=schema_of(Ask),
+            output_schema=schema_of(Answered),
+            annotations=_ACTS,
+        ),
+        Tool(
+            name=SELECT,
+            title="See who would answer",
+            description="Tells which agent would answer a message, and why. Nothing is stored and nobody runs.",
+            input_schema=schema_of(Select),
+            output_schema=schema_of(Decided),
+            annotations=_READS,
+        ),
+        Tool(
+            name=EXPLAIN,
+            title="Explain a decision",
+            description="Tells which agent was selected for a message of a conversation, and why, as it was recorded.",
+            input_schema=schema_of(Explain),
+            output_schema=schema_of(Decided),
+            annotations=_READS,
+        ),
+    )
+
+
+def page(visit: Visit, *, agents: bool, after: str | None) -> tuple[Sequence[Tool], str | None]:
+    """A page of them, and after which agent there are more; None at the end. RequestInvalid for an unknown `after`."""
+    names = _names(visit) if agents else ()
+    if after is not None and after not in names:
+        raise RequestInvalid("There is no such page.", fix="Pass a page's `nextCursor` as it is.", where=("cursor",))
+    begin = 0 if after is None else names.index(after) + 1
+    shown = names[begin : begin + PAGE]
+    tools = [*(usual() if after is None else ()), *(_of_agent(visit, name) for name in shown)]
+    return tools, shown[-1] if len(names) > begin + PAGE else None
+
+
+def agent_behind(visit: Visit, tool: str) -> str | None:
+    """The agent that this is the tool of, if the caller may address it."""
+    plain = tool.removeprefix(PREFIX)
+    if plain == tool:
+        return None
+    if tool_name(plain, PREFIX) == tool:
+        return plain if visit.front.addressees.has(visit.caller, plain) else None
+    return next((name for name in _names(visit) if tool_name(name, PREFIX) == tool), None)
+
+
+def _names(visit: Visit) -> Sequence[str]:
+    """Nobody, for who may not know of agents."""
+    try:
+        return visit.front.addressees.names(visit.caller)
+    except Forbidden:
+        return ()
+
+
+def _of_agent(visit: Visit, name: str) -> Tool:
+    card = visit.front.runner.tree.card(name)
+    return Tool(
+        name=tool_name(name, PREFIX),
+        title=name,
+        description=" ".join(filter(None, (f"Asks the agent {name!r}, and gives its answer.", card.description))),
+        input_schema=_schemas()[0],
+        output_schema=_schemas()[1],
+        annotations=_ACTS,
+    )
+
+
+@cache
+def _schemas() -> tuple[dict[str, object], dict[str, object]]:
+    return schema_of(AskAgent), schema_of(Answered)

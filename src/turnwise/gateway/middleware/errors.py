@@ -1,0 +1,100 @@
+"""Whatever is raised, inside and around the routes, becomes an answer in the form of the path's protocol."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from turnwise.facts.errors import Closing, TurnwiseError
+from turnwise.gateway.problems import Form, answered, answered_defect
+
+POLICY_VIOLATION, INTERNAL_ERROR = 1008, 1011
+"""With which codes a web socket is closed."""
+
+log = logging.getLogger("turnwise.gateway")
+
+
+class AnsweredProblems:
+    """Answers what is raised; what should not happen is logged with its cause, and answered without it.
+
+    A client that leaves before its body is whole is no defect: it is noted, and gets no answer.
+    When the answer has begun already, the connection is closed in the middle of it.
+    """
+
+    def __init__(self, app: ASGIApp, form_for: Callable[[str], Form]) -> None:
+        self._app, self._form_for = app, form_for
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def noting_start(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting_start)
+        except ClientDisconnect:
+            log.info("The client left before its request was whole.")
+        except Exception as error:
+            known = error if isinstance(error, TurnwiseError) else None
+            if known is None:
+                log.error("A request was not served because of a defect.", exc_info=error)
+            if scope["type"] == "websocket":
+                with suppress(RuntimeError):  # it may be closed already
+                    await send({"type": "websocket.close", "code": INTERNAL_ERROR if known is None else POLICY_VIOLATION})
+            elif not begun:
+                asked = HTTPConnection(scope)
+                answer = answered_defect(asked, self._form_for) if known is None else answered(known, asked, self._form_for)
+                await answer(scope, receive, send)
+
+
+SERVICE_RESTART = 1012
+"""The code with which a web socket is closed then."""
+
+
+class Pending:
+    """The requests that are being answered."""
+
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[object]] = set()
+        self.is_over = False
+
+    def cut_short(self) -> None:
+        """Ends all of them."""
+        self.is_over = True
+        for task in self.tasks:
+            task.cancel()
+
+
+class CutShort:
+    """Raises Closing in requests that are cut short; a web socket is closed."""
+
+    def __init__(self, app: ASGIApp, pending: Pending) -> None:
+        self._app, self._pending = app, pending
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._pending.tasks.add(task)
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self._pending.is_over:
+                raise
+            task.uncancel()
+            if scope["type"] == "websocket":
+                with suppress(RuntimeError):  # it may be closed already
+                    await send({"type": "websocket.close", "code": SERVICE_RESTART})
+                return
+            raise closing() from None
+        finally:
+            self._pending.tasks.discard(task)
+
+
+def closing() -> Closing:
+    """The error for who comes, or still waits, when this process is being stopped."""
+    return Closing("This process is being stopped.", fix="Send it again: the same message id is answered once.")

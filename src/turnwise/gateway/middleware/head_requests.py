@@ -1,0 +1,62 @@
+"""HEAD is answered wherever GET is: the same status and headers, and no body."""
+
+import asyncio
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from turnwise.gateway.problems import takes
+
+STREAM = b"text/event-stream"
+
+
+class Heads:
+    """Answers HEAD as GET, without the body, on paths that have no HEAD of their own. A stream ends with its headers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD" or takes(scope, "HEAD") or not takes(scope, "GET"):
+            await self._app(scope, receive, send)
+            return
+        answer, asked = _Answer(send), {**scope, "method": "GET"}
+        answer.task = asyncio.create_task(self._run(asked, receive, answer.send))
+        try:
+            await answer.task
+        except asyncio.CancelledError:
+            if not answer.is_over:
+                raise
+        if "route" in asked:
+            scope["route"] = asked["route"]  # the access log reads it
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+class _Answer:
+    """Passes the head on. is_over: the whole answer was told."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.task: asyncio.Task[None] | None = None
+        self.is_over = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] != "http.response.start":
+            if not message.get("more_body", False):
+                await self._end()
+            return
+        await self._send(message)
+        if _is_stream(message):
+            await self._end()
+            assert self.task is not None
+            self.task.cancel()
+
+    async def _end(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _is_stream(message: Message) -> bool:
+    return any(name.lower() == b"content-type" and value.startswith(STREAM) for name, value in message.get("headers", ()))

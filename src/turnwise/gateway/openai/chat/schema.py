@@ -1,0 +1,261 @@
+"""What a request for a chat completion may say, and what of that we cannot do.
+
+Who answers are agents, each with a model and settings of its own. So what only tunes a model (temperature, top_p, penalties,
+seed, logit_bias, max_tokens, reasoning, verbosity, caching, tiers), and what nobody here knows, is taken and changes nothing.
+What would have to change the answer's form, or who decides on calls, is refused by name.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue
+
+from turnwise.facts.messages import OfferedTool
+from turnwise.gateway.openai.errors import Metadata, check_choice, check_form, no_probabilities, not_a_function, refused
+from turnwise.gateway.shared.exchanges import MOST_MESSAGES
+from turnwise.gateway.shared.tool_calls import offered
+from turnwise.gateway.shared.utterances import Behind
+
+_REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "audio": "Agents answer in text.",
+        "function_call": "It is called 'tool_choice' now.",
+        "functions": "They are called 'tools' now.",
+        "moderation": "Guardrails are the app's own.",
+        "stop": "Agents end their answers themselves.",
+        "web_search_options": "Agents have tools of their own.",
+    }
+)
+
+
+class ImageUrl(BaseModel):
+    url: str
+
+
+class Audio(BaseModel):
+    data: str
+    format: str
+
+
+class File(BaseModel):
+    file_data: str | None = None
+    file_id: str | None = None
+    filename: str | None = None
+
+
+class ContentPart(BaseModel):
+    """A part of what was said. type: `text`, `refusal`, `image_url`, `input_audio` or `file`; the field of that name has it."""
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    image_url: ImageUrl | None = None
+    input_audio: Audio | None = None
+    file: File | None = None
+
+
+class CalledFunction(BaseModel):
+    name: str
+    arguments: str = ""
+
+
+class ToolCall(BaseModel):
+    """A call in a message of the assistant's."""
+
+    id: str
+    type: str = "function"
+    function: CalledFunction | None = None
+
+
+def _as_parts(content: Any) -> Any:
+    if content is None:
+        return []
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+Parts = Annotated[list[ContentPart], BeforeValidator(_as_parts, json_schema_input_type=str | list[ContentPart] | None)]
+
+
+class ChatMessage(BaseModel):
+    """A message of the conversation so far."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Parts = []
+    refusal: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+
+
+class StreamOptions(BaseModel):
+    include_usage: bool | None = None
+
+
+class FunctionDefinition(BaseModel):
+    name: str
+    description: str | None = None
+    parameters: dict[str, JsonValue] | None = None
+
+
+class Tool(BaseModel):
+    """A tool that the caller offers. Of the types there are, only functions."""
+
+    type: str
+    function: FunctionDefinition | None = None
+
+
+class ChatBody(BaseModel):
+    """The body of `POST /v1/chat/completions`. Of OpenAI's fields, those that are not here are ignored."""
+
+    model: str = Field(examples=["turnwise"])
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    metadata: Annotated[Metadata, Field(max_length=16)] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: JsonValue = None
+    parallel_tool_calls: bool | None = None
+    response_format: JsonValue = None
+    modalities: list[str] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    stop: JsonValue = None
+    audio: JsonValue = None
+    functions: JsonValue = None
+    function_call: JsonValue = None
+    moderation: JsonValue = None
+    web_search_options: JsonValue = None
+
+    @property
+    def named_user(self) -> str | None:
+        """Whom the request is for, if it says so."""
+        return self.user or self.safety_identifier
+
+    @property
+    def offered(self) -> tuple[OfferedTool, ...]:
+        """The caller's tools; none when none is to be called."""
+        functions = [] if self.tool_choice == "none" else [tool.function for tool in self.tools or () if tool.function]
+        return tuple(offered(each.name, each.description, each.parameters) for each in functions)
+
+
+def check(body: ChatBody) -> None:
+    """RequestInvalid for what cannot be done: it names the parameter."""
+    for name, why in _REFUSED.items():
+        if getattr(body, name):
+            raise refused(name, f"'{name}' is not supported. {why}")
+    if body.n not in (None, 1):
+        raise refused("n", f"{body.n} answers were asked for; a conversation has one.", fix="Send n = 1, or leave it out.")
+    if body.logprobs or body.top_logprobs:
+        raise no_probabilities("logprobs" if body.logprobs else "top_logprobs")
+    if any(each != "text" for each in body.modalities or ()):
+        raise refused("modalities", "Agents answer in text.")
+    check_form(body.response_format, ("response_format",))
+    for place, tool in enumerate(body.tools or ()):
+        if tool.type == "function" and tool.function is None:
+            raise refused(("tools", place, "function"), "A tool without its function.", fix="Send its name, at least.")
+        if tool.type != "function":
+            raise not_a_function(("tools", place, "type"), tool.type)
+    check_choice(tools=bool(body.tools), choice=body.tool_choice, parallel=body.parallel_tool_calls)
+
+
+Finish = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+class Function(BaseModel):
+    name: str
+    arguments: str
+
+
+class Call(BaseModel):
+    """A call whose result is awaited from the caller."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: Function
+
+
+class Said(BaseModel):
+    role: Literal["assistant"] = "assistant"
+    content: str | None
+    refusal: None = None
+    annotations: list[JsonValue] = []
+    audio: None = None
+    function_call: None = None
+    tool_calls: list[Call] | None = None
+
+
+class Choice(BaseModel):
+    index: Literal[0] = 0
+    message: Said
+    logprobs: None = None
+    finish_reason: Finish
+
+
+class PromptTokens(BaseModel):
+    audio_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: None = None
+    image_tokens: None = None
+    text_tokens: None = None
+
+
+class CompletionTokens(BaseModel):
+    accepted_prediction_tokens: int = 0
+    audio_tokens: int = 0
+    reasoning_tokens: int = 0
+    rejected_prediction_tokens: int = 0
+    text_tokens: None = None
+
+
+class Usage(BaseModel):
+    """What the models of the agents took, as far as they said; zeros where none was asked."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    prompt_tokens_details: PromptTokens = PromptTokens()
+    completion_tokens_details: CompletionTokens = CompletionTokens()
+
+
+class Head(BaseModel):
+    """What a completion and its chunks have in common."""
+
+    id: str
+    created: int
+    model: str
+    service_tier: None = None
+    system_fingerprint: str | None = None
+
+
+class ChatCompletion(Head):
+    """system_fingerprint: of the policy that decided who answers."""
+
+    object: Literal["chat.completion"] = "chat.completion"
+    choices: list[Choice]
+    usage: Usage
+    metadata: dict[str, str] | None = None
+    moderation: None = None
+    turnwise: Behind
+
+
+class ChunkChoice(BaseModel):
+    """delta: what comes next; what is not in it has not changed."""
+
+    index: Literal[0] = 0
+    delta: dict[str, Any]
+    logprobs: None = None
+    finish_reason: Finish | None = None
+
+
+class Chunk(Head):
+    """`turnwise` is in the one with the finish_reason."""
+
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+    choices: list[ChunkChoice]
+    moderation: None = None
+    obfuscation: None = None
+    turnwise: Behind | None = None
+    usage: Usage | None = None

@@ -1,0 +1,99 @@
+"""A conversation in one item, which a later request begins with instead of it.
+
+The log is the conversation, and each agent reads of it what fits: nothing needs to be summed up. So the item holds where the
+conversation is recorded, and of a request's own items those that are recorded nowhere.
+"""
+
+import base64
+import binascii
+import json
+import zlib
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from turnwise.facts.errors import RequestTooLarge
+from turnwise.facts.ids import SystemIssuer
+from turnwise.gateway.openai.responses.request_schema import Thread
+from turnwise.gateway.openai.responses.result import seconds
+from turnwise.gateway.openai.responses.schema import Tokens
+from turnwise.gateway.shared.exchanges import MOST_MESSAGES
+
+COMPACTION = "compaction"
+MOST_BYTES = 4 * 1024 * 1024
+"""Of the items inside, as JSON."""
+_VERSION = "1."
+
+
+class Compact(Thread):
+    """The body of `POST /v1/responses/compact`."""
+
+    model: str
+    image: dict[str, JsonValue] | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_options: dict[str, JsonValue] | None = None
+    prompt_cache_retention: str | None = None
+    service_tier: str | None = None
+
+
+class CompactionItem(BaseModel):
+    id: str
+    type: Literal["compaction"] = "compaction"
+    encrypted_content: str
+
+
+class Compaction(BaseModel):
+    """The conversation from now on: these items, and then what is new."""
+
+    id: str
+    object: Literal["response.compaction"] = "response.compaction"
+    created_at: int
+    output: list[CompactionItem]
+    usage: Tokens = Tokens()
+
+
+class Inside(BaseModel):
+    """What such an item holds: the response that the conversation is recorded up to, and items behind it."""
+
+    model_config = ConfigDict(extra="forbid")
+    after: str | None = None
+    items: Annotated[list[dict[str, JsonValue]], Field(max_length=MOST_MESSAGES)] = []
+
+
+def compacted(after: str | None, items: list[dict[str, JsonValue]]) -> Compaction:
+    """The compaction of that. RequestTooLarge for more than an item may hold."""
+    issuer = SystemIssuer()
+    written = json.dumps({"after": after, "items": items}, separators=(",", ":")).encode()
+    if len(written) > MOST_BYTES:
+        raise RequestTooLarge(
+            f"The items have {len(written):,} bytes, {MOST_BYTES:,} can be compacted.", fix="Go on from a response instead."
+        )
+    packed = base64.urlsafe_b64encode(zlib.compress(written)).decode()
+    item = CompactionItem(id=issuer.new_id("cmp"), encrypted_content=_VERSION + packed)
+    return Compaction(id=issuer.new_id("compaction"), created_at=seconds(issuer.now()), output=[item])
+
+
+def inside(item: Any) -> Inside | None:
+    """What the compaction item of a request holds; None when it was not made here."""
+    given = item.get("encrypted_content")
+    if not isinstance(given, str) or not given.startswith(_VERSION):
+        return None
+    unpacking = zlib.decompressobj()
+    try:
+        written = unpacking.decompress(base64.urlsafe_b64decode(given.removeprefix(_VERSION)), MOST_BYTES)
+        return Inside.model_validate_json(written)
+    except (binascii.Error, zlib.error, ValueError):
+        return None
+
+
+def unpacked(items: list[dict[str, JsonValue]]) -> Inside:
+    """An input with what a compaction item in it holds in its place."""
+    after: str | None = None
+    flat: list[dict[str, JsonValue]] = []
+    for item in items:
+        held = inside(item) if item.get("type") == COMPACTION else None
+        if held is None:
+            flat.append(item)
+        else:
+            after, flat = held.after or after, [*flat, *held.items]
+    return Inside(after=after, items=flat)

@@ -1,0 +1,176 @@
+"""A response by its id, as it is now."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue, ValidationError
+
+from turnwise.facts.callers import Caller, Permission
+from turnwise.facts.content import DataPart
+from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, SessionMissing
+from turnwise.facts.events import Event
+from turnwise.facts.messages import Message, MessageContext, OfferedTool
+from turnwise.gateway.front import Front
+from turnwise.gateway.openai.errors import refused
+from turnwise.gateway.openai.models import FRONT_DOOR
+from turnwise.gateway.openai.responses.ids import RESPONSE, Name, asked_at, read_name
+from turnwise.gateway.openai.responses.request_schema import REPEATED, Create, Placed
+from turnwise.gateway.openai.responses.result import seconds, settled
+from turnwise.gateway.openai.responses.schema import Conversation, ResponseObject
+from turnwise.gateway.redaction import View
+from turnwise.gateway.services.sessions import Window
+from turnwise.gateway.services.threads import QUEUED, REFUSED, Known
+from turnwise.gateway.shared.exchanges import INSTRUCTIONS
+from turnwise.gateway.shared.tool_calls import made_in
+from turnwise.gateway.shared.utterances import Behind
+
+KEPT = "openai.response"
+"""Among the message's attributes, where agents find the request's metadata, the one that is not theirs."""
+_OURS = ("model", "previous_response_id", "background")
+
+
+def context_of(body: Create) -> MessageContext:
+    """What the message comes with: the caller's tools, and the metadata as attributes; of it, `channel` and `user_kind` pick a
+    policy's segment. RequestInvalid.
+    """
+    metadata = body.metadata or {}
+    if KEPT in metadata:
+        raise refused(("metadata", KEPT), f"The key {KEPT!r} is not yours to set.", fix="Rename it.")
+    ours: dict[str, JsonValue] = {name: value for name in _OURS if (value := getattr(body, name)) is not None}
+    if (conversation := body.conversation) is not None:
+        ours["conversation"] = conversation
+    attributes: dict[str, JsonValue] = {**metadata, KEPT: ours | body.repeated}
+    return MessageContext(
+        attributes=attributes, tools=body.offered, channel=metadata.get("channel"), user_kind=metadata.get("user_kind")
+    )
+
+
+def blank_of(name: Name, message: Message, begun: datetime | None) -> ResponseObject:
+    """The response to that message as it was begun, and when. A message that came by another way has what is usual."""
+    found = message.context.attributes.get(KEPT)
+    try:
+        return _blank_of(name, message, begun, dict(found) if isinstance(found, dict) else {})
+    except ValidationError:  # of a message that came by another way, its attributes can hold anything
+        return _blank_of(name, message, begun, {})
+
+
+def _blank_of(name: Name, message: Message, begun: datetime | None, kept: dict[str, Any]) -> ResponseObject:
+    attributes = message.context.attributes
+    conversation = kept.get("conversation")
+    asked = asked_at(message.id) or begun
+    return ResponseObject(
+        id=name.id,
+        created_at=seconds(asked) if asked else 0,
+        model=kept.get("model") or FRONT_DOOR,
+        background=bool(kept.get("background")),
+        instructions=_instructions(message),
+        conversation=Conversation(id=conversation) if conversation else None,
+        previous_response_id=kept.get("previous_response_id"),
+        metadata={key: value for key, value in attributes.items() if key != KEPT and isinstance(value, str)},
+        tools=[_tool(tool) for tool in message.context.tools],
+        store=name.stored,
+        turnwise=Behind(session_id=name.session, message_id=name.message),
+        **{field: kept[field] for field in REPEATED if field in kept},
+    )
+
+
+def _instructions(message: Message) -> str | None:
+    parts = (part for part in message.content.parts if isinstance(part, DataPart) and part.name == INSTRUCTIONS)
+    return next((part.data for part in parts if isinstance(part.data, str)), None)
+
+
+def _tool(tool: OfferedTool) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": False,
+    }
+
+
+CANCELLED = "cancelled"
+
+
+class Found(NamedTuple):
+    """A response that there is. blank: as it was begun. user: whose it is; None = of whoever asks."""
+
+    name: Name
+    blank: ResponseObject
+    known: Known
+    user: str | None
+
+
+async def find(front: Front, caller: Caller, response_id: str, user: str | None, *, to: Permission = "sessions:read") -> Found:
+    """The response with that id, for doing that with it. NothingHere when there is none, or it is another user's; Forbidden
+    whether there is one or not.
+    """
+    name = read_name(response_id) if response_id.startswith(RESPONSE) else None
+    try:
+        if name is None or not name.stored:
+            raise InvocationMissing("This is no id of a stored response.")
+        with as_missing(user, name):
+            front.whose.session(caller, to, name.session, whom(user, name))
+            known = await front.threads.known(caller, name.session, name.message, whom(user, name))
+    except (InvocationMissing, SessionMissing):
+        raise NothingHere(f"There is no response {response_id[:200]!r}.", fix="Check the id.") from None
+    result = known.reading.result if known.reading else None
+    begun = result.events[0].created_at if result else None
+    return Found(name, blank_of(name, known.receipt.message, begun), known, whom(user, name))
+
+
+def whom(user: str | None, name: Name) -> str | None:
+    """Whose response that is: whom the request names, else whom its id does."""
+    return name.user if user is None else user
+
+
+@contextmanager
+def as_missing(user: str | None, name: Name) -> Iterator[None]:
+    """What is another's by its id alone is not there for who may not reach it."""
+    try:
+        yield
+    except Forbidden:
+        if user is None and name.user is not None:
+            raise InvocationMissing("It is another user's.") from None
+        raise
+
+
+def as_it_is(found: Found, view: View) -> ResponseObject:
+    """The response as it is now."""
+    receipt, reading, before = found.known
+    if receipt.state == REFUSED and receipt.problem != CANCELLED:
+        return found.blank.model_copy(update={"status": "failed"})
+    if receipt.state == REFUSED:
+        return settled(found.name, found.blank, (), view)
+    if receipt.state == QUEUED or reading is None or reading.result is None:
+        return found.blank.model_copy(update={"status": "queued"})
+    now = settled(found.name, found.blank, reading.result.events, view, made_in(before))
+    if reading.state == "running":
+        return now.model_copy(update={"status": "in_progress", "completed_at": None, "error": None, "usage": None})
+    return now
+
+
+async def previous(front: Front, caller: Caller, response_id: str, user: str | None) -> Found:
+    """The response that a request goes on from. NothingHere, which names the parameter."""
+    try:
+        return await find(front, caller, response_id, user)
+    except NothingHere as error:
+        raise NothingHere(error.problem, fix=error.fix, where=("body", "previous_response_id")) from None
+
+
+async def history(front: Front, caller: Caller, body: Placed, user: str | None) -> Sequence[Event]:
+    """What agents would find on record of the conversation that the request goes on with, as far as they look."""
+    window, session = Window(last=front.runner.config.limits.history_events), body.conversation
+    if body.previous_response_id is not None:
+        found = await previous(front, caller, body.previous_response_id, user)
+        result = found.known.reading.result if found.known.reading else None
+        last = result.events[-1].sequence if result else None
+        session, user, window = found.name.session, found.user, window._replace(before=last + 1 if last else None)
+    if session is None:
+        return ()
+    try:
+        return (await front.sessions.events(caller, session, window, user)).events
+    except SessionMissing:
+        raise NothingHere("There is no such conversation.", fix="Check the id.", where=("body", "conversation")) from None

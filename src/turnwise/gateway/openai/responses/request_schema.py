@@ -1,0 +1,205 @@
+"""What a request for a response may say, and what of that we cannot do.
+
+Who answers are agents, each with a model and settings of its own. So what only tunes a model (temperature, top_p, reasoning,
+caching, tiers, how much context it keeps) is taken and repeated, and changes nothing. What would have to change the answer's
+form, or who decides on calls, is refused by name.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+
+from turnwise.facts.errors import RequestInvalid
+from turnwise.facts.messages import OfferedTool
+from turnwise.gateway.openai.errors import Metadata, check_choice, check_form, no_probabilities, not_a_function, refused
+from turnwise.gateway.shared.exchanges import MOST_MESSAGES
+from turnwise.gateway.shared.tool_calls import offered
+
+REPEATED = (
+    "frequency_penalty",
+    "max_output_tokens",
+    "max_tool_calls",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "reasoning",
+    "safety_identifier",
+    "service_tier",
+    "temperature",
+    "text",
+    "tool_choice",
+    "top_p",
+    "truncation",
+    "user",
+)
+"""What is given back in the response as it came."""
+
+_KNOWN_INCLUDES = frozenset(
+    {
+        "file_search_call.results",
+        "web_search_call.results",
+        "web_search_call.action.sources",
+        "message.input_image.image_url",
+        "computer_call_output.output.image_url",
+        "code_interpreter_call.outputs",
+        "reasoning.encrypted_content",
+    }
+)
+_REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "access_programs": "OpenAI's access programs mean nothing here.",
+        "moderation": "Guardrails are the app's own.",
+        "prompt": "There are no stored prompts.",
+    }
+)
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ConversationName(Part):
+    id: str
+
+
+class StreamOptions(Part):
+    include_obfuscation: bool | None = None
+
+
+class BackgroundOptions(Part):
+    completion_window: Literal["soonest", "2h", "8h"] | None = None
+    continuation_id: str | None = None
+
+
+class Tool(BaseModel):
+    """A tool that the caller offers. Of the types there are, only functions."""
+
+    model_config = ConfigDict(extra="allow")
+    type: str
+    name: str = ""
+    description: str | None = None
+    parameters: dict[str, JsonValue] | None = None
+    strict: bool | None = None
+
+
+def _items(given: Any) -> Any:
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+
+def _id(given: Any) -> Any:
+    return given.get("id", "") if isinstance(given, dict) else given
+
+
+Item = dict[str, JsonValue]
+Input = Annotated[list[Item], Field(max_length=MOST_MESSAGES), BeforeValidator(_items, json_schema_input_type=str | list[Item])]
+
+
+class Thread(Part):
+    """What names a response to go on from, and what is to be said there."""
+
+    model: str | None = None
+    input: Input | None = None
+    instructions: str | None = None
+    previous_response_id: str | None = None
+
+
+class Placed(Thread):
+    """The same, or the end of a conversation."""
+
+    conversation: Annotated[str, BeforeValidator(_id, json_schema_input_type=str | ConversationName)] | None = None
+
+
+class Create(Placed):
+    """The body of `POST /v1/responses`: OpenAI's, all of it."""
+
+    metadata: Annotated[Metadata, Field(max_length=16)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    background: bool | None = None
+    background_options: BackgroundOptions | None = None
+    store: bool | None = None
+    tools: list[Tool] | None = None
+    tool_choice: JsonValue = None
+    parallel_tool_calls: bool | None = None
+    text: dict[str, JsonValue] | None = None
+    include: list[str] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    context_management: list[dict[str, JsonValue]] | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    max_tool_calls: int | None = Field(default=None, ge=1)
+    reasoning: dict[str, JsonValue] | None = None
+    safety_identifier: str | None = None
+    service_tier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_options: dict[str, JsonValue] | None = None
+    prompt_cache_retention: str | None = None
+    image: dict[str, JsonValue] | None = None
+    user: str | None = None
+    access_programs: JsonValue = None
+    moderation: JsonValue = None
+    prompt: JsonValue = None
+
+    @property
+    def unstored(self) -> bool:
+        """Whether the response is not to be retrievable later."""
+        return self.store is False
+
+    @property
+    def repeated(self) -> dict[str, JsonValue]:
+        """What the response gives back as it came; what was not said is not among it."""
+        said = self.model_dump(mode="json", include=set(REPEATED), exclude_none=True)
+        return dict(said)
+
+    @property
+    def offered(self) -> tuple[OfferedTool, ...]:
+        """The caller's tools; none when none is to be called."""
+        tools = () if self.tool_choice == "none" else self.tools or ()
+        return tuple(offered(each.name, each.description, each.parameters) for each in tools)
+
+
+def read_create(given: Any) -> Create:
+    """The body, from what JSON held. RequestInvalid for what is no such body, or asks for what cannot be done."""
+    try:
+        body = Create.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        where = ("body", *first["loc"])
+        place = ".".join(map(str, first["loc"])) or "body"
+        raise RequestInvalid(f"{place[:200]}: {first['msg']}.", where=where) from None
+    check(body)
+    return body
+
+
+def check(body: Create) -> None:
+    """RequestInvalid for what cannot be done: it names the parameter."""
+    for name, why in _REFUSED.items():
+        if getattr(body, name) is not None:
+            raise refused(name, f"'{name}' is not supported: {why}")
+    if body.previous_response_id is not None and body.conversation is not None:
+        problem = "'previous_response_id' and 'conversation' cannot both be given."
+        raise refused("previous_response_id", problem, fix="Send one of them.")
+    if body.unstored and (body.background or body.conversation is not None):
+        named = "background" if body.background else "conversation"
+        raise refused("store", f"{named!r} needs a response that is stored.", fix="Leave 'store' out, or send true.")
+    for place, value in enumerate(body.include or ()):
+        if value not in _KNOWN_INCLUDES:
+            raise refused(("include", place), f"{value[:64]!r} cannot be included.", fix=f"Known: {_listed(_KNOWN_INCLUDES)}.")
+    if body.top_logprobs:
+        raise no_probabilities("top_logprobs")
+    check_form((body.text or {}).get("format"), ("text", "format"))
+    for place, tool in enumerate(body.tools or ()):
+        if tool.type != "function":
+            raise not_a_function(("tools", place, "type"), tool.type)
+    check_choice(tools=bool(body.tools), choice=body.tool_choice, parallel=body.parallel_tool_calls)
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,226 @@
+"""Responses over a web socket: many on one connection, in lanes. What is asked in one lane is answered one after the other,
+lanes at the same time. A connection that is closed stops nothing.
+
+A response that is not to be stored can be gone on from on this connection alone, and is deleted when it is closed.
+
+Who asks is looked at for each request: a key that was revoked asks nothing more on a connection that it opened before.
+"""
+
+import asyncio
+import re
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic_core import from_json
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from turnwise.facts.callers import Caller
+from turnwise.facts.errors import RequestInvalid, TooMany, TurnwiseError
+from turnwise.gateway.front import Front, TheCaller, TheFront
+from turnwise.gateway.openai.errors import error_of, refused
+from turnwise.gateway.openai.responses.request_schema import read_create
+from turnwise.gateway.openai.responses.start import Asked, ask
+from turnwise.gateway.openai.responses.stream import Telling, Wire, as_json
+from turnwise.gateway.problems import problem_of
+from turnwise.gateway.shared.parameters import User
+
+MOST_LANES = 32
+"""Named ones, of one connection."""
+MOST_ACTIVE = 16
+"""Responses of one connection that are made at the same time."""
+MOST_WAITING = 64
+"""Requests of one connection that wait for their turn."""
+MOST_UNSTORED = 32
+"""Responses that are not to be stored of one connection, from which it may go on: the newest."""
+RESTART = 1012
+"""The code with which the connection is closed when this process is being stopped."""
+
+_LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+
+router = APIRouter(tags=["openai"])
+
+
+@router.websocket("/responses")
+async def converse(websocket: WebSocket, front: TheFront, _: TheCaller, user: User = None) -> None:
+    """Takes `response.create` events, and tells each response as a stream would."""
+    await websocket.accept()
+    await _Connection(front, websocket, user).serve()
+
+
+class _Over(Exception):
+    """The connection is closed, or is to be."""
+
+
+class _Lane:
+    """What was asked in one lane. name: None = the one without a name. telling: what is told there now."""
+
+    def __init__(self, name: str | None) -> None:
+        self.name = name
+        self.asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.telling: Telling | None = None
+
+
+class _Connection:
+    """One connection."""
+
+    def __init__(self, front: Front, websocket: WebSocket, user: str | None) -> None:
+        self._front, self._websocket, self._user = front, websocket, user
+        self._lanes: dict[str | None, _Lane] = {}
+        self._active = asyncio.Semaphore(MOST_ACTIVE)
+        self._sending = asyncio.Lock()
+        self._unstored: dict[str, Asked] = {}
+
+    async def serve(self) -> None:
+        """Returns when it is closed, by whomever."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._read(group))
+                group.create_task(self._leave())
+        except* _Over:
+            pass
+        finally:
+            while self._unstored:
+                self._forget(next(iter(self._unstored)))
+        if self._front.closing.is_set():
+            await self._say_goodbye()
+
+    async def _read(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                raise _Over
+            given, event = message.get("text") or message.get("bytes") or b"", dict[str, Any]()
+            try:
+                await self._front.quotas.received(await self._caller(), self._user, len(given))
+                event = _event(given)
+                lane = await self._take(event)
+            except TurnwiseError as error:
+                await self._complain(error, _lane_of(event))
+                continue
+            if lane is not None:
+                group.create_task(self._answer_all(lane))
+
+    async def _take(self, event: dict[str, Any]) -> _Lane | None:
+        """Puts a request into its lane; the lane, if it is a new one."""
+        kind = event.pop("type", None)
+        if kind == "response.steer":
+            await self._send(_not_steered(event))
+            return None
+        if kind != "response.create":
+            raise refused("type", "Events of this type are not known here.", fix="Send response.create.")
+        given, name = event.get("stream_id"), _lane_of(event)
+        if given != name:
+            raise refused("stream_id", "This can be no lane's name.", fix="Use 1 to 256 of A-Z, a-z, 0-9, '_', '-' and '.'.")
+        known = self._lanes.get(name)
+        if known is None and name is not None and len(self._lanes.keys() - {None}) >= MOST_LANES:
+            raise refused("stream_id", f"A connection has {MOST_LANES} named lanes.", fix="Use one that is there.")
+        if sum(lane.asked.qsize() for lane in self._lanes.values()) >= MOST_WAITING:
+            raise TooMany(f"{MOST_WAITING} requests of this connection wait already.", fix="Wait for an answer.")
+        lane = self._lanes.setdefault(name, _Lane(name))
+        event.pop("stream_id", None)
+        lane.asked.put_nowait(event)
+        return lane if known is None else None
+
+    async def _answer_all(self, lane: _Lane) -> None:
+        while True:
+            given = await lane.asked.get()
+            async with self._active:
+                try:
+                    lane.telling = await self._telling(given)
+                except TurnwiseError as error:
+                    await self._complain(error, lane.name)
+                    continue
+                async for wire in lane.telling.events():
+                    await self._send(_nested(wire), lane.name)
+                    if wire["type"] == "response.failed":
+                        self._forget(given.get("previous_response_id"))
+                lane.telling = None
+
+    async def _telling(self, given: dict[str, Any]) -> Telling:
+        if given.pop("generate", None) is False:
+            raise refused("generate", "Nothing is prepared here that would make an answer come sooner.")
+        if given.get("background"):
+            raise refused("background", "There is no background on a web socket: what runs goes on without it.")
+        body = read_create({**given, "stream": True})
+        caller = await self._caller()
+        await self._front.quotas.request(caller, self._user or caller.user)
+        padded = bool(body.stream_options and body.stream_options.include_obfuscation)
+        try:
+            asked = await ask(self._front, caller, body, self._user, known=self._unstored)
+        except TurnwiseError:
+            self._forget(body.previous_response_id)
+            raise
+        if asked.is_temporary:
+            self._unstored[asked.name.id] = asked
+            if len(self._unstored) > MOST_UNSTORED:
+                self._forget(next(iter(self._unstored)))
+        return Telling(self._front, self._websocket, asked, padded=padded)
+
+    def _forget(self, response_id: str | None) -> None:
+        """Nothing goes on from that response any more. Its session is deleted unless a newer response is in it."""
+        asked = self._unstored.pop(response_id or "", None)
+        if asked is not None and all(other.name.session != asked.name.session for other in self._unstored.values()):
+            self._front.threads.delete_after(asked.invocation)
+
+    async def _caller(self) -> Caller:
+        headers, client = self._websocket.headers, self._websocket.client
+        address = client.host if client else ""
+        return await self._front.gatekeeper.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
+
+    async def _complain(self, error: TurnwiseError, lane: str | None) -> None:
+        problem = problem_of(error, self._websocket)
+        told = error_of(problem).model_dump() | ({"headers": dict(problem.headers)} if problem.headers else {})
+        await self._send({"type": "error", "status": problem.status, "error": told}, lane)
+
+    async def _send(self, wire: Wire, lane: str | None = None) -> None:
+        named = wire if lane is None else {**wire, "stream_id": lane}
+        async with self._sending:
+            try:
+                await self._websocket.send_text(as_json(named))
+            except (WebSocketDisconnect, RuntimeError):
+                raise _Over from None
+
+    async def _leave(self) -> None:
+        await self._front.closing.wait()
+        raise _Over
+
+    async def _say_goodbye(self) -> None:
+        """Says of what was being told that it is not told on here, and closes."""
+        try:
+            for lane in self._lanes.values():
+                if lane.telling is not None:
+                    await self._send(_nested(lane.telling.closing()), lane.name)
+            await self._websocket.close(RESTART)
+        except (_Over, WebSocketDisconnect, RuntimeError):
+            pass  # it is closed already
+
+
+def _event(given: str | bytes) -> dict[str, Any]:
+    try:
+        event = from_json(given, allow_inf_nan=False)
+    except ValueError:
+        event = None
+    if not isinstance(event, dict):
+        raise RequestInvalid("The event is no JSON object.", fix="Send a JSON object in UTF-8.")
+    return event
+
+
+def _lane_of(event: dict[str, Any]) -> str | None:
+    """The lane that the event names, if it can be one's name."""
+    name = event.get("stream_id")
+    return name if isinstance(name, str) and _LANE.fullmatch(name) else None
+
+
+def _nested(wire: Wire) -> Wire:
+    """An event as this wire has it: in an error, what went wrong stands in an object of its own."""
+    if wire["type"] != "error":
+        return wire
+    told = {name: wire[name] for name in ("code", "message", "param")} | {"type": "server_error"}
+    return {"type": "error", "status": 503, "sequence_number": wire["sequence_number"], "error": told}
+
+
+def _not_steered(event: dict[str, Any]) -> Wire:
+    why = "A response takes no more input once it has begun. Send it as a response.create that goes on from it."
+    error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": why}
+    told = {name: event.get(name) for name in ("input", "previous_response_id")}
+    return {"type": "response.steer.failed", "sequence_number": 0, "error": error, "steer": told}

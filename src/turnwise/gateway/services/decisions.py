@@ -1,0 +1,92 @@
+"""Decisions: searched, explained and labelled."""
+
+from collections.abc import Sequence
+
+from turnwise.facts.callers import Caller
+from turnwise.facts.errors import InvocationMissing, RequestInvalid
+from turnwise.facts.events import USER, Event
+from turnwise.facts.sessions import SessionKey
+from turnwise.gateway.services.session_scope import Whose
+from turnwise.ports.stores import Decision, Page
+from turnwise.runner import Runner
+
+LOOKED_AT = 100
+"""How many events are looked at at once for the newest decision."""
+
+
+class Decisions:
+    """What callers can do with decisions. All of it raises Forbidden, and what the store raises.
+
+    user: whom the request names; None = the caller.
+    """
+
+    def __init__(self, runner: Runner, whose: Whose) -> None:
+        self._runner, self._whose = runner, whose
+
+    async def search(
+        self,
+        caller: Caller,
+        *,
+        user: str | None,
+        session: str | None,
+        agent: str | None,
+        method: str | None,
+        after: str | None,
+        limit: int,
+    ) -> Page[Decision]:
+        """Decisions, oldest first: of the user, or of everybody for whoever reaches all and names nobody. CursorInvalid."""
+        everybody = user is None and session is None and self._whose.reaches_all(caller, "decisions:read")
+        named = self._whose.users(caller, "decisions:read", user, everybody=everybody)
+        key = None if session is None else self._whose.session(caller, "decisions:read", session, user)
+        return await self._runner.store.decisions.search(
+            self._runner.app, user=None if key else named, key=key, agent=agent, method=method, after=after, limit=limit
+        )
+
+    async def find(self, caller: Caller, session: str, sequence: int, user: str | None = None) -> Decision:
+        """The decision at that number. InvocationMissing."""
+        key = self._whose.session(caller, "decisions:read", session, user)
+        found = await self._runner.store.decisions.find(key, sequence)
+        if found is None:
+            raise InvocationMissing(
+                f"Session {session!r} has no decision at sequence number {sequence}.",
+                fix="Search its decisions for the numbers.",
+            )
+        return found
+
+    async def of_message(
+        self, caller: Caller, session: str, message_id: str | None = None, user: str | None = None
+    ) -> Decision:
+        """The decision of that message; None = of the newest message that has one. SessionMissing, InvocationMissing."""
+        key = self._whose.session(caller, "decisions:read", session, user)
+        if message_id is None:
+            place = await self._newest(key)
+        else:
+            result = (await self._runner.sessions.reading(key, message_id=message_id)).result
+            place = _decided_at(result.events if result else ())
+        found = await self._runner.store.decisions.find(key, place) if place else None
+        if found is None:
+            raise InvocationMissing("Nothing is decided there (yet).", fix="Ask again when it is answered.")
+        return found
+
+    async def _newest(self, key: SessionKey) -> int | None:
+        """The number of the newest decision on a message, looked for from the end."""
+        before = (await self._runner.sessions.get(key)).last_sequence + 1
+        while before > 1:
+            events = await self._runner.store.events(key, before=before, last=LOOKED_AT)
+            place = _decided_at(tuple(reversed(events)))
+            if place is not None or not events:
+                return place
+            before = events[0].sequence or 1
+        return None
+
+    async def label(self, caller: Caller, session: str, sequence: int, agent: str | None, user: str | None = None) -> None:
+        """Says who should have been chosen; None takes that back. RequestInvalid for an unknown agent, InvocationMissing."""
+        key = self._whose.session(caller, "decisions:label", session, user)
+        if agent is not None and agent not in self._runner.tree:
+            raise RequestInvalid(f"There is no agent {agent[:64]!r}.", fix="Name one of the tree.", where=("body", "agent"))
+        await self._runner.store.decisions.label(key, sequence, agent)
+
+
+def _decided_at(events: Sequence[Event]) -> int | None:
+    """The number of the first of these events that is a message with a decision."""
+    return next((event.sequence for event in events if event.author == USER and event.actions.selection), None)

@@ -1,0 +1,28 @@
+"""What a session waits for from outside. Pure."""
+
+from typing import NamedTuple
+
+from turnwise.agents.approval import CONFIRM
+from turnwise.facts.sessions import Head
+from turnwise.wire.messages import Kind
+
+
+class Wait(NamedTuple):
+    """An open wait of a session. agent: who waits; tool: the one whose call that is, "" for a reply."""
+
+    invocation_id: str
+    call_id: str
+    kind: Kind
+    agent: str
+    tool: str
+
+
+def waits_of(head: Head) -> list[Wait]:
+    """What a session waits for, the newest invocation first."""
+    found = []
+    for invocation_id, agent, wait in head.waiting():
+        call = head.calls.get(wait.id)
+        tool = call.tool if call and wait.kind == "tool_result" else ""
+        kind: Kind = "reply" if wait.kind == "reply" else "confirmation" if tool == CONFIRM else "tool_result"
+        found.append(Wait(invocation_id, wait.id, kind, agent, tool))
+    return found

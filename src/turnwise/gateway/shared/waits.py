@@ -1,0 +1,44 @@
+"""What an invocation waits for from outside, as several protocols tell it. Pure."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from turnwise.agents.approval import CONFIRM
+from turnwise.facts.content import ToolCallPart
+from turnwise.facts.events import Await, Event
+from turnwise.gateway.redaction import View
+from turnwise.transcript.waits import kind_of
+from turnwise.wire.messages import Kind
+
+
+class OpenWait(NamedTuple):
+    """A wait that nothing answered yet. event: where it was asked; call: the one whose result is awaited, if it is one."""
+
+    event: Event
+    awaited: Await
+    call: ToolCallPart | None
+
+    @property
+    def kind(self) -> Kind:
+        """Which answer it wants."""
+        is_leave = self.call is not None and self.awaited.kind == "tool_result" and self.call.tool == CONFIRM
+        return "confirmation" if is_leave else self.awaited.kind
+
+    def is_for(self, view: View) -> bool:
+        """Whether the answer is the reader's to give."""
+        return self.call is None or view.answers(kind_of(self.call, self.event))
+
+
+def open_waits(events: Iterable[Event]) -> list[OpenWait]:
+    """What these events of one invocation wait for, oldest first."""
+    open_: dict[str, OpenWait] = {}
+    calls: dict[str, ToolCallPart] = {}
+    for event in events:
+        calls |= {call.call_id: call for call in event.content.tool_calls} if event.content else {}
+        if event.actions.answers:
+            open_.pop(event.actions.answers, None)
+        for result in event.content.tool_results if event.content else ():
+            open_.pop(result.call_id, None)
+        if awaited := event.actions.awaits:
+            open_[awaited.id] = OpenWait(event, awaited, calls.get(awaited.id))
+    return list(open_.values())

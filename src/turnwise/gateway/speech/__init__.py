@@ -1,1 +1,0 @@
-"""What is said, as several protocols tell and write it alike."""

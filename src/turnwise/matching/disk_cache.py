@@ -1,0 +1,386 @@
+"""Phrases' vectors and fitted matchers as files, so that a process need not compute again what another one did.
+
+A folder of `.npz` files that can be deleted at any time. No file holds a text: texts are known by the first half of their
+SHA-256. A file is never changed: it is written under a name of its own and then given its name in one step, so several
+processes may start at once. What is damaged, cut off, or written or changed by another user counts as absent and is made
+again (`cache_trust`).
+"""
+
+import contextlib
+import functools
+import hashlib
+import hmac
+import logging
+import os
+import stat
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import platformdirs
+from numpy.typing import NDArray
+
+DIGEST_BYTES = 32
+KEY_FILE = "key"
+_KEY_BYTES = 32
+_PIECE_BYTES = 1 << 20
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_USE = stat.S_IRWXG | stat.S_IRWXO
+_log = logging.getLogger("turnwise.matching")
+
+
+class Untrusted(ValueError):
+    """A file that this user did not write as it is."""
+
+
+def folder_problem(folder: Path) -> str | None:
+    """Why the folder cannot be trusted; None when it can be, or does not exist. OSError when it cannot be looked at."""
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return None
+    if not _has_owners():
+        return None
+    if status.st_uid != os.geteuid():
+        return f"it belongs to the user with the id {status.st_uid}; name a folder of your own"
+    if status.st_mode & _OTHERS_WRITE:
+        return f"other users may write to it; run `chmod go-w {folder}`"
+    return None
+
+
+def check_owner(file: BinaryIO, forbidden: int = _OTHERS_WRITE) -> None:
+    """Raises Untrusted when another user owns the open file, or has one of the forbidden permissions."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise Untrusted("it is no regular file")
+    if not _has_owners():
+        return
+    if status.st_uid != os.geteuid():
+        raise Untrusted(f"it belongs to the user with the id {status.st_uid}")
+    if status.st_mode & forbidden:
+        raise Untrusted(f"its permissions are {stat.S_IMODE(status.st_mode):o}")
+
+
+def digest_of(file: BinaryIO, key: bytes, name: str) -> bytes:
+    """The keyed hash of the file's name, and of its content from `DIGEST_BYTES` on."""
+    digest = hmac.new(key, name.encode() + b"\0", "sha256")
+    file.seek(DIGEST_BYTES)
+    for piece in iter(functools.partial(file.read, _PIECE_BYTES), b""):
+        digest.update(piece)
+    return digest.digest()
+
+
+def check_digest(file: BinaryIO, key: bytes, name: str) -> None:
+    """Raises Untrusted when the content is not what was written under this name; else leaves the file behind its hash."""
+    file.seek(0)
+    written = file.read(DIGEST_BYTES)
+    if not hmac.compare_digest(written, digest_of(file, key, name)):
+        raise Untrusted("its content is not what was written")
+    file.seek(DIGEST_BYTES)
+
+
+def read_key(folder: Path) -> bytes | None:
+    """The key of the folder's files; None when there is none that counts."""
+    try:
+        with open(folder / KEY_FILE, "rb") as file:
+            check_owner(file, _OTHERS_USE)
+            key = file.read(_KEY_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except (OSError, Untrusted) as problem:
+        _log.warning("The key of the cache %s cannot be used (%s). A new one is made.", folder, problem)
+        return None
+    return key if len(key) == _KEY_BYTES else None
+
+
+def make_key(folder: Path) -> bytes:
+    """The folder's key, which is made if there is none that counts. Of processes that make one at once, one wins. OSError."""
+    found = read_key(folder)
+    if found is not None:
+        return found
+    handle, name = tempfile.mkstemp(prefix="new-", suffix=".tmp", dir=folder)
+    try:
+        made = os.urandom(_KEY_BYTES)
+        with open(handle, "wb") as file:
+            file.write(made)
+        _name_key(Path(name), folder / KEY_FILE)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+    return read_key(folder) or made
+
+
+def _name_key(made: Path, place: Path) -> None:
+    """Gives the new key its name, unless another process was faster with one that counts."""
+    try:
+        os.link(made, place)
+    except FileExistsError:
+        if read_key(place.parent) is None:
+            os.replace(made, place)
+    except OSError:
+        os.replace(made, place)  # a file system without links
+
+
+def _has_owners() -> bool:
+    return hasattr(os, "geteuid")
+
+
+VARIABLE = "TURNWISE_CACHE"
+LIMIT_BYTES = 1_000_000_000
+
+_FORMAT = "turnwise 2"
+# RuntimeError: a wrong bit may say that a part is encrypted, or packed in a way nobody knows. MemoryError: or very long.
+_DAMAGE = (OSError, LookupError, ValueError, TypeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+_SEGMENTS = 8
+_STALE_SECONDS = 3_600.0
+_TOUCHED_SECONDS = 86_400.0
+_SUFFIX = ".npz"
+_ZIP = b"PK\x03\x04"
+_complained: set[str] = set()
+
+Arrays = dict[str, NDArray[np.generic]]
+Keys = NDArray[np.bytes_]
+
+
+def folder_from_environment() -> Path | None:
+    """Where to keep things: what TURNWISE_CACHE says, else the system's place for caches. None when it says `off`."""
+    said = os.environ.get(VARIABLE, "").strip()
+    if said.casefold() == "off":
+        return None
+    if said:
+        return Path(said).expanduser()
+    with contextlib.suppress(RuntimeError):  # nobody's home
+        return platformdirs.user_cache_path("turnwise", appauthor=False)
+    return None
+
+
+@functools.cache
+def version() -> str:
+    """Twelve hexadecimal digits that change with the code of matching: what other code has fitted is fitted anew."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def keys_of(texts: Iterable[str]) -> Keys:
+    """What texts are known by: 32 hexadecimal digits each."""
+    digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32] for text in texts]
+    return np.array(digests, "S32")
+
+
+class Vectors:
+    """Texts' vectors by key, as float16: half the memory, an error of 0.0001 of a cosine. Immutable."""
+
+    def __init__(self, keys: Keys, rows: NDArray[np.float16]) -> None:
+        if bool((keys[:-1] > keys[1:]).any()):
+            order = np.argsort(keys, kind="stable")
+            keys, rows = keys[order], rows[order]
+        self.keys, self.rows = keys, rows
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def places(self, keys: Keys) -> NDArray[np.intp]:
+        """Where each key's row is; -1 for those that are not here."""
+        if not len(self.keys):
+            return np.full(len(keys), -1, np.intp)
+        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[places] == keys, places, -1)
+
+
+class Kept:
+    """A folder of kept vectors and matchers. Nothing here raises: a folder that cannot be used keeps nothing.
+
+    A folder that belongs to another user, or that others may write to, is neither read nor written; a warning says so once.
+    The folder and its parents are made at the first writing. When more than `limit` bytes are kept, those not used for the
+    longest time go.
+    """
+
+    def __init__(self, folder: Path, *, limit: int = LIMIT_BYTES) -> None:
+        self._folder, self._limit = folder, limit
+
+    def matcher(self, fingerprint: str) -> Arrays | None:
+        """The arrays of the matcher kept under this fingerprint; None when there is none."""
+        return self._read(self._path("matcher", fingerprint))
+
+    def keep_matcher(self, fingerprint: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        self._write(self._path("matcher", fingerprint), arrays)
+
+    def forget_matcher(self, fingerprint: str) -> None:
+        """For arrays that could be read and are no matcher's all the same."""
+        _remove(self._path("matcher", fingerprint))
+
+    def vectors(self, encoder: str, dimensions: int, keys: Keys) -> Vectors:
+        """The kept vectors of these keys, as far as there are any. Two files of one key hold the same."""
+        missing = np.unique(keys)
+        keys_found: list[Keys] = []
+        rows_found: list[NDArray[np.float16]] = []
+        used = []
+        for path in self._segments(encoder):
+            if not len(missing):
+                break
+            found = self._segment(path, dimensions, missing)
+            if found is not None and len(found):
+                used.append(path)
+                keys_found.append(found.keys)
+                rows_found.append(found.rows)
+                missing = missing[found.places(missing) < 0]
+        if not used:
+            return Vectors(np.empty(0, "S32"), np.empty((0, dimensions), np.float16))
+        found = Vectors(np.concatenate(keys_found), np.concatenate(rows_found))
+        if len(used) > _SEGMENTS and self.keep_vectors(encoder, found):
+            self._drop_covered(used, found)
+        return found
+
+    def keep_vectors(self, encoder: str, vectors: Vectors) -> bool:
+        """Whether they are kept now."""
+        content = hashlib.sha256(vectors.keys.tobytes()).hexdigest()[:12]
+        path = self._path(f"vectors-{_short(encoder)}", content)
+        return self._write(path, {"keys": vectors.keys, "rows": vectors.rows})
+
+    def _path(self, kind: str, fingerprint: str) -> Path:
+        return self._folder / f"{kind}-{_short(fingerprint)}{_SUFFIX}"
+
+    def _segments(self, encoder: str) -> list[Path]:
+        """The files of that encoder's vectors, the largest first: few of them may do."""
+        with contextlib.suppress(OSError):
+            sizes = {path: path.stat().st_size for path in self._folder.glob(f"vectors-{_short(encoder)}-*{_SUFFIX}")}
+            return sorted(sizes, key=lambda path: (-sizes[path], path.name))
+        return []
+
+    def _drop_covered(self, used: Sequence[Path], whole: Vectors) -> None:
+        """Removes the files that hold nothing beyond what one file holds now."""
+        for path in used:
+            arrays = self._read(path, ("keys",))
+            if arrays is not None and len(arrays["keys"]) < len(whole):
+                covered = whole.places(arrays["keys"].astype("S32"))
+                if bool((covered >= 0).all()):
+                    _remove(path)
+
+    def _write(self, path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> bool:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_trusted():
+                return False
+            key = make_key(self._folder)
+            handle, name = tempfile.mkstemp(prefix="new-", suffix=".tmp", dir=self._folder)
+            try:
+                with open(handle, "w+b") as file:
+                    file.write(bytes(DIGEST_BYTES))
+                    np.savez(file, **{"format": np.array(_FORMAT), **arrays})  # type: ignore[arg-type]
+                    digest = digest_of(file, key, path.name)
+                    file.seek(0)
+                    file.write(digest)
+                os.replace(name, path)
+            except BaseException:
+                _remove(Path(name))
+                raise
+            self._bound(path)
+        except OSError as problem:
+            self._complain(str(problem.strerror))
+            return False
+        return True
+
+    def _is_trusted(self) -> bool:
+        """Whether nobody else could have put files here."""
+        try:
+            problem = folder_problem(self._folder)
+        except OSError:
+            return False
+        if problem is not None:
+            self._complain(problem)
+        return problem is None
+
+    def _complain(self, problem: str) -> None:
+        if str(self._folder) not in _complained:
+            _complained.add(str(self._folder))
+            _log.warning("Nothing can be kept in %s (%s): work is repeated at every start.", self._folder, problem)
+
+    def _segment(self, path: Path, dimensions: int, wanted: Keys) -> Vectors | None:
+        """Of a file of vectors those that are wanted; None when there is none, or the file is damaged."""
+        arrays = self._read(path, ("keys", "rows"))
+        if arrays is None:
+            return None
+        keys, rows = arrays["keys"], arrays["rows"]
+        if keys.dtype != np.dtype("S32") or rows.dtype != np.float16 or rows.shape != (len(keys), dimensions):
+            _remove(path)
+            return None
+        picked = np.isin(keys, wanted)
+        return Vectors(keys[picked].astype("S32"), rows[picked].astype(np.float16))
+
+    def _read(self, path: Path, names: Sequence[str] | None = None) -> Arrays | None:
+        """The arrays of a file of ours; None when there is none. A damaged or foreign one is removed."""
+        if not path.is_file() or not self._is_trusted():
+            return None
+        key = read_key(self._folder)
+        try:
+            with open(path, "rb") as opened:
+                arrays = _checked(opened, key, path.name, names)
+        except FileNotFoundError:
+            return None
+        except Untrusted as problem:
+            _log.warning("%s is not used, for %s. It is made again.", path, problem)
+            _remove(path)
+            return None
+        except _DAMAGE as problem:
+            _log.info("%s cannot be used (%s) and is made again.", path.name, type(problem).__name__)
+            _remove(path)
+            return None
+        _touch(path)
+        return arrays
+
+    def _bound(self, written: Path) -> None:
+        """Removes what was used longest ago until the rest is small enough, and what a killed process left half written."""
+        now = time.time()
+        kept: list[tuple[float, int, Path]] = []
+        for path in sorted(self._folder.iterdir()):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                if path.suffix == ".tmp" and path.name.startswith("new-") and now - status.st_mtime > _STALE_SECONDS:
+                    _remove(path)
+                elif path.suffix == _SUFFIX and path.name.startswith(("vectors-", "matcher-")):
+                    kept.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in kept)
+        for _, size, path in sorted(kept):
+            if total <= self._limit:
+                break
+            if path != written:
+                _remove(path)
+                total -= size
+
+
+def _checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str] | None) -> Arrays:
+    """The arrays of the open file, which must be this user's, and as it was written. Untrusted, or one of _DAMAGE."""
+    check_owner(opened)
+    if opened.read(len(_ZIP)) == _ZIP:
+        raise ValueError("another format")  # of a version that wrote no hashes
+    if key is None:
+        raise Untrusted("there is no key to check it with")
+    check_digest(opened, key, name)
+    with np.load(opened, allow_pickle=False) as file:
+        if str(file["format"]) != _FORMAT:
+            raise ValueError("another format")
+        return {name: file[name] for name in (names or file.files) if name != "format"}
+
+
+def _touch(path: Path) -> None:
+    """Notes that a file is in use, at most once a day."""
+    with contextlib.suppress(OSError):
+        if time.time() - path.stat().st_mtime > _TOUCHED_SECONDS:
+            os.utime(path)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _short(fingerprint: str) -> str:
+    """A fingerprint as a part of a file's name, whatever is in it."""
+    return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]

@@ -1,0 +1,206 @@
+"""What may come in: the checks on a message before anything is stored (behaviour A25)."""
+
+import json
+import reprlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResultPart, text_content
+from turnwise.facts.depth import DEEPEST, holds_deep, is_deep
+from turnwise.facts.errors import ConfigError, EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
+from turnwise.facts.ids import ID_CHARACTERS, is_storable_id
+from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.sessions import TEMP_PREFIX
+from turnwise.selection.policy import PolicySpec
+from turnwise.tools.offers import check_offers
+
+
+def incoming(message: str | Content, limits: Limits) -> Content:
+    """The message as content in the user's role, a copy; the caller's object is untouched.
+
+    Raises EmptyMessage, ForbiddenPart (a tool call), MessageTooLarge (text and data, one blob, too many parts, or values
+    nested too deep), and MessageError for what is no message, or holds what cannot be written as UTF-8, or a result that is
+    no JSON value.
+    """
+    content = text_content(message) if isinstance(message, str) else message
+    if not isinstance(content, Content):
+        raise MessageError(f"A {type(message).__name__} is no message.", fix="Send a str or Content.")
+    if not any(_says_something(part) for part in content.parts):
+        raise EmptyMessage("The message is empty.", fix="Send text, a file, data or a tool result.")
+    if content.tool_calls:
+        raise ForbiddenPart(
+            f"The message holds a call of the tool {content.tool_calls[0].tool!r}; only agents call tools.",
+            fix="Send a tool result, or text.",
+        )
+    if len(content.parts) > limits.parts:
+        raise MessageTooLarge(
+            f"The message has {len(content.parts)} parts, {limits.parts} are allowed.", fix="Raise limits.parts."
+        )
+    blobs = [part for part in content.parts if isinstance(part, BlobPart)]
+    for index, blob in enumerate(blobs):
+        if len(blob.data) > limits.blob_bytes:
+            raise MessageTooLarge(
+                f"Blob {index} of the message has {len(blob.data):,} bytes, {limits.blob_bytes:,} are allowed.",
+                fix="Raise limits.blob_bytes.",
+            )
+    if holds_deep(content):
+        raise _too_deep("message")
+    try:
+        size = sum(_size(part) for part in content.parts)
+        if content.model_extra:
+            size += len(content.model_copy(update={"parts": ()}).model_dump_json())
+    except ValueError as error:
+        raise _unwritable("message", error) from None
+    _check_size("message", "text and data", size, limits)
+    for result in content.tool_results:
+        _check_result(result)
+    return content.model_copy(update={"role": "user"})
+
+
+def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
+    """The context, which is stored with its message. MessageTooLarge, MessageError for what UTF-8 cannot write, and for tools
+    that cannot be offered, or keys of the state that cannot be kept.
+    """
+    if not isinstance(context, MessageContext):
+        raise MessageError(f"The message's context is a {type(context).__name__}.", fix="Pass MessageContext(…).")
+    if is_deep(context.attributes) or is_deep(context.model_extra):
+        raise _too_deep("message's context")
+    check_delta(context.state, limits)
+    try:
+        size = len(context.model_dump_json())
+    except ValueError as error:
+        raise _unwritable("message's context", error) from None
+    _check_size("message's context", "JSON", size, limits)
+    check_offers(context.tools, limits)
+    return context
+
+
+def check_delta(delta: Mapping[str, JsonValue], limits: Limits) -> None:
+    """Whether a caller may write that to the state, as far as its form goes. MessageError, MessageTooLarge."""
+    for key, value in delta.items():
+        if not is_storable_id(key):
+            problem = "A key of the state is empty, overlong, or cannot be stored."
+            raise MessageError(problem, fix=f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates.")
+        if key.startswith(TEMP_PREFIX):
+            raise MessageError(
+                f"The key {key!r} of the state would be kept by nobody.", fix="Send it as one of the context's attributes."
+            )
+        what = f"value of {key!r} in the state"
+        if is_deep(value):
+            raise _too_deep(what)
+        try:
+            size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
+        except ValueError as error:
+            raise _unwritable(what, error) from None
+        if size > limits.state_bytes:
+            raise MessageTooLarge(
+                f"The {what} has {size:,} bytes, {limits.state_bytes:,} are allowed.",
+                fix="Keep it as an artifact, or raise limits.state_bytes.",
+            )
+
+
+def checked_id(what: str, value: str) -> str:
+    """The id of a user, session or message. MessageError for one that is empty, overlong, or cannot be stored."""
+    if not isinstance(value, str):
+        raise MessageError(f"The {what} id is a {type(value).__name__}.", fix="Pass a text.")
+    if not is_storable_id(value):
+        raise MessageError(
+            f"The {what} id has {len(value)} characters, or one that cannot be stored.",
+            fix=f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates.",
+        )
+    return value
+
+
+def _check_size(what: str, of: str, size: int, limits: Limits) -> None:
+    if size > limits.message_bytes:
+        raise MessageTooLarge(
+            f"The {what} has {size:,} bytes of {of}, {limits.message_bytes:,} are allowed.",
+            fix="Raise limits.message_bytes, or send it as a file.",
+        )
+
+
+def _too_deep(what: str) -> MessageTooLarge:
+    """It could be stored, and then nobody could read the session any more."""
+    return MessageTooLarge(f"The {what} has values that are nested more than {DEEPEST} levels deep.", fix="Flatten them.")
+
+
+def _check_result(part: ToolResultPart) -> None:
+    """A log can hold NaN and infinities, but no model can be told of them, so nobody could go on with such a result."""
+    try:
+        json.dumps(part.result, allow_nan=False)
+    except ValueError as error:
+        raise MessageError(
+            f"The result of the call {part.call_id[:ID_CHARACTERS]!r} is no JSON value: {error}.",
+            fix="Send numbers that JSON can write; null where there is none.",
+        ) from None
+
+
+def _unwritable(what: str, error: ValueError) -> MessageError:
+    return MessageError(f"The {what} cannot be stored: {error}.", fix="Send text that UTF-8 can write.")
+
+
+def _says_something(part: object) -> bool:
+    return bool(part.text.strip()) if isinstance(part, TextPart) else True
+
+
+def _size(part: Part) -> int:
+    if isinstance(part, TextPart) and not part.model_extra:
+        return len(part.text.encode())
+    if isinstance(part, BlobPart):
+        part = part.model_copy(update={"data": b""})
+    return len(part.model_dump_json())
+
+
+def check_arguments(
+    *, app: object, policy: object, custom_selectors: object, keep: object, config: object, process: object
+) -> None:
+    """Raises ConfigError that names the first argument of a runner that is of the wrong kind, and what to pass."""
+    if not isinstance(app, str) or not is_storable_id(app):
+        raise _wrong("app", app, f"a name of 1 to {ID_CHARACTERS} characters")
+    if not isinstance(policy, str | PolicySpec):
+        raise _wrong("policy", policy, 'a name such as "default", or PolicySpec(…)')
+    if custom_selectors is not None and not isinstance(custom_selectors, Mapping):
+        raise _wrong("custom_selectors", custom_selectors, "a dict from names to functions that make a selector")
+    if keep is not None and not isinstance(keep, str | Path):
+        raise _wrong("keep", keep, "the path of a folder")
+    check_config(config)
+    if process is not None and not isinstance(process, ProcessConfig):
+        raise _wrong("process", process, "ProcessConfig(…)")
+
+
+def check_config(config: object) -> None:
+    """ConfigError when that is no configuration of a run."""
+    if config is not None and not isinstance(config, RunConfig):
+        raise _wrong("config", config, "RunConfig(…)")
+
+
+def checked_parts(name: str, given: Any, methods: Sequence[str], instead: str) -> tuple[Any, ...]:
+    """Returns what is given as a list, each with these methods. ConfigError names the place of the first without one."""
+    if isinstance(given, str | type) or not isinstance(given, Sequence):
+        raise _wrong(name, given, f"a list of {instead}")
+    for place, each in enumerate(given, 1):
+        missing = _missing(each, methods)
+        if missing is not None:
+            raise _wrong(f"{name}[{place - 1}]", each, f"{instead}: it has no method `{missing}`")
+    return tuple(given)
+
+
+def check_part(name: str, given: Any, methods: Sequence[str], instead: str) -> None:
+    """ConfigError when something else than None is given that lacks one of the methods."""
+    if given is not None and _missing(given, methods) is not None:
+        raise _wrong(name, given, instead)
+
+
+def _missing(given: Any, methods: Sequence[str]) -> str | None:
+    if isinstance(given, type | str | bytes):  # a text has an `encode`, too
+        return methods[0]
+    return next((each for each in methods if not callable(getattr(given, each, None))), None)
+
+
+def _wrong(name: str, given: object, instead: str) -> ConfigError:
+    shown = f"the class {given.__name__}" if isinstance(given, type) else f"{type(given).__name__} {reprlib.repr(given)}"
+    return ConfigError(f"A runner cannot use this as `{name}`: {shown}.", fix=f"Pass {instead}.")

@@ -1,0 +1,220 @@
+"""The one place where guardrails are asked, in their order, about messages, tool calls and answers."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from typing import cast
+
+from pydantic import JsonValue, ValidationError
+
+from turnwise.facts.cards import NAME_CHARACTERS
+from turnwise.facts.content import Content, DataPart, ToolCallPart, text_content
+from turnwise.facts.errors import AgentFailed, MessageError
+from turnwise.facts.events import ErrorInfo, Event, Guarded
+from turnwise.facts.limits import Limits
+from turnwise.facts.messages import OfferedTool
+from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
+from turnwise.ports.stopping import is_stopped
+from turnwise.runner.guards.check_threads import CHECKS
+from turnwise.runner.guards.guardrail_results import Passed, call_left, settled, unsealed, with_answer, with_calls, with_summary
+from turnwise.runner.guards.stream_guard import Stage
+from turnwise.tools.offers import check_offers
+
+NAME = "tools"
+"""The name of the data part that guardrails are shown: a list of the tools."""
+
+
+def as_content(tools: Sequence[OfferedTool]) -> Content:
+    """The tools as guardrails are shown them."""
+    data: list[JsonValue] = [tool.model_dump(mode="json") for tool in tools]
+    return Content(role="user", parts=(DataPart(name=NAME, data=data),))
+
+
+def tools_left(content: Content | None) -> tuple[OfferedTool, ...]:
+    """What can still be offered of them: a tool that guardrails left no name, or no schema, is left out."""
+    parts = content.parts if content is not None else ()
+    data = next((part.data for part in parts if isinstance(part, DataPart) and part.name == NAME), None)
+    left: dict[str, OfferedTool] = {}
+    for tool in _read(data) if isinstance(data, list) else ():
+        left.setdefault(tool.name, tool)
+    return tuple(left.values())
+
+
+def _read(data: Sequence[JsonValue]) -> Iterator[OfferedTool]:
+    for each in data:
+        try:
+            tool = OfferedTool.model_validate(each, strict=True)
+            check_offers([tool], Limits(tools=1))
+        except (ValidationError, MessageError):
+            continue
+        yield tool
+
+
+log = logging.getLogger("turnwise.runner")
+
+Check = Callable[[str], Awaitable[str | None]]
+
+
+class Guarding:
+    """The guardrails of an app, each of which sees what those before it left.
+
+    seconds: how long one check may take. A guardrail that raises, takes longer or says what is no verdict has not allowed:
+    what it was asked about is blocked, with a reason that names the guardrail.
+    """
+
+    def __init__(self, guardrails: Sequence[Guardrail], seconds: float) -> None:
+        self._guardrails, self._seconds = guardrails, seconds
+
+    async def message(self, content: Content) -> Passed:
+        """What is left of a user's message."""
+        return await self._passed("message", content, None)
+
+    async def offers(self, tools: tuple[OfferedTool, ...]) -> tuple[tuple[OfferedTool, ...], tuple[Guarded, ...]]:
+        """What is left of the tools that a caller offers, judged as a message of their own; and what is put on record of that:
+        if that ends with a block, the message they came with is blocked.
+        """
+        if not tools or not self._guardrails:
+            return tools, ()
+        passed = await self._passed("message", as_content(tools), None)
+        return tools_left(passed.content) if passed.guarded else tools, passed.guarded
+
+    async def brief(self, content: Content, author: str) -> Passed:
+        """What is left of what an agent tells whom it hands over to: it is judged as an answer."""
+        passed = await self._passed("answer", content, author)
+        return passed._replace(content=unsealed(passed.content)) if passed.guarded and passed.content else passed
+
+    async def name(self, name: str, author: str) -> tuple[str, tuple[Guarded, ...]]:
+        """What is left of a name that an agent made up, in quotes and no longer than names are, so that it can be told; and
+        what is put on record of that. It is judged as an answer.
+        """
+        passed = await self._passed("answer", text_content(name), author)
+        if passed.content is None:
+            return "a name that is withheld", passed.guarded
+        left = passed.content.text
+        shown = repr(left[:NAME_CHARACTERS])
+        return (f"{shown}…" if len(left) > NAME_CHARACTERS else shown), passed.guarded
+
+    async def error_text(self, text: str, author: str) -> tuple[str, tuple[Guarded, ...]]:
+        """What is left of what an error of that agent says, and what is put on record of that. It is judged as an answer."""
+        passed = await self._passed("answer", text_content(text), author)
+        if not passed.guarded:
+            return text, ()
+        left = f"Agent {author!r} failed; what the error says is withheld." if passed.content is None else passed.content.text
+        return left, passed.guarded
+
+    async def allows(self, text: str, author: str) -> bool:
+        """Whether all guardrails leave that text of the agent as it is, judged as an answer."""
+        return not (await self._passed("answer", text_content(text), author)).guarded
+
+    async def event(self, event: Event) -> Event:
+        """An agent's event as it is recorded: a summary is judged as an answer, each tool call by itself, then what it says.
+
+        One that is blocked already is what guardrails left of another.
+        """
+        if not self._guardrails or event.actions.blocked_by:
+            return event
+        if event.error is not None:
+            event = await self._with_error(event, event.error)
+        if event.actions.summary is not None:
+            event = with_summary(event, await self._passed("answer", text_content(event.actions.summary.text), event.author))
+        if event.content is None:
+            return event
+        guarded: tuple[Guarded, ...] = ()
+        calls = []
+        for call in event.content.tool_calls:
+            passed = await self._passed("tool_call", Content(parts=(call,)), event.author, call.call_id)
+            calls.append(call_left(call, passed))
+            guarded += passed.guarded
+        event = with_calls(event, calls, guarded)
+        if event.content is None or all(isinstance(part, ToolCallPart) for part in event.content.parts):
+            return event
+        return with_answer(event, await self._passed("answer", event.content, event.author))
+
+    async def _with_error(self, event: Event, error: ErrorInfo) -> Event:
+        """The event with what guardrails leave of the error's text; a code that they would change becomes `agent.failed`."""
+        text, guarded = await self.error_text(error.message, event.author)
+        code = error.code if error.code == AgentFailed.code or await self.allows(error.code, event.author) else AgentFailed.code
+        actions = event.actions.model_copy(update={"guarded": (*event.actions.guarded, *guarded)})
+        return event.model_copy(update={"error": ErrorInfo(code=code, message=text), "actions": actions})
+
+    def stages(self, author: str) -> Sequence[Stage] | None:
+        """What the text of that author's answer has to go through while it is streamed; None when it cannot be streamed,
+        because a guardrail has to see all of it.
+        """
+        reaches = [_reach(guardrail) for guardrail in self._guardrails]
+        known = [reach for reach in reaches if reach is not None]
+        if len(known) < len(reaches):
+            return None
+        return [
+            Stage(partial(self._text, guardrail, author), reach)
+            for guardrail, reach in zip(self._guardrails, known, strict=True)
+        ]
+
+    async def _text(self, guardrail: Guardrail, author: str, text: str) -> str | None:
+        """What a guardrail leaves of a piece of an answer; None when it blocks."""
+        verdict = await self._verdict(guardrail, "answer", text_content(text), author)
+        if verdict.action == "block":
+            return None
+        return text if verdict.content is None else verdict.content.text
+
+    async def _passed(self, place: Place, content: Content, agent: str | None, call_id: str | None = None) -> Passed:
+        record: list[Guarded] = []
+        for guardrail in self._guardrails:
+            verdict = await self._verdict(guardrail, place, content, agent)
+            if verdict.action == "allow":
+                continue
+            record.append(Guarded(guardrail=_name(guardrail), action=verdict.action, reason=verdict.reason, call_id=call_id))
+            if verdict.content is None:
+                return Passed(None, tuple(record))
+            content = verdict.content
+        return Passed(content, tuple(record))
+
+    async def _verdict(self, guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+        clock, task = asyncio.timeout(self._seconds), asyncio.current_task()
+        try:
+            async with clock:
+                verdict = settled(await _checked(guardrail, place, content, agent), place, content)
+            problem = "" if verdict else "gave no verdict that could be followed"
+        except BaseException as error:
+            # SystemExit, a panic of an extension module, a cancellation nobody asked for: the guardrail's failure, not ours.
+            if is_stopped(error, task):
+                raise
+            verdict, problem = None, f"raised {type(error).__name__} {_where(error)}"
+            if clock.expired():
+                problem = f"took longer than {self._seconds:g} s (limits.guardrail_seconds){_stuck()}"
+        if verdict is not None:
+            return verdict
+        # Not what the exception says: that may be what the guardrail was looking at.
+        log.error("The guardrail %r %s; the %s is blocked.", _name(guardrail), problem, place.replace("_", " "))
+        return GuardrailVerdict("block", reason=f"The guardrail {_name(guardrail)!r} could not check this.")
+
+
+async def _checked(guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+    """What the guardrail says. A `check` that is a plain function runs in a thread."""
+    if iscoroutinefunction(guardrail.check):
+        return cast(GuardrailVerdict, await guardrail.check(place, content, agent))
+    said = await CHECKS.run(partial(guardrail.check, place, content, agent))
+    return cast(GuardrailVerdict, await said if isawaitable(said) else said)
+
+
+def _stuck() -> str:
+    return f"; {CHECKS.stuck} of {CHECKS.most} threads for checks are stuck" if CHECKS.stuck else ""
+
+
+def _name(guardrail: Guardrail) -> str:
+    return str(guardrail.name)
+
+
+def _reach(guardrail: Guardrail) -> int | None:
+    """One that does not say how far it looks has to see all."""
+    reach = getattr(guardrail, "reach", None)
+    return reach if isinstance(reach, int) and reach >= 0 else None
+
+
+def _where(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"in {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""

@@ -1,0 +1,126 @@
+"""What becomes of an invocation whose process is gone. Pure."""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from turnwise.facts.content import Content
+from turnwise.facts.events import USER, End, Event
+from turnwise.facts.messages import MessageContext
+from turnwise.facts.sessions import Head, OpenInvocation, Session, SessionKey
+from turnwise.facts.tree import AgentTree
+
+
+class Orphan(NamedTuple):
+    """An invocation that nobody runs any more though it has not ended and does not wait."""
+
+    invocation_id: str
+    open: OpenInvocation
+
+
+def orphan_of(session: Session, me: str | None = None) -> Orphan | None:
+    """The session's orphan; None when it has none, or somebody holds the session.
+
+    `me` is a holder that is known not to run anything there: it gave up when the store could not be reached.
+    """
+    if session.holder not in (None, me):
+        return None
+    running = [Orphan(id_, open_) for id_, open_ in session.head.invocations.items() if open_.state == "running"]
+    return min(running, key=lambda orphan: orphan.open.began, default=None)
+
+
+def fate_of(orphan: Orphan, session: Session, tree: AgentTree, attempts: int) -> End | None:
+    """How the orphan ends without being run again; None when it gets another attempt."""
+    open_ = orphan.open
+    if session.stop == orphan.invocation_id:
+        return End(reason="cancelled", detail="It was to be stopped when its process died.")
+    died = open_.attempt - open_.settled
+    if died >= attempts:
+        return End(reason="limit:attempts", detail=f"Its process died {died} times before it came further.")
+    if open_.agent not in tree:
+        return End(reason="failed", detail=f"Agent {open_.agent!r} is no longer in the tree.")
+    return None
+
+
+def asked_of(events: Sequence[Event]) -> Event | None:
+    """The message that the invocation with these events was answering: the user's last; None when it was taken back."""
+    return next((event for event in reversed(events) if event.author == USER and event.content is not None), None)
+
+
+REMEMBERED = 10_000
+"""How many pieces of work a process remembers having left to others."""
+
+log = logging.getLogger("turnwise.runner")
+
+
+class LeftToOthers(Exception):
+    """The message stays in the inbox, for a process that knows the agent. Never leaves the runner."""
+
+
+class UnknownAgents:
+    """Decides whether work for an unknown agent is left to others now.
+
+    tree: the agents that this process knows. seconds: how long it leaves a piece of work to others, from when it first met
+    it; 0 = not at all.
+    """
+
+    def __init__(self, tree: AgentTree, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tree, self._seconds, self._clock = tree, seconds, clock
+        self._until: OrderedDict[Hashable, float] = OrderedDict()
+
+    def leaves_answer(self, key: SessionKey, invocation_id: str, open_: OpenInvocation) -> bool:
+        """Whether an interrupted answer is left to a process that knows the agent that was giving it."""
+        return open_.agent not in self._tree and self._leaves(key, f"invocation {invocation_id}", open_.agent)
+
+    def leaves_message(
+        self, key: SessionKey, head: Head, message_id: str, content: Content, context: MessageContext, now: datetime
+    ) -> bool:
+        """Whether a message is left to a process that knows the agent whose open question it may answer."""
+        agent = asked_by_unknown(head, content, context, self._tree, now)
+        return agent is not None and self._leaves(key, f"message {message_id}", agent)
+
+    def _leaves(self, key: SessionKey, what: str, agent: str) -> bool:
+        if not self._seconds:
+            return False
+        now, piece = self._clock(), (key, what)
+        until = self._until.get(piece)
+        if until is None:
+            until = self._until[piece] = now + self._seconds
+            while len(self._until) > REMEMBERED:
+                self._until.popitem(last=False)
+            log.warning(
+                "Session %s: agent %r is not in this process's tree; %s is left for %g s to a process that knows it.",
+                key.id, agent, what, self._seconds,
+            )  # fmt: skip
+        elif now >= until:
+            log.warning("Session %s: no process with agent %r took %s; it goes on without that agent.", key.id, agent, what)
+        return now < until
+
+
+def asked_by_unknown(head: Head, content: Content, context: MessageContext, tree: AgentTree, now: datetime) -> str | None:
+    """The agent outside the tree whose open question the message may answer; None when there is none.
+
+    A message that names a known agent, the question it answers, or the call whose result it brings, answers that alone.
+    """
+    if context.direct_agent_id is not None and context.direct_agent_id in tree:
+        return None
+    calls = {result.call_id for result in content.tool_results}
+    for invocation_id, open_ in head.invocations.items():
+        if open_.state != "waiting":
+            continue
+        open_waits = [(agent, wait) for agent, wait in open_.waits if not (wait.expires_at and wait.expires_at <= now)]
+        for agent, wait in open_waits:
+            unknown = next((name for name in (open_.agent, agent) if name not in tree), None)
+            if unknown is None:
+                continue
+            if calls:
+                of_call = [head.calls[call] for call in calls if call in head.calls]
+                answers = any(call.invocation_id == invocation_id for call in of_call)
+            else:
+                answers = wait.kind == "reply" and context.answers in (None, wait.id)
+            if answers:
+                return unknown
+    return None

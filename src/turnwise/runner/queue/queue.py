@@ -1,0 +1,102 @@
+"""One session's messages in this process."""
+
+import asyncio
+
+from turnwise.facts.errors import SessionBusy
+from turnwise.facts.sessions import SessionKey
+from turnwise.ports.stores import SessionStore
+from turnwise.runner.message.driver import Driver
+from turnwise.runner.message.invocation import Job
+from turnwise.runner.queue.followers import Followers
+
+
+class Lane:
+    """Who waits, who is answered, and the task that works them off.
+
+    door: keeps arrivals in order while one of them is being accepted. users: how many arrivals hold on to the lane.
+    waiting: jobs whose messages are in the inbox, by the message's id. looks_elsewhere: nothing runs here, another process
+    holds it. closing: what others left is not taken up any more.
+    """
+
+    def __init__(self, key: SessionKey, *, closing: bool) -> None:
+        self.key = key
+        self.door = asyncio.Lock()
+        self.users = 0
+        self.waiting: dict[str, Job] = {}
+        self.current: Job | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.looks_elsewhere = False
+        self.closing = closing
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a task works here."""
+        return self.task is not None
+
+    @property
+    def is_unused(self) -> bool:
+        return self.users == 0 and self.task is None
+
+
+class Line:
+    """Puts messages in line, and takes those out that leave, or that another process has taken."""
+
+    def __init__(self, driver: Driver, store: SessionStore, followers: Followers) -> None:
+        self._driver, self._store, self._followers = driver, store, followers
+
+    async def accept(self, lane: Lane, job: Job) -> None:
+        """Stores the message in the inbox, with its job in line; or follows it, if it was begun before. QueueFull."""
+        # Before it is stored, so that nothing is kept of what the guardrails take out.
+        await self._driver.prepare(job)
+        limit = job.config.limits.queue
+        receipt = await self._store.inbox.accept(job.key, job.kept, create=job.config.create_session, limit=limit)
+        job.accept()
+        if receipt.state == "queued":
+            self.put(lane, job)
+        else:
+            self._followers.follow(job, receipt)
+
+    def put(self, lane: Lane, job: Job) -> None:
+        """Puts a job in line whose message is in the inbox."""
+        job.queued = True
+        job.accept()
+        current = lane.current
+        if current is not None and current is not job and current.message.id == job.message.id:
+            # The same message, sent again while it is tried: one answer, and both handles read it.
+            job.invocation = current.invocation
+            return
+        known = lane.waiting.setdefault(job.message.id, job)
+        job.invocation = known.invocation
+        known.invocation.waits_in_line(lambda: self._leave(lane, known))
+        if known.invocation.is_cancelled:
+            self._leave(lane, known)
+
+    async def send_on(self, lane: Lane) -> None:
+        """Lets the jobs whose messages another process took follow it."""
+        for job in list(lane.waiting.values()):
+            receipt = await self._store.inbox.receipt(job.key, job.message.id)
+            if receipt is not None and receipt.state == "queued":
+                continue
+            if lane.waiting.pop(job.message.id, None) is None:
+                continue
+            if receipt is None:
+                job.fail(SessionBusy("The session was deleted while the message waited.", fix="Send it again."))
+            else:
+                self._followers.follow(job, receipt)
+
+    async def follow_or_put(self, lane: Lane, job: Job) -> None:
+        """Follows the message when it was begun or refused elsewhere, else waits with it."""
+        receipt = await self._store.inbox.receipt(job.key, job.message.id)
+        if receipt is None:
+            # It was never stored: the session was too much in motion.
+            job.fail(SessionBusy.answering(job.key.id))
+        elif receipt.state == "queued":
+            self.put(lane, job)
+        else:
+            job.accept()
+            self._followers.follow(job, receipt)
+
+    def _leave(self, lane: Lane, job: Job) -> None:
+        """A queued message that is cancelled leaves the line at once, and the inbox."""
+        if lane.waiting.pop(job.message.id, None) is not None:
+            self._followers.withdraw(job)

@@ -1,0 +1,116 @@
+"""How much agents may say: one event, the pieces of one answer, and all of an invocation."""
+
+import json
+from collections.abc import Iterator
+
+from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from turnwise.facts.depth import DEEPEST, holds_deep
+from turnwise.facts.errors import AgentFailed, LimitReached
+from turnwise.facts.events import Event
+from turnwise.facts.fact import Fact
+from turnwise.facts.limits import Limits
+from turnwise.facts.size import least_bytes
+
+PIECE_BYTES = 16
+"""What a piece counts at least: each is an event of its own until the answer is whole."""
+
+
+class AnswerSize:
+    """Counts what the agents of one invocation say. Sizes are bytes."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pieces: dict[str, int] = {}
+        self._total = 0
+
+    def check_content(self, event: Event) -> None:
+        """LimitReached (answer_bytes, blob_bytes) by what can be counted without writing the event as JSON."""
+        if event.content is None:
+            return
+        blobs = sum(len(part.data) for part in event.content.parts if isinstance(part, BlobPart))
+        if blobs > self._limits.blob_bytes:
+            raise LimitReached("blob_bytes", f"The files in an answer of {event.author!r} have {blobs:,} bytes.")
+        self._check(event.author, self._least_bytes(event.content))
+
+    def check_value(self, author: str, value: object) -> None:
+        """LimitReached (answer_bytes) for a value that is certainly larger as JSON; a huge one is not read to its end."""
+        self._check(author, least_bytes(value, self._limits.answer_bytes))
+
+    def add_piece(self, event_id: str, author: str, content: Content) -> None:
+        """Counts a piece of an answer. LimitReached (answer_bytes)."""
+        size = self._pieces.get(event_id, 0) + max(PIECE_BYTES, self._least_bytes(content))
+        self._pieces[event_id] = size
+        self._check(author, size)
+
+    def add(self, event: Event, size: int) -> None:
+        """Counts a whole event; `size` is that of its JSON without files. LimitReached (answer_bytes, invocation_bytes)."""
+        self._pieces.pop(event.id, None)
+        self._check(event.author, size)
+        self._total += size
+        if self._total > self._limits.invocation_bytes:
+            raise LimitReached("invocation_bytes", f"The invocation stored {self._total:,} bytes.")
+
+    def _check(self, author: str, size: int) -> None:
+        if size > self._limits.answer_bytes:
+            raise LimitReached(
+                "answer_bytes",
+                f"One answer of {author!r} has {size:,} bytes or more, {self._limits.answer_bytes:,} are allowed.",
+                fix="Save it as an artifact, or raise limits.answer_bytes.",
+            )
+
+    def _least_bytes(self, content: Content) -> int:
+        return sum(_least_bytes_of(part, self._limits.answer_bytes) for part in content.parts)
+
+
+def _least_bytes_of(part: Part, most: int) -> int:
+    match part:
+        case TextPart() | ThinkingPart():
+            return len(part.text)
+        case ToolCallPart():
+            return len(part.raw or "") + least_bytes(part.arguments, most)
+        case ToolResultPart():
+            return least_bytes(part.result, most)
+        case DataPart():
+            return least_bytes(part.data, most)
+    return 0
+
+
+def check_storable(fact: Fact, author: str) -> int:
+    """The bytes of its JSON, files aside. AgentFailed when what the author said cannot be written as JSON, or could not be
+    read again.
+    """
+    content = fact.content if isinstance(fact, Event) else fact
+    if isinstance(content, Content) and holds_deep(content):
+        raise AgentFailed(f"{author!r} said something that is nested more than {DEEPEST} levels deep.")
+    for what, value in _values(fact):
+        if not _is_finite(value):
+            raise AgentFailed(f"{author!r} said {what} with NaN or an infinite number, which JSON cannot write.")
+    parts = content.parts if isinstance(content, Content) else ()
+    files = sum(len(part.data) for part in parts if isinstance(part, BlobPart))
+    try:
+        return len(fact.model_dump_json().encode()) - files * 4 // 3
+    except ValueError as error:
+        raise AgentFailed(f"{author!r} said something that cannot be stored: {error}") from None
+
+
+def _values(fact: Fact) -> Iterator[tuple[str, object]]:
+    """All values of an agent's own choice in an event or a content, and what they are."""
+    content = fact.content if isinstance(fact, Event) else fact
+    for part in content.parts if isinstance(content, Content) else ():
+        if isinstance(part, DataPart):
+            yield "data", part.data
+        elif isinstance(part, ToolCallPart):
+            yield f"a call of {part.tool!r}", part.arguments
+        elif isinstance(part, ToolResultPart):
+            yield f"a result of {part.tool!r}", part.result
+    if isinstance(fact, Event):
+        for key, value in fact.actions.state_delta.items():
+            yield f"a value for {key!r} in the state", value
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True

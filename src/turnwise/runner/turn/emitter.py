@@ -1,0 +1,223 @@
+"""What one agent run says: stamped, and put on record once, however often its turn is taken up."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from turnwise.agents.concurrency import Yielding
+from turnwise.facts.content import Content, text_content
+from turnwise.facts.errors import TurnwiseError
+from turnwise.facts.events import Actions, Await, ErrorInfo, Event
+from turnwise.runner.record.events import bare_event, told
+from turnwise.runner.record.journal import Spot, model_calls, spot_of
+from turnwise.runner.turn.answer_limits import check_storable
+from turnwise.runner.turn.misuse import named, no_attribute
+from turnwise.runner.turn.pending_writes import Writes
+from turnwise.runner.turn.state import Floor, is_long
+from turnwise.selection.next_tag import NextTagFilter
+
+Take = Callable[[Event], Awaitable[None]]
+
+
+class TextStream:
+    """Collects an answer's pieces and passes each on; all share one event id (behaviour A19)."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = no_attribute("context.stream()")
+
+    def __init__(self, blank: Event, take: Take) -> None:
+        self._blank, self._take = blank, take
+        self._pieces: list[str] = []
+
+    @named("context.stream().write")
+    async def write(self, text: str) -> None:
+        self._pieces.append(text)
+        await self._take(self._blank.model_copy(update={"content": text_content(text), "partial": True}))
+
+    async def finish(self) -> None:
+        """Stores the whole; nothing when nothing was written."""
+        if text := "".join(self._pieces):
+            await self._take(self._blank.model_copy(update={"content": text_content(text)}))
+
+
+@asynccontextmanager
+async def open_stream(blank: Event, take: Take) -> AsyncIterator[TextStream]:
+    """A stream of one event. When the block raises, the pieces were shown and the whole is not stored."""
+    stream = TextStream(blank, take)
+    yield stream
+    await stream.finish()
+
+
+class PieceFilter:
+    """Keeps `<next>` tags out of what is shown, also when a tag is cut across pieces (behaviour B6), and counts it."""
+
+    def __init__(self) -> None:
+        self._filters: dict[str, NextTagFilter] = {}
+        self._shown: dict[str, int] = {}
+
+    def feed(self, event: Event) -> Event | None:
+        """The partial event with only its visible text, and its offset; None when nothing of it is visible yet."""
+        offset = self._shown.get(event.id, 0)
+        if not event.text:
+            return event.model_copy(update={"offset": offset})
+        tags = self._filters.setdefault(event.id, NextTagFilter())
+        visible = tags.feed(event.text)
+        if not visible:
+            return None
+        self._shown[event.id] = offset + len(visible)
+        return event.model_copy(update={"content": text_content(visible), "offset": offset})
+
+
+_OWN = ("state_delta", "artifact_versions", "next", "awaits", "usage", "cut_off", "summary", "jobs", "steps", "checkpoint")
+"""The actions that are an agent's to say; ends, selections, rewinds, answers and so on only the runner decides."""
+
+
+class Voice:
+    """The voice of the agent's run on one branch; `labels` stand on all that it says. As long as the replay has events of the
+    run, what it says is already in the log and is not said again.
+
+    last: its last word. model_calls: how many answers of models it took to say all that.
+    """
+
+    def __init__(self, floor: Floor, agent: str, branch: str, labels: tuple[str, ...], writes: Writes) -> None:
+        self.last: Event | None = None
+        self.model_calls = 0
+        self._floor, self._agent, self._branch, self._labels = floor, agent, branch, labels
+        self._writes, self._replay = writes, floor.replay
+        self._stated: set[str] = set()
+        self._pieces = PieceFilter()
+        self._yielding = Yielding()
+
+    def event(self, content: str | Content | None = None, **actions: Any) -> Event:
+        """A new event of the agent."""
+        return Event(
+            id=self._floor.ids.issue(),
+            author=self._agent,
+            invocation_id=self._floor.invocation_id,
+            created_at=self._floor.cast.issuer.now(),
+            content=text_content(content) if isinstance(content, str) else content,
+            branch=self._branch,
+            scope=self._labels,
+            actions=Actions(**actions),
+        )
+
+    async def say_own(self, event: Event) -> Event:
+        """Says it without what is not an agent's to say. One with an end is held, so that the end is stored with it."""
+        actions = event.actions
+        if actions.checkpoint:
+            self._floor.unsaid.hold()
+        own = Actions(**{name: getattr(actions, name) for name in _OWN})
+        return await self.say(event.model_copy(update={"actions": own}), hold=actions.end is not None)
+
+    async def say(self, event: Event, *, hold: bool = False) -> Event:
+        """Stamps and records one event, or finds it recorded."""
+        if self._replay.has(spot_of(self._branch)):
+            self.come_to()
+            if event.content is None and event.actions.awaits is None:
+                return event  # recorded, but the journal keeps only what is said
+            return self._heard(self._replay.take(spot_of(self._branch)))
+        return await self._store(event, hold=hold)
+
+    async def wait(self, wait: Await) -> None:
+        """States that the run waits for that, unless it did so before."""
+        if wait.id not in self._stated:
+            await self._store(self.event(awaits=wait), hold=True)
+
+    async def show(self, event: Event) -> None:
+        """Passes a partial event on, unless what it is a piece of was said before; others run in between.
+
+        AgentFailed as of `check_storable`, LimitReached (answer_bytes).
+        """
+        if event.content is not None:
+            self._floor.size.add_piece(event.id, self._agent, event.content)
+        await self._yielding.turn()
+        if self._replay.has(spot_of(self._branch)):
+            return
+        visible = await asyncio.to_thread(self._pieces.feed, event) if is_long(event) else self._pieces.feed(event)
+        if visible is not None:
+            check_storable(visible.content or Content(), self._agent)
+            id_ = self._floor.ids.own(event.id, partial=True)
+            blank = bare_event(self._floor.cast.issuer, self._agent, self._floor.invocation_id, self._branch)
+            shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset, "scope": self._labels}
+            await self._floor.show(blank.model_copy(update=shown))
+
+    def find(self, event: Event) -> Event:
+        """What is said is on record in that event."""
+        if self._replay.pass_event(Spot(event.branch, event.within), event.id):
+            self.come_to()
+        return self._heard(event)
+
+    def begin(self) -> None:
+        """What comes now was never said before."""
+        self._replay.leave(spot_of(self._branch))
+
+    def come_to(self) -> None:
+        """The run came to something on record: what it wrote before is on record with it."""
+        self._floor.keep_temporary(self._writes.recorded())
+
+    async def report(self, error: TurnwiseError) -> None:
+        """Puts an error event of this agent on record, once for each error, however far it travels.
+
+        Its text is what guardrails leave of it: an exception may quote what nobody is to see. The error says no more from
+        then on.
+        """
+        if self._floor.failure is error or self._floor.recorder.problem is not None:
+            return
+        self._floor.failure = error
+        text, guarded = await self._floor.guarding.error_text(told(error), self._agent)
+        if guarded:
+            error.problem, error.fix = text, ""
+        info = ErrorInfo(code=error.code, message=text)
+        self._floor.hold(self.event(guarded=guarded).model_copy(update={"error": info}))
+
+    def hold_leftovers(self, *, escalate: bool = False) -> None:
+        """Puts what the run wrote, and did not say yet, behind what it said last; and that it leaves the enclosing loop."""
+        if self._writes or escalate:
+            self._floor.hold(self._with_leftovers(self.event(escalate=escalate)))
+
+    async def unknown(self, name: str) -> str:
+        """A name that no agent has, as it may be told; what guardrails did to it is put on record."""
+        shown, guarded = await self._floor.guarding.name(name, self._agent)
+        if guarded:
+            self._floor.hold(self.event(guarded=guarded))
+        return shown
+
+    async def _store(self, event: Event, *, hold: bool) -> Event:
+        stamped = self._with_leftovers(
+            event.model_copy(
+                update={
+                    "id": self._floor.ids.own(event.id, partial=False),
+                    "author": self._agent,
+                    "invocation_id": self._floor.invocation_id,
+                    "branch": self._branch,
+                    "within": spot_of(self._branch).step,
+                    "sequence": None,
+                    "content": event.content and event.content.model_copy(update={"role": "agent"}),
+                }
+            )
+        )
+        stored = await self._floor.emit(stamped, hold=hold)
+        if stored.actions.awaits is not None:
+            self._stated.add(stored.actions.awaits.id)
+        return self._heard(stored)
+
+    def _heard(self, event: Event) -> Event:
+        self.model_calls += model_calls(event)
+        if event.is_answer:
+            self.last = event
+        return event
+
+    def _with_leftovers(self, event: Event) -> Event:
+        if not self._writes:
+            return event
+        actions = event.actions.model_copy(
+            update={
+                "state_delta": {**self._writes.state, **event.actions.state_delta},
+                "artifact_versions": {**self._writes.saved, **event.actions.artifact_versions},
+                "steps": (*self._writes.steps, *event.actions.steps),
+            }
+        )
+        self._floor.keep_temporary(self._writes.state)
+        self._writes.clear()
+        return event.model_copy(update={"actions": actions})

@@ -1,1 +1,0 @@
-"""Who works on which session, and who waits for it."""

@@ -1,0 +1,157 @@
+"""A fork: the visible log, or its beginning, copied under a new id without reading it into Python."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Insert, Select, bindparam, func, insert, literal, select
+
+from turnwise.facts.errors import InvocationMissing
+from turnwise.facts.sessions import Head, Session, SessionKey, fold
+from turnwise.stores.sql.catalog import head_row, initial_state, open_session, taken
+from turnwise.stores.sql.inbox import insert_session
+from turnwise.stores.sql.log import advanced, missing
+from turnwise.stores.sql.rows import event_of, session_of, state_text
+from turnwise.stores.sql.tables import decisions, events
+
+BATCH = 500
+
+_replayed = events.c
+
+_FIRST_OF = select(func.min(_replayed.sequence)).where(
+    _replayed.session == bindparam("at_row"), _replayed.invocation_id == bindparam("invocation"), _replayed.hidden.is_(False)
+)
+
+
+class Origin(NamedTuple):
+    """Where a fold begins: the row's id, the session as it is, and as it was before its first event."""
+
+    row_id: int
+    session: Session
+    empty: Session
+
+
+class Progress(NamedTuple):
+    """How far a fold has come: the session so far, the last number read, and how many events were folded."""
+
+    session: Session
+    reached: int = 0
+    folded: int = 0
+    done: bool = False
+
+
+class Span(NamedTuple):
+    """Which visible events are folded: those below `end`. `copy` leaves out rewinds and the invocations `behind`, and
+    numbers the rest anew, as a fork does.
+    """
+
+    row_id: int
+    end: int
+    copy: bool = False
+    behind: frozenset[str] = frozenset()
+
+
+def origin(connection: Connection, key: SessionKey) -> Origin:
+    """SessionMissing."""
+    row = head_row(connection, key)
+    if row is None:
+        raise missing(key)
+    session = session_of(key, row)
+    state = initial_state(connection, row.id)
+    nothing = {"last_sequence": 0, "head": Head(), "state": state, "updated_at": session.created_at}
+    return Origin(row.id, session, session.model_copy(update=nothing))
+
+
+def first_of(connection: Connection, place: Origin, invocation_id: str) -> int:
+    """The number of an invocation's first visible event. InvocationMissing."""
+    found = connection.execute(_FIRST_OF, {"at_row": place.row_id, "invocation": invocation_id}).scalar()
+    if found is None:
+        raise InvocationMissing(
+            f"Session {place.session.id!r} shows no event of invocation {invocation_id!r}.",
+            fix="Read its events for the invocations it has; a rewind may have hidden this one.",
+        )
+    return int(found)
+
+
+@cache
+def visible(*, copy: bool, behind: bool) -> Select[Any]:
+    """The visible events of a span in order."""
+    found = select(_replayed.sequence, _replayed.body).where(
+        _replayed.session == bindparam("at_row"), _replayed.sequence < bindparam("end"), _replayed.hidden.is_(False)
+    )
+    if copy:
+        found = found.where(_replayed.rewind_from.is_(None))
+    if behind:
+        found = found.where(_replayed.invocation_id.not_in(bindparam("behind", expanding=True)))
+    return found.order_by(_replayed.sequence)
+
+
+def span_values(span: Span) -> dict[str, Any]:
+    values: dict[str, Any] = {"at_row": span.row_id, "end": span.end}
+    return values | {"behind": sorted(span.behind)} if span.behind else values
+
+
+@cache
+def _batch(*, copy: bool, behind: bool) -> Select[Any]:
+    return visible(copy=copy, behind=behind).where(_replayed.sequence > bindparam("reached")).limit(BATCH)
+
+
+def fold_more(connection: Connection, span: Span, progress: Progress) -> Progress:
+    """Folds the next batch."""
+    statement = _batch(copy=span.copy, behind=bool(span.behind))
+    rows = connection.execute(statement, span_values(span) | {"reached": progress.reached}).all()
+    first = progress.session.last_sequence + 1
+    numbered = enumerate(rows, first) if span.copy else ((row.sequence, row) for row in rows)
+    session = fold(progress.session, (event_of(number, row.body) for number, row in numbered))
+    reached = rows[-1].sequence if rows else progress.reached
+    return Progress(session, reached, progress.folded + len(rows), len(rows) < BATCH)
+
+
+_e, _d = events.c, decisions.c
+
+
+class LogChanged(Exception):
+    """The log was rewound since it was folded. The store's own business: it folds again."""
+
+
+@cache
+def _copy_events(*, behind: bool) -> Insert:
+    numbered = func.row_number().over(order_by=_e.sequence)
+    kept = visible(copy=True, behind=behind).with_only_columns(
+        bindparam("new_row", type_=_e.session.type), numbered, _e.event_id, _e.invocation_id, _e.author, literal(False), _e.body
+    )
+    columns = ["session", "sequence", "event_id", "invocation_id", "author", "hidden", "body"]
+    # PostgreSQL's dialect forgets how many rows an INSERT made, unless it is asked.
+    return insert(events).inline().from_select(columns, kept).execution_options(preserve_rowcount=True)
+
+
+def _copy_decisions() -> Insert:
+    # The same event carries them in both logs; only its number differs. How an invocation stands is told where it ran.
+    old, new = events.alias("old"), events.alias("new")
+    same = old.join(new, new.c.event_id == old.c.event_id)
+    copied = [column for column in _d if column.name not in {"id", "session", "sequence", "state", "changed_at"}]
+    kept = (
+        select(new.c.session, new.c.sequence, *copied)
+        .select_from(decisions.join(same, (old.c.session == _d.session) & (old.c.sequence == _d.sequence)))
+        .where(_d.session == bindparam("at_row"), new.c.session == bindparam("new_row"))
+        .order_by(new.c.sequence)
+    )
+    return insert(decisions).inline().from_select(["session", "sequence", *(column.name for column in copied)], kept)
+
+
+_COPY_DECISIONS = _copy_decisions()
+
+
+def write_fork(connection: Connection, new: SessionKey, *, place: Origin, span: Span, progress: Progress, now: str) -> Session:
+    """Stores the copy. SessionExists; LogChanged."""
+    values: dict[str, Any] = advanced(progress.session) | {"revision": 1, "updated_at": now}
+    state, initial = state_text(progress.session.state), state_text(place.empty.state)
+    row_id = insert_session(connection, new, now, **values, state=state, initial_state=initial)
+    if row_id is None:
+        raise taken(new)
+    copied = connection.execute(_copy_events(behind=bool(span.behind)), span_values(span) | {"new_row": row_id}).rowcount
+    if copied != progress.folded:
+        raise LogChanged
+    connection.execute(_COPY_DECISIONS, {"at_row": span.row_id, "new_row": row_id})
+    copy = open_session(connection, new)
+    assert copy is not None
+    return copy

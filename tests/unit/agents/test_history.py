@@ -1,0 +1,86 @@
+"""How an LLM agent reads the log: what it costs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from steps_play import steps
+
+from turnwise.agents.history import LogReader
+from turnwise.facts.content import text_content
+from turnwise.facts.events import Actions, Event
+from turnwise.facts.selections import Selection
+from turnwise.transcript.view import Budget
+
+EVERYTHING = Budget(tokens=10**9, events=10**6)
+
+
+def event(number: int) -> Event:
+    """Questions and answers in turn."""
+    asks = number % 2 == 1
+    return Event(
+        id=f"e{number}",
+        author="user" if asks else "clerk",
+        invocation_id=f"i{(number + 1) // 2}",
+        created_at=datetime.now(UTC),
+        content=text_content(f"number {number}", "user" if asks else "agent"),
+        actions=Actions(selection=Selection(agent="clerk", method="direct", confidence=1.0, reason="r")) if asks else Actions(),
+        sequence=number,
+    )
+
+
+class Context:
+    """A context whose log has that many events (an odd number: it ends with a question); it counts the pages read."""
+
+    assignment = None
+
+    def __init__(self, count: int) -> None:
+        self.log = [event(number) for number in range(1, count + 1)]
+        self.history, self.pages = self, 0
+
+    def event(self) -> Event:
+        return event(len(self.log) + 1).model_copy(update={"author": "clerk"})
+
+    async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
+        for end in range(len(self.log), 0, -page):
+            self.pages += 1
+            yield self.log[max(0, end - page) : end]
+
+
+async def read(context: Any, budget: Budget) -> list[Event]:
+    return list(await LogReader(context, budget).events())
+
+
+def test_ten_times_the_history_is_ten_times_the_work() -> None:
+    """J1: what was read is not looked at again for each page."""
+    few, many = (steps(partial(asyncio.run, read(Context(count), EVERYTHING))) for count in (501, 5_001))
+    assert many <= 14 * few
+
+
+def test_what_a_budget_has_room_for_is_not_compiled_to_find_that_out() -> None:
+    """J1: a look at what was read costs more than a hundred steps for each event; adding up its size, a few."""
+    assert steps(partial(asyncio.run, read(Context(1_001), EVERYTHING))) < 50 * 1_001
+
+
+async def test_what_fills_a_budget_is_found_at_once() -> None:
+    """Whether by tokens or by events."""
+    for budget in (Budget(tokens=2_000, events=10**6), Budget(tokens=10**9, events=100)):
+        context = Context(20_001)
+        await read(context, budget)
+        assert context.pages <= 8
+
+
+async def test_a_whole_history_is_read_in_order() -> None:
+    for count in (1, 39, 41, 131, 1_001):
+        assert [each.sequence for each in await read(Context(count), EVERYTHING)] == list(range(1, count + 1))
+
+
+async def test_no_more_is_read_than_a_small_budget_needs() -> None:
+    """Its cost does not grow with the log."""
+    small = Budget(tokens=200, events=20)
+    one, other = Context(201), Context(20_001)
+    await read(one, small)
+    await read(other, small)
+    assert one.pages == other.pages <= 10

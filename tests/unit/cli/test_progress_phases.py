@@ -1,0 +1,14 @@
+"""What a long command is busy with. (At a real terminal: tests/integration/cli/test_eval.py.)"""
+
+import pytest
+
+from turnwise.cli.progress import counted, worked
+
+
+def test_nothing_is_shown_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """E3: logs and pipes stay clean."""
+    with counted("deciding", 3) as step, worked("preparing") as work:
+        step()
+        work("encoding", 1, 2)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")

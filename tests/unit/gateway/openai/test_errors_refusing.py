@@ -1,0 +1,26 @@
+"""What cannot be done, refused by name."""
+
+from typing import Any
+
+import pytest
+
+from turnwise.facts.errors import RequestInvalid
+from turnwise.gateway.openai.errors import check_form, no_probabilities, refused
+
+
+def test_the_place_is_one_in_the_body() -> None:
+    assert refused("stop", "No.").where == ("body", "stop")
+    assert refused(("messages", 0), "No.", fix="Do.").where == ("body", "messages", 0)
+    assert no_probabilities("logprobs").where == ("body", "logprobs")
+
+
+@pytest.mark.parametrize("form", [{"type": "json_object"}, {"type": "json_schema", "json_schema": {}}, {}, "text", 5, []])
+def test_a_form_other_than_text(form: Any) -> None:
+    with pytest.raises(RequestInvalid) as error:
+        check_form(form, ("text", "format"))
+    assert error.value.where == ("body", "text", "format")
+
+
+def test_text_is_the_form_of_answers() -> None:
+    check_form(None, ("response_format",))
+    check_form({"type": "text"}, ("response_format",))

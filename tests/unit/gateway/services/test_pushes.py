@@ -1,0 +1,158 @@
+"""Who is to be told, by whoever may send messages there."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from runner_play import Gate, ask, runners
+
+from turnwise import Runner, SqlSessionStore
+from turnwise.access.api_keys import caller_of, new_key
+from turnwise.facts.callers import Caller
+from turnwise.facts.errors import Forbidden, InvocationMissing, RequestInvalid
+from turnwise.facts.limits import RunConfig
+from turnwise.facts.pushes import PushConfig
+from turnwise.gateway.services.pushes import MOST, Pushes
+from turnwise.gateway.services.session_scope import Whose
+from turnwise.ports.pushes import PushPlace
+from turnwise.testing.fakes import CountingIssuer
+
+ADA, BOB = Caller(id="a", user="ada"), Caller(id="b", user="bob")
+SERVICE = Caller(id="s", acts_for_users=True)
+OPERATOR = Caller(id="o", role="operator", user="op")
+MakeRunner = Callable[..., Runner]
+
+
+@pytest.fixture
+def make_runner() -> Iterator[MakeRunner]:
+    with runners(store=lambda: SqlSessionStore("sqlite://")) as make:
+        yield make
+
+
+@pytest.fixture
+def gate() -> Gate:
+    gate = Gate()
+    gate.go.set()
+    return gate
+
+
+def a_config(id_: str = "p", **fields: Any) -> PushConfig:
+    return PushConfig(id=id_, **{"url": "https://host.example/", "caller": BOB, **fields})
+
+
+def pushes(runner: Runner) -> Pushes:
+    return Pushes(runner, Whose(runner), CountingIssuer())
+
+
+async def test_it_is_kept_for_who_asks_and_gets_an_id(make_runner: MakeRunner, gate: Gate) -> None:
+    runner = make_runner(gate.agent)
+    await ask(runner, "hello", message_id="m")
+    door = pushes(runner)
+    assert not door.news.is_set()
+    kept = await door.put(ADA, "s", "m", a_config(""), after=0)
+    assert (kept.id, kept.caller) == ("push-1", ADA), "never for whom somebody says"
+    assert door.news.is_set()
+    other = await door.put(SERVICE, "s", "m", a_config("z"), "ada", after=0)
+    assert list(await door.list(ADA, "s", "m")) == [kept, other]
+    for _ in range(2):
+        await door.remove(ADA, "s", "m", "z")
+    assert list(await door.list(ADA, "s", "m")) == [kept]
+
+
+async def test_only_who_may_write_there_sees_them(make_runner: MakeRunner, gate: Gate) -> None:
+    """They hold secrets: who may only watch does not read them."""
+    runner = make_runner(gate.agent)
+    await ask(runner, "hello", message_id="m")
+    door = pushes(runner)
+    await door.put(ADA, "s", "m", a_config(), after=0)
+    for caller in (BOB, OPERATOR, ADA.model_copy(update={"scopes": ("sessions:read",)})):
+        for call in (
+            lambda caller=caller: door.put(caller, "s", "m", a_config(), "ada", after=0),
+            lambda caller=caller: door.list(caller, "s", "m", "ada"),
+            lambda caller=caller: door.remove(caller, "s", "m", "p", "ada"),
+        ):
+            with pytest.raises(Forbidden):
+                await call()
+    for session, message in (("s", "m"), ("t", "m"), ("s", "other"), ("s", ""), ("s", "\0")):
+        with pytest.raises(InvocationMissing, match="There is no such message"):
+            await door.list(BOB, session, message)
+        with pytest.raises(InvocationMissing, match="There is no such message"):
+            await door.put(BOB, session, message, a_config(), after=0)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"id_": "x" * 201},
+        {"id_": "a\0"},
+        {"url": f"https://host.example/{'x' * 2048}"},
+        {"token": "x" * 1025},
+        {"token": "a\nb"},
+        {"token": " a"},
+        {"token": "ä"},
+        {"scheme": "x" * 65},
+        {"credentials": "x" * 4097},
+        {"credentials": "a\r\nX-Other: b"},
+    ],
+    ids=repr,
+)
+async def test_what_cannot_be_sent_is_not_kept(make_runner: MakeRunner, gate: Gate, fields: dict[str, Any]) -> None:
+    runner = make_runner(gate.agent)
+    await ask(runner, "hello", message_id="m")
+    with pytest.raises(RequestInvalid):
+        await pushes(runner).put(ADA, "s", "m", a_config(**fields), after=0)
+    assert list(await pushes(runner).list(ADA, "s", "m")) == []
+
+
+async def test_a_message_has_so_many_and_no_more(make_runner: MakeRunner, gate: Gate) -> None:
+    runner = make_runner(gate.agent)
+    await ask(runner, "hello", message_id="m")
+    door = pushes(runner)
+    for number in range(MOST):
+        await door.put(ADA, "s", "m", a_config(f"p{number}"), after=0)
+    await door.put(ADA, "s", "m", a_config("p0", token="new"), after=0)
+    with pytest.raises(RequestInvalid, match="10 are notified"):
+        await door.put(ADA, "s", "m", a_config("more"), after=0)
+
+
+async def test_what_waits_in_line_is_followed_once_it_is_begun(make_runner: MakeRunner) -> None:
+    gate = Gate()
+    runner = make_runner(gate.agent)
+    place = PushPlace(runner.key("ada", "s"), "m2", "p")
+    door = pushes(runner)
+    assert await door.follow(place) is None, "there is no such message"
+    first = await runner.start("one", user="ada", session="s", message_id="m1")
+    await gate.began.wait()
+    await runner.start("two", user="ada", session="s", message_id="m2")
+    following = asyncio.create_task(door.follow(place))
+    gate.go.set()
+    followed = await following
+    assert followed is not None
+    assert [event.text async for event in followed.invocation.events() if not event.partial] == ["two", "answer to two"]
+    assert followed.invocation.id != first.id
+
+
+async def test_what_was_taken_out_of_the_line_is_followed_no_more(make_runner: MakeRunner) -> None:
+    gate = Gate()
+    runner = make_runner(gate.agent, config=RunConfig())
+    await runner.start("one", user="ada", session="s", message_id="m1")
+    await gate.began.wait()
+    second = await runner.start("two", user="ada", session="s", message_id="m2")
+    following = asyncio.create_task(pushes(runner).follow(PushPlace(runner.key("ada", "s"), "m2", "p")))
+    await asyncio.sleep(0)
+    await second.cancel()
+    assert await following is None
+    gate.go.set()
+
+
+async def test_who_lost_his_key_hears_no_more(make_runner: MakeRunner, gate: Gate) -> None:
+    runner, issuer = make_runner(gate.agent), CountingIssuer()
+    _, key = new_key("a key", issuer.now(), user="ada")
+    keys, door = runner.store.keys, pushes(runner)  # type: ignore[attr-defined]
+    assert not await door.may_hear(caller_of(key))
+    await keys.add("app", key)
+    assert await door.may_hear(caller_of(key))
+    assert await door.may_hear(Caller(id="token:ada", user="ada")), "of a token nothing is kept"
+    await keys.expire("app", key.id, issuer.now())
+    assert not await door.may_hear(caller_of(key))

@@ -1,0 +1,103 @@
+"""How often those who wait for a place look at the store; what they find there is tested with two processes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from runner_play import InFront, key
+from survival_model.clock import VirtualLoop
+
+from turnwise import SqlSessionStore
+from turnwise.runner.queue.limit import Gate
+from turnwise.runner.queue.queue import Lane
+from turnwise.runner.queue.worker import FIRST_LOOK_SECONDS, LOOKS_PER_SECOND, Lookout
+
+SECONDS = 20
+
+
+class Looks(InFront):
+    """A store that counts how often a session is opened, and answers in no time."""
+
+    def __init__(self, inner: Any, loop: VirtualLoop) -> None:
+        super().__init__(inner)
+        self.count, self._loop = 0, loop
+
+    async def open(self, *arguments: Any, **options: Any) -> Any:
+        self.count += 1
+        return self._loop.finish(self._inner.open(*arguments, **options))
+
+
+def lookout(store: Any, name: str, *, closing: bool = False) -> Lookout:
+    # Nobody is in these lanes who could be sent on.
+    line: Any = InFront(None, send_on=_nobody)
+    return Lookout(store, Lane(key(name), closing=closing), line, "me")
+
+
+async def _nobody(lane: Lane) -> None:
+    assert not lane.waiting
+
+
+@pytest.mark.parametrize("sessions", [1, 10, 300])
+def test_many_who_wait_look_seldom(sessions: int) -> None:
+    """All of them together look so often, however many they are; a few as often as the store's signals want it."""
+    loop = VirtualLoop()
+    store = SqlSessionStore("sqlite://")
+    looks = Looks(store, loop)
+
+    async def wait() -> None:
+        gate = Gate(1)
+        assert gate.try_enter()
+        tasks = [asyncio.create_task(lookout(looks, str(n)).enter(gate, first=True)) for n in range(sessions)]
+        await asyncio.sleep(SECONDS)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert gate.waiting == 0
+
+    try:
+        loop.run_until_complete(wait())
+    finally:
+        loop.close()
+        asyncio.run(store.close())
+    polls = sessions * SECONDS / store.signals.poll_seconds
+    most = min(polls, SECONDS * LOOKS_PER_SECOND)
+    assert 0.5 * most <= looks.count <= most * 1.1
+
+
+def test_a_place_that_comes_soon_costs_no_look() -> None:
+    """Nor does one that is free."""
+    loop = VirtualLoop()
+    store = SqlSessionStore("sqlite://")
+    looks = Looks(store, loop)
+
+    async def enter() -> None:
+        gate = Gate(1)
+        assert await lookout(looks, "s").enter(gate)
+        second = asyncio.create_task(lookout(looks, "s").enter(gate, first=True))
+        await asyncio.sleep(FIRST_LOOK_SECONDS * 0.9)
+        gate.leave()
+        assert await second
+        assert not gate.is_open
+
+    try:
+        loop.run_until_complete(enter())
+    finally:
+        loop.close()
+        asyncio.run(store.close())
+    assert looks.count == 0
+
+
+@pytest.mark.parametrize("closing", [False, True])
+async def test_who_has_nothing_to_do_keeps_no_place(closing: bool) -> None:
+    """A22: whether it finds that out while it waits, or as its place comes."""
+    store = SqlSessionStore("sqlite://")
+    gate = Gate(1)
+    assert gate.try_enter()
+    waiting = asyncio.create_task(lookout(store, "s", closing=closing).enter(gate, recovers=True))
+    await asyncio.sleep(0)
+    if closing:
+        gate.leave()
+    assert not await asyncio.wait_for(waiting, 30)
+    assert gate.waiting == 0
+    assert gate.is_open == closing
+    await store.close()

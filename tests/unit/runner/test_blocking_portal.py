@@ -1,0 +1,57 @@
+import asyncio
+import gc
+import threading
+
+import pytest
+
+from turnwise.runner.blocking_portal import SyncDoor
+
+
+def test_what_is_run_gives_its_result_or_raises() -> None:
+    async def work(number: int) -> float:
+        return 6 / number
+
+    door = SyncDoor()
+    assert door.run(work(2)) == 3
+    with pytest.raises(ZeroDivisionError):
+        door.run(work(0))
+
+
+def test_what_still_runs_when_the_door_goes_is_cancelled_and_cleans_up() -> None:
+    seen: list[object] = []
+
+    async def hold() -> None:
+        task = asyncio.current_task()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            seen.append(asyncio.current_task() is task)
+
+    held: list[asyncio.Task[None]] = []
+
+    async def begin() -> None:
+        held.append(asyncio.create_task(hold()))
+        await asyncio.sleep(0)
+
+    door = SyncDoor()
+    door.run(begin())
+    del door
+    gc.collect()
+    assert seen == [True]
+
+
+async def test_a_door_may_go_inside_another_loop() -> None:
+    async def held() -> None:
+        await asyncio.Event().wait()
+
+    async def begin() -> "asyncio.Task[None]":
+        return asyncio.create_task(held())
+
+    doors, tasks = [SyncDoor()], []
+    thread = threading.Thread(target=lambda: tasks.append(doors[0].run(begin())))
+    thread.start()
+    thread.join()
+    doors.clear()
+    gc.collect()
+    assert tasks[0].cancelled()

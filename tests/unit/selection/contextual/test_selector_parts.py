@@ -1,0 +1,53 @@
+import pytest
+
+from turnwise.selection.contextual.selector import halves
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "second"),
+    [
+        ("Send me the invoice. Also, when do you open on Sunday?", "Send me the invoice.", "when do you open on Sunday?"),
+        ("cancel my order and tell me the weather in Rome", "cancel my order", "tell me the weather in Rome"),
+        ("I want to pay my bill; then book a taxi to the airport", "I want to pay my bill;", "book a taxi to the airport"),
+    ],
+)
+def test_two_requests_are_taken_apart(text: str, first: str, second: str) -> None:
+    """C9"""
+    assert halves(text) == (first, second)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I want to see Dr. Smith about my broken knee",
+        "I need a big suitcase, e.g. the blue one with wheels",
+        "Book the flight at 5 p.m. from the old airport in Rome",
+        "Cancel the large order No. 5 of the red kettles",
+        "Send the invoice to Mrs. J. F. Kennedy at her office address",
+        "Compare the silver plan vs. the gold plan with travel cover",
+        "Pay the bill of Acme Corp. on Monday through the bank",
+    ],
+)
+def test_an_abbreviation_is_no_end_of_a_request(text: str) -> None:
+    """C9"""
+    assert halves(text) is None
+
+
+def test_two_requests_around_an_abbreviation_are_taken_apart() -> None:
+    """C9"""
+    assert halves("Book a visit with Dr. Smith at 5 p.m. Can you also send me the invoice?") == (
+        "Book a visit with Dr. Smith at 5 p.m.",
+        "Can you also send me the invoice?",
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["yes and thanks", "bread and butter", "Where is my order?", "", "Hi. Where is my order?", "x and y"]
+)
+def test_one_request_is_left_whole(text: str) -> None:
+    """C9"""
+    assert halves(text) is None
+
+
+def test_a_story_is_left_whole() -> None:
+    assert halves("Send me the invoice. " * 100) is None

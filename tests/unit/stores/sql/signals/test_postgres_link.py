@@ -1,0 +1,127 @@
+import asyncio
+import logging
+import resource
+import selectors
+import socket
+import sys
+import threading
+import time
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from turnwise.stores.sql.signals.exchange import Exchange
+from turnwise.stores.sql.signals.local import Ears
+from turnwise.stores.sql.signals.postgres import Bell, Link
+from turnwise.testing.postgres import postgres_url
+from turnwise.testing.signals_suite import PATIENCE, fresh_key, heard
+
+
+def link_to(url: str, ears: Ears | None = None) -> tuple[Link, Exchange]:
+    exchange = Exchange(Ears() if ears is None else ears, 3.0)
+    return Link(make_url(url), exchange), exchange
+
+
+def test_a_bell_wakes_once_for_many_rings() -> None:
+    bell = Bell()
+    with selectors.DefaultSelector() as selector:
+        selector.register(bell, selectors.EVENT_READ)
+        for _ in range(2):
+            assert selector.select(0) == []
+            for _ in range(100_000):
+                bell.ring()
+            assert len(selector.select(0)) == 1
+            bell.quiet()
+        bell.quiet()
+    bell.close()
+    bell.ring()
+
+
+def test_what_was_stopped_does_not_start() -> None:
+    link, _ = link_to(postgres_url())
+    link.ring()
+    link.stop()
+    link.start()
+    link.join()
+    assert link._thread is None
+
+
+async def test_starting_twice_is_starting_once() -> None:
+    ears, key = Ears(), fresh_key()
+    ear = ears.add(key)
+    link, _ = link_to(postgres_url(), ears)
+    other, exchange = link_to(postgres_url())
+    before = set(threading.enumerate())
+    for _ in range(2):
+        link.start()
+        other.start()
+    assert len(set(threading.enumerate()) - before) == 2
+    exchange.publish(key, None)
+    assert await heard(ear) is None
+    for one in (link, other):
+        one.stop()
+        one.join()
+    assert set(threading.enumerate()) <= before
+
+
+def test_without_sockets_it_starts_later(caplog: pytest.LogCaptureFixture) -> None:
+    link, _ = link_to(postgres_url())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        link.start()
+        link.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert link._thread is None
+    assert "Too many open files" in caplog.messages[0]
+    assert len(caplog.messages) == 1
+    link.start()
+    assert link._thread is not None
+    link.stop()
+    link.join()
+
+
+def until_logged(caplog: pytest.LogCaptureFixture) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not caplog.messages and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_without_psycopg_it_names_the_extra(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    link, _ = link_to("postgresql://host/db")
+    link.start()
+    until_logged(caplog)
+    link.stop()
+    link.join()
+    assert "pip install 'turnwise[postgres]'" in caplog.messages[0]
+
+
+def test_a_server_that_keeps_silent_holds_up_no_end(caplog: pytest.LogCaptureFixture) -> None:
+    """Who ends does not wait until the attempt to connect is given up."""
+    caplog.set_level(logging.ERROR)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        link, _ = link_to(f"postgresql://ann@127.0.0.1:{server.getsockname()[1]}/db?connect_timeout=3600")
+        link.start()
+        with server.accept()[0]:
+            link.stop()
+            link.join()
+    assert link._thread is not None
+    link._thread.join(PATIENCE)
+    assert not link._thread.is_alive()
+
+
+async def test_the_url_may_say_how_to_connect() -> None:
+    ears, key = Ears(), fresh_key()
+    ear = ears.add(key)
+    options = "&application_name=hear%20me&keepalives_idle=7&options=-c%20lock_timeout%3D1s"
+    link, _ = link_to(postgres_url() + options, ears)
+    link.start()
+    other, theirs = link_to(postgres_url())
+    other.start()
+    theirs.publish(key, None)
+    assert await heard(ear) is None
+    for one in (link, other):
+        one.stop()
+        await asyncio.to_thread(one.join)
