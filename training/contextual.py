@@ -33,17 +33,17 @@ from contextual_talks import KNOWN_BY, companies, drill, drills
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
-from turnwise.matching.encoder.remembered import Remembered
+from turnwise.matching.encoder.remembered import CachingEncoder
 from turnwise.matching.sentences import segments
 from turnwise.selection.contextual import NOBODY as NOBODY_BAR
 from turnwise.selection.contextual import model as model_module
-from turnwise.selection.contextual.belief import Tracking
-from turnwise.selection.contextual.collect import joined
+from turnwise.selection.contextual.belief import TrackingWeights
+from turnwise.selection.contextual.collect import joined_text
 from turnwise.selection.contextual.features import Features
-from turnwise.selection.contextual.model import Model, dumped, shipped
+from turnwise.selection.contextual.model import Model, dump, load_shipped
 from turnwise.selection.contextual.situation import Situation, is_empty
-from turnwise.selection.contextual.wording import Names
-from turnwise.selection.meaning import Meaning, Reading
+from turnwise.selection.contextual.wording import AgentNames
+from turnwise.selection.meaning import Meaning, TextReading
 from turnwise.selection.reader import with_parts
 
 OUT = Path(str(model_module.__file__)).with_name("contextual.json")
@@ -86,7 +86,7 @@ class Chooser:
         return {NO_ROW: NOBODY, SMALLTALK_ROW: SMALLTALK}.get(row) or situation.candidates[row]
 
 
-def heard(drill: Drill, encoder: Remembered) -> Ready:
+def heard(drill: Drill, encoder: CachingEncoder) -> Ready:
     """The drill with a matcher fitted to its agents, and all its texts read."""
     cards = [
         AgentCard(name=name, parent=_ROOT, examples=tuple(texts), description=drill.descriptions.get(name, ""))
@@ -95,10 +95,10 @@ def heard(drill: Drill, encoder: Remembered) -> Ready:
     meaning = Meaning(AgentTree([AgentCard(name=_ROOT), *cards]), encoder)
     steps = [step for talk in drill.dialogues for step in talk.steps]
     messages = list(dict.fromkeys(step.user for step in steps))
-    texts = [text for step in steps for text in (step.system, joined(step.system, step.user)) if text]
+    texts = [text for step in steps for text in (step.system, joined_text(step.system, step.user)) if text]
     texts += [*EVASIONS, *(text for lines in drill.lines.values() for text in lines[:40])]
 
-    async def reading() -> tuple[dict[str, Reading], dict[str, Reading]]:
+    async def reading() -> tuple[dict[str, TextReading], dict[str, TextReading]]:
         await meaning.fitted()
         every = [*messages, *texts, *(part for message in messages for part in segments(message))]
         known = {found.text: found for found in await meaning.read(list(dict.fromkeys(every)), together=True)}
@@ -107,21 +107,21 @@ def heard(drill: Drill, encoder: Remembered) -> Ready:
     known, heard = asyncio.run(reading())
     labels = next(iter(known.values())).match.labels
 
-    def read_by(text: str) -> Reading:
+    def read_by(text: str) -> TextReading:
         if text not in known:
             known[text] = asyncio.run(meaning.read([text]))[0]
         return known[text]
 
     lines = {name: lines[:40] for name, lines in drill.lines.items()}
-    return Ready(drill._replace(lines=lines), Ears(labels, heard.__getitem__, read_by, Names(labels), lines))
+    return Ready(drill._replace(lines=lines), Ears(labels, heard.__getitem__, read_by, AgentNames(labels), lines))
 
 
-def _heard(message: str, known: Mapping[str, Reading]) -> Reading:
+def _heard(message: str, known: Mapping[str, TextReading]) -> TextReading:
     """As `Meaning.hear`, of texts that are read already."""
     return with_parts(known[message], [known[part] for part in segments(message)])
 
 
-def played(ready: Ready, tracking: Tracking, choose: Chooser | None, seed: int, *, harsh: bool = True) -> list[Played]:
+def played(ready: Ready, tracking: TrackingWeights, choose: Chooser | None, seed: int, *, harsh: bool = True) -> list[Played]:
     """All turns. harsh: wrongly chosen agents answer for themselves half of the time."""
     found: list[Played] = []
     chance = random.Random(seed)
@@ -138,7 +138,7 @@ def accuracy(turns: Sequence[Played], choose: Chooser | None = None) -> float:
     return 100.0 * float(np.mean(right)) if right else float("nan")
 
 
-def tracked(drills: Sequence[Ready]) -> Tracking:
+def tracked(drills: Sequence[Ready]) -> TrackingWeights:
     """The belief's numbers, from some dialogues of each drill."""
     tracks = [track(talk, ready.ears) for ready in drills for talk in ready.drill.dialogues[:TRACKED]]
     return fit_tracking([each for each in tracks if each], told=_believing)
@@ -220,7 +220,7 @@ def services_of(data: Path) -> tuple[Examples, Examples]:
     return by_agent(read(data / "sgd/examples.jsonl")), by_agent(read(data / "sgd/examples_5.jsonl"))
 
 
-def report(model: Model, data: Path, rows: Sequence[Row], encoder: Remembered, title: str) -> None:
+def report(model: Model, data: Path, rows: Sequence[Row], encoder: CachingEncoder, title: str) -> None:
     """Prints the accuracy over these dialogues with the services, by all examples and by five."""
     for known, which in zip(services_of(data), ("all examples", "five examples"), strict=True):
         reported(model, [heard(Drill(which, known, real_dialogues(rows)), encoder)], f"{title}, {which}")
@@ -248,9 +248,9 @@ def main() -> None:
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
     began = time.perf_counter()
-    encoder = Remembered(OnnxEncoder(), capacity=400_000)
+    encoder = CachingEncoder(OnnxEncoder(), capacity=400_000)
     if given.report:
-        report(shipped(), given.data, read(given.data / "sgd/dev.jsonl"), encoder, "dev")
+        report(load_shipped(), given.data, read(given.data / "sgd/dev.jsonl"), encoder, "dev")
         return
     rows, talks = read(given.data / "sgd/train.jsonl"), companies()
     cut = len(rows) * 4 // 5
@@ -258,7 +258,7 @@ def main() -> None:
         ready = prepared(drills_of(given.data, rows, talks), encoder)
         raw = trained(ready)
         model = Model(raw.coefficients, raw.tracking, temperature(raw, ready))
-        given.out.write_text(dumped(model, NOTE), "utf-8")
+        given.out.write_text(dump(model, NOTE), "utf-8")
         print(f"{given.out}: {given.out.stat().st_size} bytes, {time.perf_counter() - began:.0f} s")
         return
     held, strange = rows[cut:], talks[::3]
@@ -277,7 +277,7 @@ def main() -> None:
         reported(model, apart, f"talks of {len(strange)} companies apart, {how}")
 
 
-def prepared(listed: Sequence[Drill], encoder: Remembered) -> list[Ready]:
+def prepared(listed: Sequence[Drill], encoder: CachingEncoder) -> list[Ready]:
     ready = []
     for number, each in enumerate(listed):
         ready.append(heard(each, encoder))

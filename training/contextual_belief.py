@@ -9,10 +9,10 @@ from contextual_rollout import Ears
 from numpy.typing import NDArray
 
 from turnwise.matching.solver import minimize
-from turnwise.selection.contextual.belief import CUES, FLOOR, Tracking, cues
-from turnwise.selection.contextual.collect import joined
-from turnwise.selection.contextual.wording import said, wording
-from turnwise.selection.meaning import Reading
+from turnwise.selection.contextual.belief import CUES, FLOOR, TrackingWeights, switch_features
+from turnwise.selection.contextual.collect import joined_text
+from turnwise.selection.contextual.wording import read_message, read_reply
+from turnwise.selection.meaning import TextReading
 
 WIDTH = 24
 """So many agents of a dialogue are told apart: those that are right somewhere in it, and those that its texts speak for."""
@@ -33,9 +33,9 @@ class Track(NamedTuple):
 
 def track(dialogue: Dialogue, ears: Ears) -> Track | None:
     """What the dialogue's texts say; None when nobody is right in it."""
-    steps = [step for step in dialogue.steps if not wording(step.user).unreadable]
+    steps = [step for step in dialogue.steps if not read_message(step.user).unreadable]
     heard = [ears.hear(step.user) for step in steps]
-    both = [ears.read(joined(step.system, step.user)) if step.system else None for step in steps]
+    both = [ears.read(joined_text(step.system, step.user)) if step.system else None for step in steps]
     shares = np.stack([reading.match.probabilities for reading in heard]) if heard else np.zeros((0, 0))
     right = [ears.labels.index(step.label) if step.label in ears.labels else -1 for step in steps]
     if not shares.size or max(right) < 0:
@@ -55,10 +55,10 @@ def track(dialogue: Dialogue, ears: Ears) -> Track | None:
     )
 
 
-def _cues(reading: Reading, step: Step) -> list[float]:
-    found = cues(
-        wording(reading.mended.text),
-        said(step.system),
+def _cues(reading: TextReading, step: Step) -> list[float]:
+    found = switch_features(
+        read_message(reading.mended.text),
+        read_reply(step.system),
         smalltalk=reading.smalltalk,
         best=float(reading.match.probabilities.max(initial=0.0)),
         near=float(reading.match.similarities.max(initial=0.0)),
@@ -66,7 +66,7 @@ def _cues(reading: Reading, step: Step) -> list[float]:
     return list(found.values())
 
 
-def fit_tracking(tracks: Sequence[Track], told: Callable[[int, float], None] | None = None) -> Tracking:
+def fit_tracking(tracks: Sequence[Track], told: Callable[[int, float], None] | None = None) -> TrackingWeights:
     """The numbers under which the right agents are believed most. told: is told each step and the loss."""
     table = _Table(tracks)
     steps = 0
@@ -89,7 +89,7 @@ def fit_tracking(tracks: Sequence[Track], told: Callable[[int, float], None] | N
     start[:4] = _START
     found = minimize(objective, start, steps=STEPS, tolerance=1e-3).astype(np.float64)
     first, message, joined = np.exp(found[:3]).tolist()
-    return Tracking(first, message, joined, dict(zip(CUES, found[3:].tolist(), strict=True)))
+    return TrackingWeights(first, message, joined, dict(zip(CUES, found[3:].tolist(), strict=True)))
 
 
 class _Table:

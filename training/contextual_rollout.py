@@ -11,12 +11,12 @@ from contextual_fit import SMALLTALK as SMALLTALK_ROW
 from contextual_fit import Case
 
 from turnwise.facts.sessions import RECENT_MESSAGES
-from turnwise.selection.contextual.belief import Tracking
-from turnwise.selection.contextual.collect import joined
+from turnwise.selection.contextual.belief import TrackingWeights
+from turnwise.selection.contextual.collect import joined_text
 from turnwise.selection.contextual.features import Features, features
-from turnwise.selection.contextual.situation import Past, Roster, Situation, Turn, situate
-from turnwise.selection.contextual.wording import Names, said, wording
-from turnwise.selection.meaning import Reading
+from turnwise.selection.contextual.situation import EarlierMessage, Roster, Situation, Turn, build_situation
+from turnwise.selection.contextual.wording import AgentNames, read_message, read_reply
+from turnwise.selection.meaning import TextReading
 
 GENERAL = "\x00general"
 EVASIONS = tuple(text.format(topic="that", slot="number") for text in (*say.REFUSALS, *say.QUESTIONS, *say.DONE[:6]))
@@ -31,9 +31,9 @@ class Ears(NamedTuple):
     """
 
     labels: tuple[str, ...]
-    hear: Callable[[str], Reading]
-    read: Callable[[str], Reading]
-    names: Names
+    hear: Callable[[str], TextReading]
+    read: Callable[[str], TextReading]
+    names: AgentNames
     lines: Mapping[str, Sequence[str]] = {}
 
 
@@ -52,7 +52,7 @@ class Played(NamedTuple):
 def play(
     dialogue: Dialogue,
     ears: Ears,
-    tracking: Tracking,
+    tracking: TrackingWeights,
     choose: Choose | None,
     *,
     chance: random.Random | None = None,
@@ -65,15 +65,15 @@ def play(
     """
     active: str | None = None
     spoke: list[str] = []
-    past: list[Past] = []
+    past: list[EarlierMessage] = []
     before: str | None = None
     roster = Roster(ears.labels, (*ears.labels, *((general,) if general else ())))
     for step in dialogue.steps:
-        if wording(step.user).unreadable:  # a rule decides those, not the model
+        if read_message(step.user).unreadable:  # a rule decides those, not the model
             continue
         reply = _reply_of(step, active, ears, chance)
         turn = _turn(step, reply, ears, dialogue, active, spoke, past, general)
-        situation = situate(_with_right(turn, step), roster, tracking)
+        situation = build_situation(_with_right(turn, step), roster, tracking)
         found = features(situation)
         right = _right(step.label, turn.active)
         row = _row(situation, right)
@@ -82,7 +82,7 @@ def play(
         yield Played(found, choice, right, row, turn.active is None, switched)
         before = step.label or before
         active = _next_active(choice, turn.active, general)
-        past = [Past(turn.message, turn.wording, active, turn.said, turn.joined), *past][:RECENT_MESSAGES]
+        past = [EarlierMessage(turn.message, turn.wording, active, turn.said, turn.joined), *past][:RECENT_MESSAGES]
         if active is not None:
             spoke = [active, *(name for name in spoke if name != active)]
 
@@ -130,17 +130,17 @@ def _turn(
     dialogue: Dialogue,
     active: str | None,
     spoke: Sequence[str],
-    past: Sequence[Past],
+    past: Sequence[EarlierMessage],
     general: str | None,
 ) -> Turn:
     message = ears.hear(step.user)
-    words = wording(message.mended.text)
+    words = read_message(message.mended.text)
     return Turn(
         message=message,
         wording=words,
         reply=ears.read(reply) if reply else None,
-        joined=ears.read(joined(reply, step.user)) if reply else None,
-        said=said(reply),
+        joined=ears.read(joined_text(reply, step.user)) if reply else None,
+        said=read_reply(reply),
         past=tuple(past),
         active=active,
         visited=tuple(name for name in spoke if name != active),

@@ -19,7 +19,7 @@ from rich.progress import track
 
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.smalltalk import LISTS_FILE, MODEL_FILE, features, fit, wording
-from turnwise.matching.text_features import clues
+from turnwise.matching.text_features import text_features
 
 FALSE_ALARMS = 0.012  # of requests out of fold: where the probability is put to be 0.5
 FOLDS = 3
@@ -81,7 +81,7 @@ def dialogues(path: Path) -> tuple[list[str], list[str]]:
     """Turns that say something about the task, and those that only thank or take leave. What is neither is left out."""
     working, polite = [], []
     for text in unique(turn["user"] for row in read(path) for turn in row["turns"]):  # type: ignore[attr-defined]
-        seen = clues(text)
+        seen = text_features(text)
         value = seen.numbers or seen.date or seen.time or seen.money or seen.email
         courtesy = seen.thanks or seen.closing or seen.opens_greeting
         if courtesy and not (seen.content or value or seen.question_mark or seen.asks):

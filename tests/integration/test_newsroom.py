@@ -8,7 +8,7 @@ from runner_play import ask, reason
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.assemble import load_app
-from turnwise.flows.control.logged import closing_of, data_of
+from turnwise.flows.control.logged import data_of, task_end_of
 from turnwise.flows.flow import Flow
 from turnwise.ports.model import ModelRequest
 from turnwise.runner import Result
@@ -31,7 +31,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Flow:
 
 def ended(result: Result) -> dict[str, str]:
     """Who ended which task, in order."""
-    closings = [closing for event in result.events if (closing := closing_of(event)) is not None]
+    closings = [closing for event in result.events if (closing := task_end_of(event)) is not None]
     return {closing.task: closing.by for closing in closings}
 
 

@@ -71,7 +71,7 @@ def matches(key: ApiKey, secret: str) -> bool:
     return compare_digest(_hash(secret).encode(), key.hash.encode())
 
 
-def counts(key: ApiKey, now: datetime) -> bool:
+def is_valid(key: ApiKey, now: datetime) -> bool:
     """Whether it has not expired, nor been revoked."""
     return key.expires_at is None or now < key.expires_at
 

@@ -7,8 +7,8 @@ from hashlib import sha256
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
-from turnwise.access.api_keys import caller_of, counts, matches, read_key
-from turnwise.access.rate_limit import Allowances
+from turnwise.access.api_keys import caller_of, is_valid, matches, read_key
+from turnwise.access.rate_limit import RateLimiter
 from turnwise.facts.callers import ApiKey, Caller
 from turnwise.facts.errors import ConfigError, MissingExtra, NotAuthenticated, TooMany
 from turnwise.facts.gateway import AuthConfig, CallerLimits
@@ -28,14 +28,14 @@ IPV6_SITE_BITS = 64
 """Of an IPv6 address, as many name whom it was given to; the others he may choose."""
 
 
-def gate_of(store: object) -> Gate:
+def key_store_of(store: object) -> Gate:
     """The keys and counters that a session store keeps. ConfigError for one that keeps none."""
     if isinstance(store, Gate):
         return store
     raise ConfigError(f"A {type(store).__name__} keeps no API keys.", fix="Use a SQL session store: store: sqlite:///file.db")
 
 
-class Gatekeeper:
+class Authenticator:
     """Lets callers of an app in. Without `auth` everybody is `LOCAL`. For one event loop.
 
     Wrong credentials are counted by address. An address with too many of them in a minute is refused without a look at what
@@ -65,7 +65,7 @@ class Gatekeeper:
                 fix="Set its keys or its jwt; leave out gateway.auth if everybody may come in.",
             )
         self._issuer = issuer or SystemIssuer()
-        self._failures = Allowances(limits.failures, clock=clock)
+        self._failures = RateLimiter(limits.failures, clock=clock)
         # Fingerprints of what was good, the newest last.
         self._good: OrderedDict[bytes, None] = OrderedDict()
 
@@ -98,7 +98,7 @@ class Gatekeeper:
         read = read_key(credential)
         if read is not None:
             key = await self._keys.find(read[0]) if self._keys else None
-            good = key is not None and matches(key, read[1]) and counts(key, self._issuer.now())
+            good = key is not None and matches(key, read[1]) and is_valid(key, self._issuer.now())
             return caller_of(key) if key is not None and good else None
         if self._tokens is None or key_only:
             return None
@@ -111,7 +111,7 @@ class Gatekeeper:
             self._good.popitem(last=False)
 
 
-class _Remembered:
+class _CachedKeys:
     """Keys as they were read less than a second ago."""
 
     def __init__(self, app: str, keys: Keys, clock: Callable[[], float]) -> None:
@@ -133,7 +133,7 @@ class _Remembered:
         return key
 
 
-def _keys(app: str, auth: AuthConfig, keys: Keys | None, clock: Callable[[], float]) -> _Remembered | None:
+def _keys(app: str, auth: AuthConfig, keys: Keys | None, clock: Callable[[], float]) -> _CachedKeys | None:
     if not auth.keys:
         return None
     if keys is None:
@@ -141,7 +141,7 @@ def _keys(app: str, auth: AuthConfig, keys: Keys | None, clock: Callable[[], flo
             "gateway.auth.keys lets API keys count, but this session store keeps none.",
             fix="Use a SQL session store, or set gateway.auth.keys: false.",
         )
-    return _Remembered(app, keys, clock)
+    return _CachedKeys(app, keys, clock)
 
 
 def _tokens(auth: AuthConfig) -> "Tokens | None":

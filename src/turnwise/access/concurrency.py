@@ -13,7 +13,7 @@ PLACE_SECONDS = 60.0
 """How long a place stays taken whose process died."""
 
 
-class Places:
+class ConcurrencyLimiter:
     """Everybody, by name, has `most` places at once.
 
     With `counters` all processes that share them count together, and a place that is held is prolonged now and then. For one

@@ -33,7 +33,7 @@ PIECE_BYTES = 1 << 16
 _log = logging.getLogger("turnwise.access")
 
 
-class PublishedKey(NamedTuple):
+class JsonWebKey(NamedTuple):
     """A public key, the family it belongs to (RS, ES), and the one algorithm it is for; None = any of its family."""
 
     id: str | None
@@ -46,7 +46,7 @@ class PublishedKey(NamedTuple):
         return algorithm.startswith(self.family) and self.algorithm in {None, algorithm}
 
 
-class PublishedKeys:
+class JwksClient:
     """The keys at a URL, fetched beside the event loop when they are needed, and remembered. For one event loop.
 
     ConfigError for what is no http or https URL. clock: seconds that only grow.
@@ -54,11 +54,11 @@ class PublishedKeys:
 
     def __init__(self, url: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._url, self._clock = _checked(url), clock
-        self._keys: tuple[PublishedKey, ...] | None = None
+        self._keys: tuple[JsonWebKey, ...] | None = None
         self._fetched = self._tried = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
 
-    async def find(self, id: str | None, algorithm: str) -> PublishedKey | None:
+    async def find(self, id: str | None, algorithm: str) -> JsonWebKey | None:
         """The key of that id for that algorithm; without an id the only one there is. None when there is none.
 
         StoreUnavailable when the keys cannot be had.
@@ -102,7 +102,7 @@ class PublishedKeys:
             self._fetching = None
 
 
-def _only(keys: tuple[PublishedKey, ...], id: str | None, algorithm: str) -> PublishedKey | None:
+def _only(keys: tuple[JsonWebKey, ...], id: str | None, algorithm: str) -> JsonWebKey | None:
     suiting = [key for key in keys if key.suits(algorithm) and id in {None, key.id}]
     return suiting[0] if len(suiting) == 1 else None
 
@@ -133,7 +133,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _read(url: str) -> tuple[PublishedKey, ...]:
+def _read(url: str) -> tuple[JsonWebKey, ...]:
     """Fetches them. Raises whatever goes wrong; ValueError for what is no set of keys, or is too large or too slow."""
     until = time.monotonic() + FETCH_SECONDS
     request = urllib.request.Request(url, headers={"Accept": "application/jwk-set+json, application/json"})
@@ -159,7 +159,7 @@ def _piece(response: HTTPResponse, until: float) -> bytes:
     return response.read1(PIECE_BYTES)
 
 
-def _usable(published: Any) -> Iterator[PublishedKey]:
+def _usable(published: Any) -> Iterator[JsonWebKey]:
     if not isinstance(published, Mapping) or not isinstance(published.get("keys"), list):
         raise ValueError("it is no JWK Set")
     for each in published["keys"]:
@@ -172,4 +172,4 @@ def _usable(published: Any) -> Iterator[PublishedKey]:
         if hasattr(key, "verify"):  # a private key, which nobody should publish, has none
             id_ = each.get("kid")
             family = "RS" if each["kty"] == "RSA" else "ES"
-            yield PublishedKey(id_ if isinstance(id_, str) else None, family, each.get("alg"), key)
+            yield JsonWebKey(id_ if isinstance(id_, str) else None, family, each.get("alg"), key)

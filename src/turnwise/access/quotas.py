@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from typing import Literal
 
-from turnwise.access.concurrency import Places
-from turnwise.access.rate_limit import Allowances
+from turnwise.access.concurrency import ConcurrencyLimiter
+from turnwise.access.rate_limit import RateLimiter
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import ConfigError, TooMany
 from turnwise.facts.gateway import CallerLimits
@@ -32,9 +32,9 @@ class Quotas:
             )
         shared = counters if limits.shared else None
         self._app, self._limits = app, limits
-        self._requests = Allowances(limits.requests, counters=shared)
-        self._bytes = Allowances(limits.bytes, counters=shared)
-        self._runs = Places(limits.runs, counters=shared)
+        self._requests = RateLimiter(limits.requests, counters=shared)
+        self._bytes = RateLimiter(limits.bytes, counters=shared)
+        self._runs = ConcurrencyLimiter(limits.runs, counters=shared)
 
     async def request(self, caller: Caller, user: str | None) -> None:
         """Counts a request; user: for whom it is, None = for nobody. TooMany, StoreError."""
@@ -53,7 +53,7 @@ class Quotas:
                     raise _too_many(owner, f"{self._limits.runs:,} answers at once", AGAIN_SECONDS)
             yield
 
-    async def _spend(self, allowances: Allowances, kind: str, amount: int, caller: Caller, user: str | None) -> None:
+    async def _spend(self, allowances: RateLimiter, kind: str, amount: int, caller: Caller, user: str | None) -> None:
         """Spends that for the user and for the credential. When it is known that one of them has no more, neither spends."""
         names, what = list(self._names(kind, caller, user)), f"{getattr(self._limits, kind):,} {kind} in a minute"
         for owner, name in names:

@@ -16,7 +16,7 @@ SHARE = 50
 
 
 @dataclass(slots=True)
-class _Purse:
+class _Window:
     """What is left in a window, until its end by our clock. spent_out: there is no more to be had before."""
 
     left: int = 0
@@ -25,7 +25,7 @@ class _Purse:
     filling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Allowances:
+class RateLimiter:
     """Everybody, by name, may have `most` in a window, which begins with the first that is had and lasts `window` seconds.
 
     With `counters` all processes that share them count together. Each fetches a part of the whole in advance, as a commit
@@ -46,7 +46,7 @@ class Allowances:
         self._most, self._window, self._counters = most, window, counters
         self._names, self._clock = names, clock
         # In the order in which their windows began.
-        self._purses: dict[str, _Purse] = {}
+        self._purses: dict[str, _Window] = {}
 
     def __len__(self) -> int:
         """How many names are remembered."""
@@ -76,11 +76,11 @@ class Allowances:
             return None
         return purse.end - now
 
-    def _purse(self, name: str) -> _Purse:
+    def _purse(self, name: str) -> _Window:
         purse = self._purses.get(name)
         if purse is None:
             self._make_room()
-            purse = self._purses[name] = _Purse()
+            purse = self._purses[name] = _Window()
         return purse
 
     def _make_room(self) -> None:
@@ -90,7 +90,7 @@ class Allowances:
             if (purse.end <= now and not purse.filling.locked()) or len(self._purses) >= self._names:
                 del self._purses[name]
 
-    async def _fill(self, purse: _Purse, name: str, amount: int) -> None:
+    async def _fill(self, purse: _Window, name: str, amount: int) -> None:
         # Looked at before the database does: then the window is never thought to last longer than it does.
         now = self._clock()
         if self._counters is None:
@@ -108,7 +108,7 @@ class Allowances:
         purse.left += granted
         purse.spent_out = granted < wanted
 
-    def _begin(self, purse: _Purse, name: str, end: float) -> None:
+    def _begin(self, purse: _Window, name: str, end: float) -> None:
         """Begins a new window; what was left of the last is gone."""
         purse.left, purse.end, purse.spent_out = 0, end, False
         if self._purses.pop(name, None) is not None:

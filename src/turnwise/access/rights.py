@@ -66,7 +66,7 @@ def user_of(caller: Caller, named: str | None, permission: Permission) -> str:
     return user
 
 
-def tells_late_results(caller: Caller) -> bool:
+def may_report_late_results(caller: Caller) -> bool:
     """Whether the caller may say what became of work that an agent's tool began, such as a payment.
 
     Whoever did the work says so, with a credential that acts for users. The user for whom it is done could say anything, and

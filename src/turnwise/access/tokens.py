@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import jwt
 
-from turnwise.access.jwks import PublishedKeys
+from turnwise.access.jwks import JwksClient
 from turnwise.facts.callers import Caller, Role
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import JwtConfig
@@ -31,7 +31,7 @@ class Tokens:
 
     def __init__(self, config: JwtConfig) -> None:
         self._config = config
-        self._published: PublishedKeys | None = None
+        self._published: JwksClient | None = None
         self._key: Any = None
         shared = [each for each in config.algorithms if each.startswith("HS")]
         if shared and len(shared) < len(config.algorithms):
@@ -50,7 +50,7 @@ class Tokens:
             )
         else:
             assert config.jwks_url is not None
-            self._published = PublishedKeys(config.jwks_url)
+            self._published = JwksClient(config.jwks_url)
 
     async def caller(self, token: str) -> Caller | None:
         """Who asks with that token; None for whatever does not count. StoreUnavailable when its key cannot be had.

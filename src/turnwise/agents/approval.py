@@ -67,13 +67,13 @@ def question(context: AgentContext, call: ToolCallPart) -> Event:
     awaits = Await(id=asked.call_id, kind="tool_result", expires_at=expires_at)
     return blank.model_copy(
         update={
-            "content": Content(parts=(TextPart(text=worded(call.tool, call.arguments)), asked)),
+            "content": Content(parts=(TextPart(text=question_text(call.tool, call.arguments)), asked)),
             "actions": blank.actions.model_copy(update={"awaits": awaits}),
         }
     )
 
 
-def worded(tool: str, arguments: Mapping[str, JsonValue]) -> str:
+def question_text(tool: str, arguments: Mapping[str, JsonValue]) -> str:
     """The question as a person reads it: all that is agreed to, and of what is too long, how much is not shown.
 
     What a model wrote cannot pass for words of the question: values, and names that are no plain ones, are in quotes, and

@@ -7,7 +7,7 @@ taken up again after a wait goes on where it stopped.
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
 
-from turnwise.agents.concurrency import together
+from turnwise.agents.concurrency import run_together
 from turnwise.agents.function import make_card
 from turnwise.agents.members import members_of
 from turnwise.facts.cards import AgentCard, Kind
@@ -79,7 +79,7 @@ class Parallel(Composite):
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
         names = [child.card.name for child in self.children]
-        outcomes = await together([context.delegate(name, segment=f"~{segment_of(name)}") for name in names])
+        outcomes = await run_together([context.delegate(name, segment=f"~{segment_of(name)}") for name in names])
         if any(outcome.escalated for outcome in outcomes):
             await context.escalate()
         return

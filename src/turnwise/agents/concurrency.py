@@ -10,7 +10,7 @@ from turnwise.ports.context import Suspend
 T = TypeVar("T")
 
 
-async def together(works: Sequence[Awaitable[T]]) -> Sequence[T]:
+async def run_together(works: Sequence[Awaitable[T]]) -> Sequence[T]:
     """What they give, in order. When one raises, or this is cancelled, the others are stopped.
 
     One that waits stops nobody: Suspend is raised when all others are done.
@@ -41,7 +41,7 @@ HOLD_SECONDS = 0.02
 """How long one task may hold the loop before it lets others run."""
 
 
-class Yielding:
+class LoopYielder:
     """For a loop whose awaits may all return at once, such as reading a stream that is buffered already."""
 
     def __init__(self, seconds: float = HOLD_SECONDS) -> None:

@@ -17,7 +17,7 @@ _MORE = 1.5
 """How many times as much is read before it is asked again whether that is enough."""
 
 
-class LogReader:
+class HistoryReader:
     """Reads backwards: at first as far as matters, later as far as it has read before."""
 
     def __init__(self, context: AgentContext, budget: Budget) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from turnwise.cli import terminal
-from turnwise.cli.approval import answering_line, question_in
+from turnwise.cli.approval import approval_line, approval_question
 from turnwise.cli.exits import GOOD_ENDS
-from turnwise.cli.input import InputError, Lines
+from turnwise.cli.input import InputError, InputLines
 from turnwise.cli.progress import Progress
 from turnwise.cli.terminal import one_line, safe_json
 from turnwise.config.validation import mistakes
@@ -27,7 +27,7 @@ AHEAD = 4
 """How many lines are read ahead of those being answered, for each of these."""
 
 
-class Line(BaseModel):
+class InputLine(BaseModel):
     """One line of the input. `id` is the message's own: the same id again is the same message, answered once."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -39,7 +39,7 @@ class Line(BaseModel):
     context: MessageContext = MessageContext()
 
 
-class Answering:
+class BatchRun:
     """One run over the lines of an input. `failed` counts the lines that were not answered well."""
 
     def __init__(self, app: "App", jobs: int, progress: Progress, output: TextIO) -> None:
@@ -57,7 +57,7 @@ class Answering:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="turnwise-output")
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def answer(self, lines: Lines) -> None:
+    async def answer(self, lines: InputLines) -> None:
         """Answers all lines. Raises StoreError, BrokenPipeError or InputError when there is no use in going on."""
         reading = asyncio.create_task(self._read(lines.read()))
         try:
@@ -108,15 +108,15 @@ class Answering:
         if error is not None and not self._broken.done():
             self._broken.set_exception(error)
 
-    def _parsed(self, number: int, raw: bytes) -> Line | None:
+    def _parsed(self, number: int, raw: bytes) -> InputLine | None:
         try:
-            return Line.model_validate_json(raw, strict=True, extra="forbid")
+            return InputLine.model_validate_json(raw, strict=True, extra="forbid")
         except ValidationError as error:
-            first = mistakes(error, Line)[0]
-            self._complain(number, InputError(first.problem, fix=first.fix or f"Keys: {', '.join(Line.model_fields)}."))
+            first = mistakes(error, InputLine)[0]
+            self._complain(number, InputError(first.problem, fix=first.fix or f"Keys: {', '.join(InputLine.model_fields)}."))
             return None
 
-    async def _one(self, number: int, line: Line, before: asyncio.Task[None] | None) -> None:
+    async def _one(self, number: int, line: InputLine, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait([before])
         async with self._jobs:
@@ -132,7 +132,7 @@ class Answering:
         else:
             self._complain(number, problem)
 
-    async def _answered(self, number: int, line: Line) -> TurnwiseError | None:
+    async def _answered(self, number: int, line: InputLine) -> TurnwiseError | None:
         """Answers one line and prints its events; what went wrong, if its invocation did not end well."""
         runner = self._app.runner
         invocation = await runner.start(
@@ -156,7 +156,7 @@ class Answering:
             return None
         return InputError(f"Session {line.session!r}: the answer ended {result.end.reason!r}. {result.end.detail}".rstrip())
 
-    async def _print(self, line: Line, event: Event) -> None:
+    async def _print(self, line: InputLine, event: Event) -> None:
         text = safe_json(event_json(line.user, line.session, event)) + "\n"
         await asyncio.get_running_loop().run_in_executor(self._writer, self._write, text)
 
@@ -164,10 +164,10 @@ class Answering:
         self._output.write(text)
         self._output.flush()
 
-    def _tell_how_to_answer(self, number: int, line: Line, event: Event) -> None:
+    def _tell_how_to_answer(self, number: int, line: InputLine, event: Event) -> None:
         """Nobody is here to be asked whether a tool may be called: a later line has to say it."""
-        if question := question_in(event):
-            says_yes = answering_line(question, self._app.runner.key(line.user, line.session))
+        if question := approval_question(event):
+            says_yes = approval_line(question, self._app.runner.key(line.user, line.session))
             terminal.note(
                 f"line {number}: {one_line(f'{question.agent} asks: {question.text}')}", console=self._progress.console
             )

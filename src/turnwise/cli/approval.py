@@ -21,7 +21,7 @@ class Question(NamedTuple):
     text: str
 
 
-def question_in(event: Event) -> Question | None:
+def approval_question(event: Event) -> Question | None:
     """The question that this event asks; None when it asks none."""
     waits = event.actions.awaits
     for part in event.content.tool_calls if event.content and waits else ():
@@ -40,7 +40,7 @@ def answer_to(question: Question, line: str) -> Content | None:
     return None
 
 
-def answering_line(question: Question, key: SessionKey) -> str:
+def approval_line(question: Question, key: SessionKey) -> str:
     """A line for `turnwise run` that says yes."""
     part = {"kind": "tool_result", "call_id": question.id, "result": {"approved": True}}
     return json.dumps({"user": key.user, "session": key.id, "message": {"parts": [part]}}, ensure_ascii=False)

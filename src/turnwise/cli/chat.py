@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
-from turnwise.cli.approval import Question, answer_to, question_in
+from turnwise.cli.approval import Question, answer_to, approval_question
 from turnwise.cli.exits import GOOD_ENDS
 from turnwise.cli.shutdown import Interrupts
 from turnwise.cli.tables import wrapped
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 VALUE_CHARACTERS, ARGUMENTS_CHARACTERS, RESULT_CHARACTERS = 40, 100, 200
 
 
-class CallLines:
+class ToolCallLines:
     """The calls of tools in the events of one message, a quiet line each, and why some failed.
 
     What is private to an agent, such as a hand-over, is told by what comes of it.
@@ -121,7 +121,7 @@ class Conversation:
         for invocation, _, wait in reversed(waiting):
             if wait.kind == "tool_result":
                 events = await runner.sessions.events(key, invocation_id=invocation)
-                found = (question_in(event) for event in events)
+                found = (approval_question(event) for event in events)
                 self.questions += [question for question in found if question and question.id == wait.id]
         for question in self.questions:
             terminal.say(rendering.styled(f"{one_line(question.agent)}: ", "bold").append(clean(question.text)))
@@ -156,12 +156,12 @@ class Conversation:
             terminal.show_error(error)
 
     async def _follow(self, invocation: "Invocation") -> None:
-        answer = Answer()
+        answer = AnswerView()
         async for event in invocation.events():
             if event.actions.selection is not None:
                 self._selection = event.actions.selection
             answer.show(event)
-            if not event.partial and (question := question_in(event)):
+            if not event.partial and (question := approval_question(event)):
                 self.questions.append(question)
         answer.close()
         result = await invocation.result()
@@ -201,7 +201,7 @@ def _show_place(exception: BaseException) -> None:
         terminal.say(f"  at {clean(places[-1])} (TURNWISE_DEBUG=1 shows the whole traceback)", "dim")
 
 
-class Answer:
+class AnswerView:
     """Shows the events of one message as they come: who answers, the text in pieces, calls of tools, hand-overs, and a bad
     end.
     """
@@ -211,7 +211,7 @@ class Answer:
         self._streamed = ""
         self._cleaner = Cleaner()
         self._told = ""
-        self._calls = CallLines()
+        self._calls = ToolCallLines()
 
     def show(self, event: Event) -> None:
         """Shows one event; what was streamed is not shown again."""
@@ -365,15 +365,15 @@ def _beginning(app: "App", user: str, session: str, context: "MessageContext") -
 def _read(interactive: bool, questions: "Sequence[Question]") -> str | None:
     """The next line; None at the end. Ctrl-C empties the line. While questions are open, the prompt says so."""
     from turnwise.cli import terminal
-    from turnwise.cli.input import typed
+    from turnwise.cli.input import read_line
 
     if not interactive:
-        return typed("", interactive=False)
+        return read_line("", interactive=False)
     if questions:
         terminal.say(f"{questions[0].text} {QUESTION}" if len(questions) > 1 else QUESTION, "dim")
     while True:
         try:
-            return typed("y/n> " if questions else "you> ", interactive=True)
+            return read_line("y/n> " if questions else "you> ", interactive=True)
         except KeyboardInterrupt:
             terminal.say("Ctrl-D or /quit leaves.", "dim")
 

@@ -79,7 +79,7 @@ def _examples(card: "AgentCard") -> int:
 
 def _agents(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
     from turnwise.cli import rendering, terminal
-    from turnwise.cli.tables import fitted
+    from turnwise.cli.tables import fit_table
     from turnwise.cli.terminal import one_line
 
     rows = []
@@ -91,7 +91,7 @@ def _agents(tree: "AgentTree", models: "Mapping[str, str]") -> "Iterator[Text]":
         model = [one_line(models.get(name, ""))] if models else []
         rows.append((line, card.kind, *model, str(len(card.patterns) or ""), str(examples or ""), about))
     columns = ("agent", "kind", *(["model"] if models else []), "patterns", "examples", "description")
-    return fitted(columns, rows, terminal.width(), right=("patterns", "examples"))
+    return fit_table(columns, rows, terminal.width(), right=("patterns", "examples"))
 
 
 def _drawn(tree: "AgentTree", root: str, first: str, rest: str) -> list[tuple[str, str]]:

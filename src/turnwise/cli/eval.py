@@ -12,7 +12,7 @@ from turnwise.cli.completion import policy_names
 from turnwise.cli.exits import FAILED, OK
 from turnwise.cli.options import ConfigOption, JsonOption
 from turnwise.cli.rendering import styled
-from turnwise.cli.tables import fitted
+from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
 from turnwise.learning.gates import Missed
 from turnwise.learning.measures import Confusion, Measures
@@ -28,7 +28,7 @@ _WIDTH_WITH_BARS = 90
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def shown(found: Evaluation, width: int | None = None) -> Iterator[Text]:
+def report_lines(found: Evaluation, width: int | None = None) -> Iterator[Text]:
     """All of it, section by section; in a narrow terminal without bars."""
     bars = width is None or width >= _WIDTH_WITH_BARS
     measures, subject = found.measures, found.subject
@@ -94,7 +94,7 @@ def _shares(found: Evaluation, width: int | None, *, bars: bool) -> Iterator[Tex
         for label, value, of in rows
         if value is not None
     ]
-    yield from fitted(("of the cases", "share", *([""] if bars else []), "of"), cells, width, right=("share",))
+    yield from fit_table(("of the cases", "share", *([""] if bars else []), "of"), cells, width, right=("share",))
 
 
 def _bar(value: float) -> Text:
@@ -131,7 +131,7 @@ def _methods(measures: Measures, width: int | None, *, bars: bool) -> Iterator[T
         ]
         for method, those in [*measures.by_method.items()][:METHODS_SHOWN]
     ]
-    yield from fitted(("decided by", "cases", "right", *([""] if bars else [])), rows, width, right=("cases", "right"))
+    yield from fit_table(("decided by", "cases", "right", *([""] if bars else [])), rows, width, right=("cases", "right"))
 
 
 def _confusions(confusions: Iterable[Confusion], width: int | None) -> Iterator[Text]:
@@ -145,7 +145,7 @@ def _confusions(confusions: Iterable[Confusion], width: int | None) -> Iterator[
         ]
         for each in every[:CONFUSIONS_SHOWN]
     ]
-    yield from fitted(("belongs to", "went to", "cases", "such as"), rows, width, right=("cases",))
+    yield from fit_table(("belongs to", "went to", "cases", "such as"), rows, width, right=("cases",))
     if len(every) > CONFUSIONS_SHOWN:
         rest = sum(each.count for each in every[CONFUSIONS_SHOWN:])
         yield styled(f"… {len(every) - CONFUSIONS_SHOWN} more pairs, {rest} cases", "dim")
@@ -204,19 +204,19 @@ def evaluate(
     "agent"}]}. Every message goes through the same decision as in use. The exit code is 1 when a figure misses --min or --max.
     """
     from turnwise.cli import terminal
-    from turnwise.cli.evaluation import evaluated
+    from turnwise.cli.evaluation import evaluate_files
     from turnwise.cli.tables import wrapped
     from turnwise.learning.gates import missed
 
     gates = [*_gates(at_least, "--min"), *_gates(at_most, "--max", at_most=True)]
     if report is not None:
         _refuse_unwritable(report)
-    found = asyncio.run(evaluated(cases, examples, validation or [], policy, config, history))
+    found = asyncio.run(evaluate_files(cases, examples, validation or [], policy, config, history))
     data = found.data()
     if as_json:
         terminal.print_json(data)
     else:
-        terminal.say_all(wrapped(shown(found, terminal.width()), terminal.width()))
+        terminal.say_all(wrapped(report_lines(found, terminal.width()), terminal.width()))
     if report is not None:
         _write_report(report, found)
         terminal.note(f"report: {report}")

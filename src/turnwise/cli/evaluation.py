@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from turnwise.selection.policy import PolicySpec
 
 
-async def evaluated(
+async def evaluate_files(
     cases: Sequence[Path],
     examples: Path | None,
     validation: Sequence[Path],
@@ -34,7 +34,7 @@ async def evaluated(
     judged = read_cases(cases)
     tuned_on = read_cases(validation)
     async with cascade_for(examples, policy, config) as given:
-        await prepared(given)
+        await wait_until_ready(given)
         cascade, changes = given, None
         if tuned_on:
             with counted("tuning on validation cases", decisions(cascade, tuned_on)) as step:
@@ -70,7 +70,7 @@ async def cascade_for(examples: Path | None, policy: str | None, config: Path | 
             yield cascade
 
 
-async def prepared(cascade: "Cascade") -> None:
+async def wait_until_ready(cascade: "Cascade") -> None:
     """Returns when the cascade decides by all that can be fitted to its agents."""
     with worked("preparing") as work:
         await cascade.prepare(work)

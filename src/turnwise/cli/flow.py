@@ -9,7 +9,7 @@ import typer
 
 from turnwise.cli.completion import flow_names
 from turnwise.cli.exits import OK, UsageProblem
-from turnwise.cli.flow_run import Place
+from turnwise.cli.flow_run import RunLocation
 from turnwise.cli.options import (
     DEFAULT_USER,
     ConfigOption,
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from turnwise.assemble import App
-    from turnwise.cli.flow_run import FlowTalk
+    from turnwise.cli.flow_run import FlowConversation
     from turnwise.facts.messages import MessageContext
     from turnwise.facts.sessions import Session, SessionKey
     from turnwise.facts.tree import AgentTree
     from turnwise.flows.kinds import AnyFlow
-    from turnwise.flows.record import FlowRecord, Unplanned
+    from turnwise.flows.record import FlowRecord, UnplannedRun
     from turnwise.flows.tasks.graph import Graph
 
 PAGE_EVENTS = 500
@@ -47,7 +47,7 @@ Format = Literal["terminal", "mermaid", "svg"]
 FlowArgument = Annotated[str, typer.Argument(metavar="FLOW", help="The flow's name.", autocompletion=flow_names)]
 
 
-class _Shown(NamedTuple):
+class _FlowDetails(NamedTuple):
     """What there is to show. graph: the tasks, None when nobody knows them. run: how the last one stands; None = none is asked
     for.
     """
@@ -55,7 +55,7 @@ class _Shown(NamedTuple):
     flow: "AnyFlow"
     tree: "AgentTree"
     graph: "Graph | None"
-    run: "FlowRecord | Unplanned | None" = None
+    run: "FlowRecord | UnplannedRun | None" = None
 
 
 @app.command(short_help="Run a flow.")
@@ -78,33 +78,33 @@ def run(
 
     given = message_context(context, role)
     with asyncio.Runner() as loop:
-        place = Place(config, user, session or f"flow-{secrets.token_hex(3)}")
+        place = RunLocation(config, user, session or f"flow-{secrets.token_hex(3)}")
         code = _run(loop, place, flow, whole(message), given, as_json=as_json)
     raise typer.Exit(code)
 
 
-def _run(loop: asyncio.Runner, place: Place, name: str, message: str, context: "MessageContext", *, as_json: bool) -> int:
+def _run(loop: asyncio.Runner, place: RunLocation, name: str, message: str, context: "MessageContext", *, as_json: bool) -> int:
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
-    from turnwise.cli.flow_run import FlowTalk
+    from turnwise.cli.flow_run import FlowConversation
 
     app = load_app(place.config)
     try:
         flow, key = _flow(app, name), app.runner.key(place.user, place.session)
         loop.run(_refuse(app, flow, key, context, place))
         terminal.note(f"{flow.card.name} · session {place.session}")
-        talk = FlowTalk(app.runner, flow, key, context, place.config, as_json=as_json)
+        talk = FlowConversation(app.runner, flow, key, context, place.config, as_json=as_json)
         loop.run(talk.send(message))
         return _talk(loop, talk)
     finally:
         loop.run(app.runner.close())
 
 
-def _talk(loop: asyncio.Runner, talk: "FlowTalk") -> int:
+def _talk(loop: asyncio.Runner, talk: "FlowConversation") -> int:
     """Answers what is asked, as long as somebody does, and tells how it ended."""
     from turnwise.cli import terminal
     from turnwise.cli.flow_run import LEAVE
-    from turnwise.cli.input import typed
+    from turnwise.cli.input import read_line
 
     interactive = terminal.is_interactive()
     while (asked := loop.run(talk.asked())) is not None:
@@ -114,7 +114,7 @@ def _talk(loop: asyncio.Runner, talk: "FlowTalk") -> int:
             if asked.leave is not None and interactive:
                 terminal.note(LEAVE)
             try:
-                line = typed("y/n> " if asked.leave else "you> ", interactive=interactive)
+                line = read_line("y/n> " if asked.leave else "you> ", interactive=interactive)
             except KeyboardInterrupt:
                 talk.finish()
                 raise
@@ -125,7 +125,7 @@ def _talk(loop: asyncio.Runner, talk: "FlowTalk") -> int:
     return talk.finish()
 
 
-async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext", place: Place) -> None:
+async def _refuse(app: "App", flow: "AnyFlow", key: "SessionKey", context: "MessageContext", place: RunLocation) -> None:
     """Raises what speaks against a new run: it may not be chosen, or one of this session waits for an answer."""
     from turnwise.facts.errors import SessionMissing
 
@@ -169,7 +169,7 @@ def show(
         width = terminal.width()
         terminal.say_all(wrapped(_lines(shown, width), width))
         if shown.run is not None and shown.run.end is None and session is not None:
-            terminal.note(f"It has not ended. Go on with: {Place(config, user, session).resume}")
+            terminal.note(f"It has not ended. Go on with: {RunLocation(config, user, session).resume}")
         return
     text = _drawn(shown, format_)
     if output is None:
@@ -182,18 +182,18 @@ def show(
     terminal.note(f"wrote {output}")
 
 
-async def _looked_up(config: Path | None, name: str, user: str, session: str | None) -> _Shown:
+async def _looked_up(config: Path | None, name: str, user: str, session: str | None) -> _FlowDetails:
     from turnwise.cli.options import running
 
     async with running(config) as turnwise:
         flow, tree = _flow(turnwise, name), turnwise.runner.tree
         if session is None:
-            return _Shown(flow, tree, flow.graph)
+            return _FlowDetails(flow, tree, flow.graph)
         key = turnwise.runner.key(user, session)
-        return _Shown(flow, tree, *await _last_run(turnwise, flow, key, Place(config, user, session)))
+        return _FlowDetails(flow, tree, *await _last_run(turnwise, flow, key, RunLocation(config, user, session)))
 
 
-def _data(shown: _Shown, user: str, session: str | None) -> dict[str, Any]:
+def _data(shown: _FlowDetails, user: str, session: str | None) -> dict[str, Any]:
     """What is shown, for programs: a run, or what the flow is made of."""
     from turnwise.cli.flow_output import made_data, run_data
     from turnwise.flows.flow import Flow
@@ -204,43 +204,43 @@ def _data(shown: _Shown, user: str, session: str | None) -> dict[str, Any]:
     return made_data(shown.flow.card.name, shown.graph, agents)
 
 
-def _drawn(shown: _Shown, format_: Format) -> str:
+def _drawn(shown: _FlowDetails, format_: Format) -> str:
     """The text of a picture. UsageProblem when nobody knows what there is to draw."""
     from turnwise.flows.drawing.boxes import mermaid
     from turnwise.flows.drawing.svg import svg
-    from turnwise.flows.record import Unplanned
+    from turnwise.flows.record import UnplannedRun
 
     if format_ == "terminal":
         return "".join(f"{line.plain}\n" for line in _lines(shown))
     name = shown.flow.card.name
-    if isinstance(shown.run, Unplanned):
+    if isinstance(shown.run, UnplannedRun):
         raise UsageProblem(f"The last run of {name!r} has no plan, so no tasks.", fix="See how it stands, without --format.")
     if shown.graph is None:
         raise UsageProblem(f"The tasks of {name!r} are not known before it runs.", fix="Draw a run of it, with --session.")
     return (svg if format_ == "svg" else mermaid)(shown.graph, shown.run)
 
 
-def _lines(shown: _Shown, width: int | None = None) -> "Iterator[Text]":
+def _lines(shown: _FlowDetails, width: int | None = None) -> "Iterator[Text]":
     """What a reader sees, of lines that are no longer than that; None = as long as they come."""
-    from turnwise.cli.flow_output import made_of, standing, without_tasks
-    from turnwise.flows.record import Unplanned
+    from turnwise.cli.flow_output import flow_summary, run_status, run_without_tasks
+    from turnwise.flows.record import UnplannedRun
 
-    if isinstance(shown.run, Unplanned):
-        return without_tasks(shown.run)
+    if isinstance(shown.run, UnplannedRun):
+        return run_without_tasks(shown.run)
     if shown.run is None or shown.graph is None:
-        return made_of(shown.flow, shown.tree, width)
-    return standing(shown.graph, shown.run, width)
+        return flow_summary(shown.flow, shown.tree, width)
+    return run_status(shown.graph, shown.run, width)
 
 
 async def _last_run(
-    app: "App", flow: "AnyFlow", key: "SessionKey", place: Place
-) -> "tuple[Graph | None, FlowRecord | Unplanned]":
+    app: "App", flow: "AnyFlow", key: "SessionKey", place: RunLocation
+) -> "tuple[Graph | None, FlowRecord | UnplannedRun]":
     """The last run of that flow in the session, and its tasks, if there are any yet. SessionMissing, InvocationMissing."""
     from turnwise.facts.errors import InvocationMissing
-    from turnwise.flows.record import Reading
+    from turnwise.flows.record import FlowReader
 
     await _found(app, key, place)
-    reading, after = Reading(flow.card.name, flow.graph), 0
+    reading, after = FlowReader(flow.card.name, flow.graph), 0
     while page := await app.runner.sessions.events(key, after=after, limit=PAGE_EVENTS):
         for event in page:
             reading.add(event)
@@ -253,7 +253,7 @@ async def _last_run(
     return reading.graph, reading.record
 
 
-async def _found(app: "App", key: "SessionKey", place: Place) -> "Session":
+async def _found(app: "App", key: "SessionKey", place: RunLocation) -> "Session":
     """The session. SessionMissing says how to find those that there are."""
     from turnwise.facts.errors import SessionMissing
 
@@ -278,14 +278,14 @@ def resume(
     """
     given = message_context(context, role)
     with asyncio.Runner() as loop:
-        code = _resume(loop, Place(config, user, session), given, as_json=as_json)
+        code = _resume(loop, RunLocation(config, user, session), given, as_json=as_json)
     raise typer.Exit(code)
 
 
-def _resume(loop: asyncio.Runner, place: Place, context: "MessageContext", *, as_json: bool) -> int:
+def _resume(loop: asyncio.Runner, place: RunLocation, context: "MessageContext", *, as_json: bool) -> int:
     from turnwise.assemble import load_app
     from turnwise.cli import terminal
-    from turnwise.cli.flow_run import FlowTalk
+    from turnwise.cli.flow_run import FlowConversation
 
     app, session = load_app(place.config), place.session
     try:
@@ -300,7 +300,7 @@ def _resume(loop: asyncio.Runner, place: Place, context: "MessageContext", *, as
             return OK
         invocation = max(open_, key=lambda id_: open_[id_].began)
         flow = app.flows[open_[invocation].agent]
-        talk = FlowTalk(app.runner, flow, key, context, place.config, as_json=as_json)
+        talk = FlowConversation(app.runner, flow, key, context, place.config, as_json=as_json)
         terminal.note(f"{open_[invocation].agent} · session {session}")
         loop.run(talk.look_back(invocation))
         if open_[invocation].state == "running":

@@ -7,7 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from turnwise.cli import rendering
-from turnwise.cli.tables import fitted
+from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.design import TURNS_PER_TASK, Design
@@ -15,7 +15,7 @@ from turnwise.flows.drawing.boxes import SIGNS, heading, named
 from turnwise.flows.flow import Flow
 from turnwise.flows.kinds import AnyFlow
 from turnwise.flows.planned import PlannedFlow
-from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, Unplanned
+from turnwise.flows.record import FlowRecord, TaskRecord, TurnRecord, UnplannedRun
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.results import ResultType
 from turnwise.flows.tasks.task import Status
@@ -61,7 +61,7 @@ STYLES: Mapping[Status, str] = {
 }
 
 
-def made_of(flow: AnyFlow, tree: AgentTree, width: int | None = None) -> Iterator[Text]:
+def flow_summary(flow: AnyFlow, tree: AgentTree, width: int | None = None) -> Iterator[Text]:
     """What a flow is made of, or who makes that for each message. width: of the terminal; None = lines may be of any length."""
     if isinstance(flow, Flow):
         return definition(flow.design, width)
@@ -84,7 +84,7 @@ def plan(graph: Graph, width: int | None = None) -> Iterator[Text]:
     yield from _definitions(graph, width)
 
 
-def standing(graph: Graph, record: FlowRecord, width: int | None = None) -> Iterator[Text]:
+def run_status(graph: Graph, record: FlowRecord, width: int | None = None) -> Iterator[Text]:
     """How a run of it stands: every task, then every turn and why it was whose."""
     yield _headed(record.flow, heading(graph, record))
     yield from _tasks([record.tasks[name] for name in graph.order], width)
@@ -93,7 +93,7 @@ def standing(graph: Graph, record: FlowRecord, width: int | None = None) -> Iter
         [str(turn.number), _agent(turn), one_line(", ".join(turn.tasks)), rendering.styled(_why(turn), "dim")]
         for turn in record.turns
     ]
-    yield from fitted(("turn", "agent", "tasks", "because"), rows, width, right=("turn",))
+    yield from fit_table(("turn", "agent", "tasks", "because"), rows, width, right=("turn",))
     for turn in record.at_work:
         if turn.question is not None:
             yield question_line(turn.agent, turn.question)
@@ -104,7 +104,7 @@ def standing(graph: Graph, record: FlowRecord, width: int | None = None) -> Iter
             yield rendering.indented(rendering.styled(one_line(record.detail), "dim"))
 
 
-def without_tasks(run: Unplanned) -> Iterator[Text]:
+def run_without_tasks(run: UnplannedRun) -> Iterator[Text]:
     """How a run stands that has said no tasks."""
     yield _headed(run.flow, "no plan yet" if run.end is None else f"ended without a plan: {run.end}")
     if run.question is not None:
@@ -113,7 +113,7 @@ def without_tasks(run: Unplanned) -> Iterator[Text]:
         yield rendering.indented(rendering.styled(one_line(run.detail), "dim"))
 
 
-def at_a_glance(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator[Text]:
+def short_status(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator[Text]:
     """The tasks in at most that many lines, those that somebody is at work on first, when there are too many."""
     tasks = [record.tasks[name] if record else TaskRecord(name) for name in graph.order]
     if len(tasks) > rows:
@@ -125,7 +125,7 @@ def at_a_glance(graph: Graph, record: FlowRecord | None, rows: int) -> Iterator[
         yield rendering.styled(f"   … and {listed}", "dim")
 
 
-def news(before: FlowRecord | None, after: FlowRecord) -> Iterator[Text]:
+def changes_between(before: FlowRecord | None, after: FlowRecord) -> Iterator[Text]:
     """What happened between the two, a line each: turns that began, and tasks that ended."""
     known = {turn.number: turn.agent for turn in before.turns} if before else {}
     for turn in after.turns:
@@ -163,7 +163,7 @@ def _planning(flow: PlannedFlow, tree: AgentTree, width: int | None) -> Iterator
     rows: list[list[str | Text]] = [
         [one_line(name), rendering.styled(one_line(tree.card(name).description), "dim")] for name in flow.agents
     ]
-    yield from fitted(("agent", "description"), rows, width)
+    yield from fit_table(("agent", "description"), rows, width)
 
 
 def _headed(name: str, *told: str) -> Text:
@@ -182,7 +182,7 @@ def _definitions(graph: Graph, width: int | None, agents: Sequence[str] = ()) ->
         needs = ", ".join(graph.needs[name]) + (" (always)" if task.run_if == "always" else "")
         told = (name, named(task.agent_names or agents), needs, kind_in_words(task.result))
         rows.append([*map(one_line, told), rendering.styled(one_line(task.objective), "dim")])
-    return fitted(("task", "agents", "needs", "result", "objective"), rows, width)
+    return fit_table(("task", "agents", "needs", "result", "objective"), rows, width)
 
 
 def _tasks(tasks: Sequence[TaskRecord], width: int | None = None) -> Iterator[Text]:
@@ -197,7 +197,7 @@ def _tasks(tasks: Sequence[TaskRecord], width: int | None = None) -> Iterator[Te
         ]
         for task in tasks
     ]
-    return fitted(("", "task", "state", "by", "turns", "result"), rows, width)
+    return fit_table(("", "task", "state", "by", "turns", "result"), rows, width)
 
 
 def _signed(task: TaskRecord) -> Text:
@@ -226,10 +226,10 @@ def made_data(flow: str, graph: Graph | None, agents: Sequence[str] = ()) -> dic
     return {"flow": flow, "tasks": None if graph is None else [_task(graph, name, agents) for name in graph.order]}
 
 
-def run_data(run: FlowRecord | Unplanned) -> dict[str, Any]:
+def run_data(run: FlowRecord | UnplannedRun) -> dict[str, Any]:
     """How a run stands: its tasks, its turns, and its end; `end` is null while it goes on or waits."""
     told: dict[str, Any] = {"flow": run.flow, "invocation_id": run.invocation_id, "end": run.end, "detail": run.detail}
-    if isinstance(run, Unplanned):
+    if isinstance(run, UnplannedRun):
         asked = [{"agent": run.asked_by, "question": run.question}] if run.question is not None else []
         return {**told, "answer": "", "tasks": None, "turns": [], "questions": asked}
     return {

@@ -11,9 +11,9 @@ from rich.console import Group
 from rich.text import Text
 
 from turnwise.cli import rendering, terminal
-from turnwise.cli.approval import Question, answer_to, question_in
+from turnwise.cli.approval import Question, answer_to, approval_question
 from turnwise.cli.exits import FAILED, GOOD_ENDS, INTERRUPTED, OK
-from turnwise.cli.flow_output import at_a_glance, end_line, news, plan, question_line, run_data
+from turnwise.cli.flow_output import changes_between, end_line, plan, question_line, run_data, short_status
 from turnwise.cli.options import DEFAULT_USER
 from turnwise.cli.shutdown import Interrupts
 from turnwise.cli.terminal import clean, one_line
@@ -21,9 +21,9 @@ from turnwise.facts.content import Content
 from turnwise.facts.events import Event
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import visible
-from turnwise.flows.control.logged import TURN_END, Ended, data_of, turn_end_of
+from turnwise.flows.control.logged import TURN_END, TurnEnd, data_of, turn_end_of
 from turnwise.flows.plans.plan import graph_of
-from turnwise.flows.record import FlowRecord, Reading
+from turnwise.flows.record import FlowReader, FlowRecord
 from turnwise.flows.tasks.graph import Graph
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from turnwise.runner.message.invocation import Invocation, Result
 
 
-class Place(NamedTuple):
+class RunLocation(NamedTuple):
     """Where runs of flows are kept: by which configuration, if one was named, whose they are, and in which session."""
 
     config: Path | None
@@ -74,7 +74,7 @@ class FlowView:
         self._flow, self._known = flow, graph
         self._console = terminal.err()
         self._events: list[Event] = []
-        self._reading = Reading(flow, graph)
+        self._reading = FlowReader(flow, graph)
         self._record: FlowRecord | None = None
 
     @property
@@ -106,7 +106,7 @@ class FlowView:
         if self._known is None and (planned := graph_of(self._flow, event)):
             for line in plan(planned, terminal.width(self._console)):
                 self.say(line)
-        for line in news(before, self._record) if self._record else ():
+        for line in changes_between(before, self._record) if self._record else ():
             self.say(line)
 
     def say(self, line: Text) -> None:
@@ -137,20 +137,20 @@ class FlowView:
             self._reading.add(event)
         else:
             self._events = visible(self._events)
-            self._reading = Reading(self._flow, self._known)
+            self._reading = FlowReader(self._flow, self._known)
             for left in self._events:
                 self._reading.add(left)
         self._record = self._reading.record
 
     def _glance(self) -> Group:
         rows, graph = max(self._console.height - OTHER_LINES, 3), self._reading.graph
-        lines = list(at_a_glance(graph, self._record, rows)) if graph else [rendering.styled("   no plan yet", "dim")]
+        lines = list(short_status(graph, self._record, rows)) if graph else [rendering.styled("   no plan yet", "dim")]
         for line in lines:
             line.truncate(self._console.width, overflow="ellipsis")
         return Group(Text(), *lines)
 
 
-def _handed_on(by: str, ended: Ended) -> Text:
+def _handed_on(by: str, ended: TurnEnd) -> Text:
     line = rendering.styled("↷ ", "dim").append(one_line(by), style="bold").append(" ends its turn", style="dim")
     line.append(f" · for {one_line(ended.next)}" if ended.next else "", style="dim")
     return line.append(f" · {one_line(ended.word.content.text)}" if ended.word else "")
@@ -160,7 +160,7 @@ LEAVE = "y or n (what stands behind n is the reason)"
 Begin = Callable[[], Awaitable["Invocation"]]
 
 
-class Asked(NamedTuple):
+class PendingQuestion(NamedTuple):
     """What somebody waits for. leave: the question whether a tool may be called, if it is that."""
 
     agent: str
@@ -174,7 +174,7 @@ class Asked(NamedTuple):
         return line if line.strip() else None
 
 
-class FlowTalk:
+class FlowConversation:
     """The messages of one run: the first, and the answers to what its agents ask. What happens is shown as it comes.
 
     config: the configuration's file, where one was named.
@@ -191,7 +191,7 @@ class FlowTalk:
         as_json: bool = False,
     ) -> None:
         self._runner, self._flow, self._key = runner, flow, key
-        self._place = Place(config, key.user, key.id)
+        self._place = RunLocation(config, key.user, key.id)
         self._context = context.model_copy(update={"direct_agent_id": flow.card.name})
         self._view = FlowView(flow.card.name, flow.graph)
         self._result: Result | None = None
@@ -212,19 +212,19 @@ class FlowTalk:
         user, session = self._key.user, self._key.id
         await self._follow(lambda: self._runner.attach(user=user, session=session, invocation_id=invocation_id))
 
-    async def asked(self) -> Asked | None:
+    async def asked(self) -> PendingQuestion | None:
         """What can be answered here, the oldest first; None when there is no such thing."""
         open_ = (await self._runner.sessions.get(self._key)).head.invocations
         waits = [wait for each in open_.values() if each.agent == self._flow.card.name for wait in each.waits]
         for agent, wait in waits:
             event = self._view.asked(wait.id)
             if event is not None and wait.kind == "reply":
-                return Asked(agent, event.text)
-            if event is not None and (question := question_in(event)):
-                return Asked(agent, question.text, question)
+                return PendingQuestion(agent, event.text)
+            if event is not None and (question := approval_question(event)):
+                return PendingQuestion(agent, question.text, question)
         return None
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, asked: PendingQuestion) -> None:
         """Shows the question."""
         self._view.say(question_line(asked.agent, asked.text))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from turnwise.facts.errors import TurnwiseError
 
 
-def typed(prompt: str, *, interactive: bool) -> str | None:
+def read_line(prompt: str, *, interactive: bool) -> str | None:
     """The next line; None at the end. The prompt is shown to who sits there (`interactive`). KeyboardInterrupt is Ctrl-C."""
     from turnwise.cli import terminal
     from turnwise.cli.terminal import whole
@@ -44,7 +44,7 @@ class InputError(TurnwiseError):
     code = "input"
 
 
-class Lines:
+class InputLines:
     """Lines with their numbers, from 1. `source` None is standard input, a number a descriptor that is open."""
 
     def __init__(self, source: Path | int | None) -> None:

@@ -40,7 +40,7 @@ app = typer.Typer(help="Create, list, rotate and revoke API keys.", rich_markup_
 KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="The key's id, or the key itself.")]
 
 
-class _Ring(NamedTuple):
+class _AppKeys(NamedTuple):
     """The keys of an app, and whether its gateway asks for any."""
 
     app: str
@@ -123,12 +123,12 @@ def rotate(
 
 
 async def _rotate(config: "Path | None", named: str, overlap: float, as_json: bool) -> None:
-    from turnwise.access.api_keys import counts
+    from turnwise.access.api_keys import is_valid
     from turnwise.cli import terminal
 
     async with _ring(config) as ring:
         old, now = await _found(ring, named), datetime.now(UTC)
-        if not counts(old, now):
+        if not is_valid(old, now):
             fix = "Make a new one: turnwise keys create"
             raise UsageProblem(f"Key {old.id} has been over since {_time(old.expires_at)} UTC; nothing was changed.", fix=fix)
         rights = {field: getattr(old, field) for field in ("role", "user", "acts_for_users", "agent_roles", "scopes")}
@@ -149,12 +149,12 @@ def revoke(key: KeyArgument, config: ConfigOption = None, as_json: JsonOption = 
 
 
 async def _revoke(config: "Path | None", named: str, as_json: bool) -> None:
-    from turnwise.access.api_keys import counts
+    from turnwise.access.api_keys import is_valid
     from turnwise.cli import terminal
 
     async with _ring(config) as ring:
         key, now = await _found(ring, named), datetime.now(UTC)
-        was_over = not counts(key, now)
+        was_over = not is_valid(key, now)
         if not was_over:
             await ring.keys.expire(ring.app, key.id, now)
     if as_json:
@@ -166,9 +166,9 @@ async def _revoke(config: "Path | None", named: str, as_json: bool) -> None:
 
 
 @asynccontextmanager
-async def _ring(config: "Path | None") -> AsyncIterator[_Ring]:
+async def _ring(config: "Path | None") -> AsyncIterator[_AppKeys]:
     """The keys of that configuration's app. ConfigError when its store keeps none, or not for long."""
-    from turnwise.access.authenticator import gate_of
+    from turnwise.access.authenticator import key_store_of
     from turnwise.assemble import load_store
     from turnwise.facts.errors import ConfigError
 
@@ -179,7 +179,7 @@ async def _ring(config: "Path | None") -> AsyncIterator[_Ring]:
             fix = "Keep sessions in a file, store: sqlite:///file.db, or on PostgreSQL."
             raise ConfigError("The session store is in memory: a key would be gone with this command.", fix=fix)
         auth = kept.gateway.auth
-        yield _Ring(kept.app, gate_of(kept.store).keys, auth is not None and auth.keys)
+        yield _AppKeys(kept.app, key_store_of(kept.store).keys, auth is not None and auth.keys)
     finally:
         await kept.store.close()
 
@@ -195,7 +195,7 @@ def _new(name: str, rights: dict[str, Any], lifetime: timedelta | None) -> "tupl
         raise UsageProblem(error.problem, fix=f"{error.fix} {option}".rstrip()) from None
 
 
-async def _found(ring: _Ring, named: str) -> "ApiKey":
+async def _found(ring: _AppKeys, named: str) -> "ApiKey":
     """The key that an id, or a key's own text, names. What is neither is not shown: it may be a secret that was
     mistyped. NothingHere.
     """
@@ -221,7 +221,7 @@ def _hand_over(text: str, key: "ApiKey", as_json: bool) -> None:
         terminal.write(text + "\n")
 
 
-def _explain_new(ring: _Ring, key: "ApiKey") -> None:
+def _explain_new(ring: _AppKeys, key: "ApiKey") -> None:
     from turnwise.cli import terminal
 
     end = "never expires" if key.expires_at is None else f"expires {_time(key.expires_at)} UTC"
@@ -244,23 +244,23 @@ def _data(key: "ApiKey") -> dict[str, Any]:
 
 
 def _table(keys: "Sequence[ApiKey]") -> "Iterator[Text]":
-    from turnwise.access.api_keys import counts
+    from turnwise.access.api_keys import is_valid
     from turnwise.cli import rendering, terminal
-    from turnwise.cli.tables import fitted
+    from turnwise.cli.tables import fit_table
 
     now = datetime.now(UTC)
     columns = ("id", "name", "role", "user", "created (UTC)", "expires (UTC)", "agent roles", "scopes")
-    rows = [[rendering.styled(cell, "" if counts(key, now) else "dim strike") for cell in _row(key, now)] for key in keys]
+    rows = [[rendering.styled(cell, "" if is_valid(key, now) else "dim strike") for cell in _row(key, now)] for key in keys]
     used = [column for column in range(len(columns)) if column != 6 or any(row[column].plain for row in rows)]
     cells = [[row[column] for column in used] for row in rows]
-    return fitted([columns[column] for column in used], cells, terminal.width())
+    return fit_table([columns[column] for column in used], cells, terminal.width())
 
 
 def _row(key: "ApiKey", now: datetime) -> Iterable[str]:
-    from turnwise.access.api_keys import counts
+    from turnwise.access.api_keys import is_valid
     from turnwise.cli.terminal import one_line
 
-    expires = "never" if key.expires_at is None else _minute(key.expires_at) + ("" if counts(key, now) else " (over)")
+    expires = "never" if key.expires_at is None else _minute(key.expires_at) + ("" if is_valid(key, now) else " (over)")
     name = one_line(key.name)
     user = "any" if key.acts_for_users else one_line(key.user or "–")
     scopes = "all" if key.scopes is None else ", ".join(key.scopes)

@@ -89,7 +89,7 @@ def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended
 
     encoder: None = the one that is shipped. InterruptedError when it has `ended`.
     """
-    from turnwise.matching.disk_cache import Kept, folder_from_environment
+    from turnwise.matching.disk_cache import DiskCache, folder_from_environment
     from turnwise.matching.normalize import legible
     from turnwise.selection.phrases import PHRASE_CHARACTERS
     from turnwise.selection.vectors import vectors_of
@@ -106,7 +106,7 @@ def vectors_for(texts: list[str], encoder: "Encoder | None", work: "Work", ended
 
     folder = folder_from_environment()
     plain = [legible(text[:PHRASE_CHARACTERS]) for text in texts]
-    return vectors_of(plain, encoder, kept=Kept(folder) if folder else None, progress=step)
+    return vectors_of(plain, encoder, kept=DiskCache(folder) if folder else None, progress=step)
 
 
 def _shown(found: "Iterable[Finding]") -> "Iterator[Text]":

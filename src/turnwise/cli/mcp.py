@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from turnwise.cli.exits import OK
-from turnwise.cli.input import InputError, Lines
+from turnwise.cli.input import InputError, InputLines
 from turnwise.cli.options import DEFAULT_USER, ConfigOption, UserOption
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from turnwise.cli.serve import Watching
     from turnwise.cli.shutdown import Answering
     from turnwise.gateway.front import Front
-    from turnwise.gateway.mcp.stdio import OverLines
+    from turnwise.gateway.mcp.stdio import StdioServer
 
 
 def register(app: typer.Typer) -> None:
@@ -128,19 +128,19 @@ def _front(app: "App", watched: "Watching") -> "Front":
     return front_for(app.runner, config, watched.metrics, traced=watched.traced)
 
 
-def _spoken(app: "App", front: "Front", user: str, wire: _Wire, writer: ThreadPoolExecutor) -> "OverLines":
+def _spoken(app: "App", front: "Front", user: str, wire: _Wire, writer: ThreadPoolExecutor) -> "StdioServer":
     from turnwise.access.authenticator import LOCAL
-    from turnwise.gateway.mcp.request import Visit
+    from turnwise.gateway.mcp.request import McpRequest
     from turnwise.gateway.mcp.server import server_for
-    from turnwise.gateway.mcp.stdio import OverLines
+    from turnwise.gateway.mcp.stdio import StdioServer
 
-    visit = Visit(front, LOCAL.model_copy(update={"user": user}))
+    visit = McpRequest(front, LOCAL.model_copy(update={"user": user}))
     front.whose.user(visit.caller, "messages:write")  # whether there can be such a user
 
     async def write(line: bytes) -> None:
         await asyncio.get_running_loop().run_in_executor(writer, _write, wire.out, line)
 
-    return OverLines(server_for(app.runner.app, front.config.protocols.mcp, lambda _: visit), write)
+    return StdioServer(server_for(app.runner.app, front.config.protocols.mcp, lambda _: visit), write)
 
 
 def _write(descriptor: int, line: bytes) -> None:
@@ -162,7 +162,7 @@ class _Input:
     """What comes. What cannot be read is its end, and `problem` then: what was asked before is answered first."""
 
     def __init__(self, descriptor: int) -> None:
-        self._lines = Lines(descriptor)
+        self._lines = InputLines(descriptor)
         self.problem: InputError | None = None
 
     async def lines(self) -> AsyncIterator[bytes]:
@@ -173,7 +173,7 @@ class _Input:
             self.problem = error
 
 
-async def _close(app: "App", front: "Front", spoken: "OverLines", serving: "asyncio.Task[None]") -> None:
+async def _close(app: "App", front: "Front", spoken: "StdioServer", serving: "asyncio.Task[None]") -> None:
     """Lets what is being answered come to its end, and be said, then everything else."""
     await app.runner.idle(last=True)
     await front.messages.settled()

@@ -11,7 +11,7 @@ from turnwise.cli.exits import FAILED, INTERRUPTED, OK
 from turnwise.cli.options import ConfigOption
 
 if TYPE_CHECKING:
-    from turnwise.cli.input import Lines
+    from turnwise.cli.input import InputLines
     from turnwise.cli.progress import Progress
 
 
@@ -30,13 +30,13 @@ def run(
     Every stored event is printed as one JSON line. Messages of one session are answered in their order. A line that
     cannot be answered is told on standard error, the others go on, and the exit code is 1.
     """
-    from turnwise.cli.input import Lines
+    from turnwise.cli.input import InputLines
     from turnwise.cli.progress import Progress
 
     source = None if file == "-" else Path(file)
     if source is not None and not source.is_file():
         raise typer.BadParameter(f"{file} is no file.", param_hint="'FILE'")
-    lines = Lines(source)
+    lines = InputLines(source)
     with Progress(lines.count() if source else None) as progress:
         try:
             failed = asyncio.run(_answer_all(config, lines, jobs, progress))
@@ -45,8 +45,8 @@ def run(
     raise typer.Exit(FAILED if failed else OK)
 
 
-async def _answer_all(config: Path | None, lines: "Lines", jobs: int, progress: "Progress") -> int:
-    from turnwise.cli.answers import Answering
+async def _answer_all(config: Path | None, lines: "InputLines", jobs: int, progress: "Progress") -> int:
+    from turnwise.cli.answers import BatchRun
     from turnwise.cli.options import running
     from turnwise.cli.progress import ready
     from turnwise.cli.shutdown import Interrupts
@@ -56,6 +56,6 @@ async def _answer_all(config: Path | None, lines: "Lines", jobs: int, progress: 
     with Interrupts(this.cancel):
         async with running(config) as app:
             await ready(app.runner)
-            answering = Answering(app, jobs, progress, sys.stdout)
+            answering = BatchRun(app, jobs, progress, sys.stdout)
             await answering.answer(lines)
             return answering.failed

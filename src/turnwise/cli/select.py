@@ -17,7 +17,7 @@ from turnwise.cli.options import (
     message_context,
 )
 from turnwise.cli.rendering import decided_by, styled
-from turnwise.cli.tables import fitted
+from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
 from turnwise.facts.selections import Candidate, Selection
 
@@ -47,7 +47,7 @@ def ranking(selection: Selection, rows: int = RANKED_ROWS, *, width: int | None 
                 one_line(candidate.evidence),
             ]
         )
-    yield from fitted(("", "agent", "score", "selector", "because"), lines, width, right=("", "score"))
+    yield from fit_table(("", "agent", "score", "selector", "because"), lines, width, right=("", "score"))
     if len(ranked) > rows:
         yield styled(f"   … {len(ranked) - rows} more", "dim")
 

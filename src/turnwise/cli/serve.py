@@ -253,10 +253,10 @@ async def _serve(load: "Load", host: str | None, port: int | None, form: Literal
 
 async def _served(app: "App", config: "GatewayConfig", watched: "Watching", answering: "Answering") -> int:
     from turnwise.cli.shutdown import Interrupts, leave, stopped
-    from turnwise.gateway.serving import Serving, bound, front_for
+    from turnwise.gateway.serving import Serving, bound_socket, front_for
 
     front = front_for(app.runner, config, watched.metrics, traced=watched.traced)
-    serving = Serving(front, bound(config.host, config.port))
+    serving = Serving(front, bound_socket(config.host, config.port))
     told, asked = _Told(answering), asyncio.Event()
     with Interrupts(asked.set, (signal.SIGINT, signal.SIGTERM), hints=False):
         await serving.begin()

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 from rich.text import Text
 
 from turnwise.cli import rendering
-from turnwise.cli.tables import fitted
+from turnwise.cli.tables import fit_table
 from turnwise.cli.terminal import one_line
 from turnwise.cli.usage import usage_text
 from turnwise.facts.events import USER, Actions, Event, Guarded
@@ -93,7 +93,7 @@ def session_table(infos: Iterable[SessionInfo], width: int | None = None) -> Ite
         (one_line(info.key.user), one_line(info.key.id), str(info.last_sequence), info.updated_at.strftime("%Y-%m-%d %H:%M:%S"))
         for info in infos
     ]
-    return fitted(("user", "session", "events", "last event (UTC)"), rows, width, right=("events",))
+    return fit_table(("user", "session", "events", "last event (UTC)"), rows, width, right=("events",))
 
 
 def session_data(info: SessionInfo) -> dict[str, Any]:

@@ -77,7 +77,7 @@ _BELOW = 3
 _LEAST_VALUE = 12
 
 
-def fitted(
+def fit_table(
     columns: Sequence[str], rows: Iterable[Sequence[str | Text]], width: int | None, *, right: Iterable[str] = ()
 ) -> Iterator[Text]:
     """A table as `rendering.table` makes it, whose last column is broken to keep to the width, or stands below its row, where

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from turnwise.facts.errors import ConfigError
 
 if TYPE_CHECKING:
-    from turnwise.runner.blocking_portal import SyncDoor
+    from turnwise.runner.blocking_portal import BlockingPortal
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ class Sync:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._door: SyncDoor | None = None
+        self._door: BlockingPortal | None = None
 
     def result(self, work: Coroutine[Any, Any, T]) -> T:
         """Its result. ConfigError inside a running event loop."""
@@ -40,12 +40,12 @@ class Sync:
         finally:
             self.result(_ended(items))
 
-    def _open(self) -> "SyncDoor":
-        from turnwise.runner.blocking_portal import SyncDoor
+    def _open(self) -> "BlockingPortal":
+        from turnwise.runner.blocking_portal import BlockingPortal
 
         with self._lock:
             if self._door is None:
-                self._door = SyncDoor()
+                self._door = BlockingPortal()
             return self._door
 
 

@@ -30,7 +30,7 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.agent import Agent
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.policy import PolicySpec, StageSpec
-from turnwise.selection.stages import Factory, build, meaning_of, site_of
+from turnwise.selection.stages import Factory, build, build_context, meaning_of
 
 Recipe = LlmRecipe | FlowRecipe
 _IN_ORDER: Mapping[str, type[Sequential] | type[Parallel]] = {"sequential": Sequential, "parallel": Parallel}
@@ -201,7 +201,7 @@ class Roster:
         if team.selector.selector not in self._selectors and ":" in team.selector.selector:
             return None  # what is wrong with its import was reported
         members = AgentTree([card.model_copy(update={"parent": None}), *_below(card.name, children)])
-        site = site_of(PolicySpec(name=card.name), members, self._selectors, lambda: meaning_of(members, self._encoder))
+        site = build_context(PolicySpec(name=card.name), members, self._selectors, lambda: meaning_of(members, self._encoder))
         selector = build(site, team.selector.name or team.selector.selector, team.selector).selector
         return Team(card.name, children, selector=selector, lead=team.lead, ends=team.ends, **fields)
 

@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from turnwise.access.authenticator import Gatekeeper
+from turnwise.access.authenticator import Authenticator
 from turnwise.access.quotas import Quotas
 from turnwise.config.places import Document, Where
 from turnwise.config.validation import validated
@@ -75,11 +75,11 @@ def lacking(config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] 
     return [name for name, switch in switches.items() if switch.on is said and not is_there(name)]
 
 
-def doorkeepers(app: str, config: GatewayConfig, store: object) -> tuple[Gatekeeper, Quotas]:
+def doorkeepers(app: str, config: GatewayConfig, store: object) -> tuple[Authenticator, Quotas]:
     """Who lets callers of that app in, and who counts what they have. store: the session store. ConfigError."""
     gate = store if isinstance(store, Gate) else None
     keys, counters = (gate.keys, gate.counters) if gate is not None else (None, None)
-    return Gatekeeper(app, config.auth, config.limits, keys), Quotas(app, config.limits, counters)
+    return Authenticator(app, config.auth, config.limits, keys), Quotas(app, config.limits, counters)
 
 
 def is_own_machine(host: str) -> bool:

@@ -69,7 +69,7 @@ def at_least_one(owner: str, field: str, number: int) -> int:
     return number
 
 
-def made(owner: str, field: str, given: Any, needs: Sequence[str], example: str) -> Any:
+def check_object(owner: str, field: str, given: Any, needs: Sequence[str], example: str) -> Any:
     """An object that has the attributes in `needs`; a class that has them is none yet. example: what one looks like."""
     is_one = all(hasattr(given, name) for name in needs)
     if is_one and not isinstance(given, type):

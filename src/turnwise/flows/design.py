@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.arguments import at_least_one, made
+from turnwise.flows.arguments import at_least_one, check_object
 from turnwise.flows.strategies import Popcorn
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.task import Task
@@ -14,7 +14,7 @@ from turnwise.ports.selector import Selector
 TURNS_PER_TASK = 10
 
 
-class Conduct(NamedTuple):
+class RunRules(NamedTuple):
     """How a flow is run, whatever its tasks are. strategy: whose turn it is when nobody is active or named. until: when it
     ends, besides when nothing is left to do. side_by_side: how many agents may work at a time. max_turns: the limit of turns;
     None = ten a task.
@@ -34,7 +34,7 @@ class Design(NamedTuple):
 
     graph: Graph
     agents: Sequence[str]
-    conduct: Conduct
+    conduct: RunRules
     targets: Sequence[str] | None = None
     relays: bool = False
 
@@ -55,13 +55,13 @@ class Design(NamedTuple):
         return tuple(dict.fromkeys(name for task in self.graph.tasks.values() for name in task.agent_names or self.agents))
 
 
-def conduct(
+def run_rules(
     flow: str,
     strategy: Selector | None = None,
     until: Until | None = None,
     side_by_side: int = 1,
     max_turns: int | None = None,
-) -> Conduct:
+) -> RunRules:
     """That flow's conduct; Popcorn and AllComplete, if nothing is given. FlowDefinitionError for what is no strategy, no
     condition, and no number of 1 or more.
     """
@@ -69,18 +69,18 @@ def conduct(
     at_least_one(owner, "side_by_side", side_by_side)
     if max_turns is not None:
         at_least_one(owner, "max_turns", max_turns)
-    return Conduct(
-        Popcorn() if strategy is None else made(owner, "strategy", strategy, ("name", "select"), "RoundRobin()"),
-        AllComplete() if until is None else made(owner, "until", until, ("met", "check"), "AnyFailed()"),
+    return RunRules(
+        Popcorn() if strategy is None else check_object(owner, "strategy", strategy, ("name", "select"), "RoundRobin()"),
+        AllComplete() if until is None else check_object(owner, "until", until, ("met", "check"), "AnyFailed()"),
         side_by_side,
         max_turns,
     )
 
 
-def designed(
+def make_design(
     flow: str,
     tasks: Sequence[Task],
-    conduct: Conduct,
+    conduct: RunRules,
     *,
     agents: Sequence[str] = (),
     targets: Sequence[str] | None = None,

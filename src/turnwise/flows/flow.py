@@ -10,7 +10,7 @@ from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.arguments import agent_name, listed, text
 from turnwise.flows.control.running import run_design
-from turnwise.flows.design import Design, conduct, designed
+from turnwise.flows.design import Design, make_design, run_rules
 from turnwise.flows.functions import TaskFunction
 from turnwise.flows.members import all_named, objects_in, refuse_absent, refuse_strangers
 from turnwise.flows.tasks.graph import Graph
@@ -58,7 +58,7 @@ class Flow:
         self._tasks = [*listed(owner, "tasks", tasks)]
         self._agents = listed(owner, "agents", agents)
         self._agent_names = tuple(dict.fromkeys(agent_name(owner, agent) for agent in self._agents))
-        self._conduct = conduct(name, strategy, until, side_by_side, max_turns)
+        self._conduct = run_rules(name, strategy, until, side_by_side, max_turns)
         self._targets = None if targets is None else _targets(owner, targets)
         self._made: Design | None = None
         self._is_in_use = False
@@ -127,7 +127,7 @@ class Flow:
 
     def _design(self) -> Design:
         flow, agents = self.card.name, self._agent_names
-        design = designed(flow, self._tasks, self._conduct, agents=agents, targets=self._targets)
+        design = make_design(flow, self._tasks, self._conduct, agents=agents, targets=self._targets)
         refuse_absent(flow, design.doers, self._conduct.strategy)
         return design
 

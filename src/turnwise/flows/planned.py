@@ -12,9 +12,9 @@ from turnwise.facts.events import Event
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.arguments import agent_name, at_least_one, listed, text
 from turnwise.flows.control.running import run_design
-from turnwise.flows.design import Design, conduct, designed
+from turnwise.flows.design import Design, make_design, run_rules
 from turnwise.flows.members import all_named, objects_in, refuse_absent, refuse_strangers
-from turnwise.flows.plans.plan import Plan, again, kept, question, read_plan, refuse_unfit
+from turnwise.flows.plans.plan import Plan, question, question_again, read_plan, recorded_plan, refuse_unfit
 from turnwise.flows.until import Until
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
@@ -57,7 +57,7 @@ class PlannedFlow:
         self.planner = agent_name(f"The planner of {name!r}", planner)
         self.agents = tuple(dict.fromkeys(agent_name(owner, agent) for agent in listed(owner, "agents", agents)))
         self.children: Sequence[Agent] = objects_in([planner, *agents])
-        self.conduct = conduct(name, strategy, until, side_by_side, max_turns)
+        self.conduct = run_rules(name, strategy, until, side_by_side, max_turns)
         self._tries, self.max_tasks = at_least_one(owner, "tries", tries), at_least_one(owner, "max_tasks", max_tasks)
         if not self.agents:
             raise FlowDefinitionError(f"Nobody is there to do the tasks of {name!r}.", fix="Name agents.")
@@ -76,7 +76,7 @@ class PlannedFlow:
         refuse_strangers(self.card.name, self.delegates_to, tree)
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        plan = await kept(context, partial(self._plan, context))
+        plan = await recorded_plan(context, partial(self._plan, context))
         async for event in run_design(self._designed(plan), context):
             yield event
 
@@ -91,7 +91,7 @@ class PlannedFlow:
                 return self._checked(answer, agents)
             except FlowDefinitionError as flaw:
                 problem = f"{flaw.problem} {flaw.fix}".strip()
-            told = again(asked, answer, problem)
+            told = question_again(asked, answer, problem)
         tries = "once" if self._tries == 1 else f"{self._tries} times"
         raise FlowFailed(
             f"{self.planner!r} was asked {tries} for a plan of {self.card.name!r}, and gave none that can be used. Of the last "
@@ -115,4 +115,4 @@ class PlannedFlow:
         return plan
 
     def _designed(self, plan: Plan) -> Design:
-        return designed(self.card.name, plan.made(), self.conduct)
+        return make_design(self.card.name, plan.made(), self.conduct)

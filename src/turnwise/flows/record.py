@@ -7,10 +7,10 @@ from urllib.parse import unquote
 from pydantic import JsonValue
 
 from turnwise.facts.events import LIMIT, USER, Event, segment_of
-from turnwise.flows.control.logged import FLOW, closing_of, data_of
+from turnwise.flows.control.logged import FLOW, data_of, task_end_of
 from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.progress import begun, closed
+from turnwise.flows.tasks.progress import initial_progress, with_task_ended
 from turnwise.flows.tasks.task import Status
 
 BAD_ENDS = frozenset({"failed", "stuck", "cancelled", "blocked", "loop"})
@@ -69,7 +69,7 @@ class FlowRecord(NamedTuple):
         return tuple(turn for turn in self.turns if not turn.is_over)
 
 
-class Unplanned(NamedTuple):
+class UnplannedRun(NamedTuple):
     """A run that did not say what its tasks are. end: why its invocation ended; None while that is open. asked_by, question:
     who asks the user, and what; None = nothing.
     """
@@ -82,7 +82,7 @@ class Unplanned(NamedTuple):
     question: str | None = None
 
 
-class Reading:
+class FlowReader:
     """Reads a flow's runs out of a log, event by event, in its order and without what rewinds hide. The last is the one that
     the flow said something in last.
 
@@ -93,7 +93,7 @@ class Reading:
         self._flow, self._known = flow, graph
         self._runs: dict[tuple[str, str], _Run] = {}
         """The last one, at the end, and those that may still go on, by their places."""
-        self._unplanned: Unplanned | None = None
+        self._unplanned: UnplannedRun | None = None
 
     @property
     def record(self) -> FlowRecord | None:
@@ -106,7 +106,7 @@ class Reading:
         return next(reversed(self._runs.values())).graph if self._runs else self._known
 
     @property
-    def unplanned(self) -> Unplanned | None:
+    def unplanned(self) -> UnplannedRun | None:
         """A run that began after that one, and has said no tasks; None when there is none. Who chose the flow is on record:
         where it runs without that, as in a sequence, only its plan tells that it does.
         """
@@ -145,7 +145,7 @@ class Reading:
         id_, actions = event.invocation_id, event.actions
         if actions.selection is not None and actions.selection.agent == self._flow:
             is_answer = event.author == USER and any(place[0] == id_ for place in self._runs)
-            self._unplanned = self._unplanned if is_answer else Unplanned(self._flow, id_)
+            self._unplanned = self._unplanned if is_answer else UnplannedRun(self._flow, id_)
         if self._unplanned is None or self._unplanned.invocation_id != id_:
             return
         if actions.awaits is not None:
@@ -160,7 +160,7 @@ class _Run:
     def __init__(self, graph: Graph, invocation_id: str, branch: str) -> None:
         self.place, self.graph = (invocation_id, branch), graph
         self._below = f"{branch}/"
-        self._progress = begun(graph)
+        self._progress = initial_progress(graph)
         self._turns: dict[int, TurnRecord] = {}
         self._waits: dict[str, int] = {}
         self._told: Mapping[str, JsonValue] = {}
@@ -195,10 +195,10 @@ class _Run:
             number = max(self._turns, default=0) + 1
             why = (selection.agent, tasks, selection.method, selection.reason) if selection is not None else ("", tasks)
             self._turns[number] = TurnRecord(number, *why)
-        if closing := closing_of(event):
+        if closing := task_end_of(event):
             if closing.task not in self.graph.tasks and len(tasks) == 1:  # guardrails rewrite words, and leave the label
                 closing = closing.model_copy(update={"task": tasks[0]})
-            self._progress = closed(self.graph, self._progress, closing)
+            self._progress = with_task_ended(self.graph, self._progress, closing)
         if told := data_of(event, FLOW):
             self._told, self._answer, self._end = told, event.text, str(told.get("reason", ""))
 

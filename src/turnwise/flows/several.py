@@ -11,10 +11,10 @@ from turnwise.facts.errors import FlowFailed
 from turnwise.facts.events import USER, Event
 from turnwise.facts.selections import Verdict
 from turnwise.flows.arguments import text
-from turnwise.flows.control.controller import Ending
-from turnwise.flows.control.running import Judgement, cut_short, failure, results, run_design
-from turnwise.flows.design import conduct, designed
-from turnwise.flows.plans.plan import Plan, PlannedTask, kept
+from turnwise.flows.control.controller import RunEnding
+from turnwise.flows.control.running import RunResult, failed_result, interrupted_result, results, run_design
+from turnwise.flows.design import make_design, run_rules
+from turnwise.flows.plans.plan import Plan, PlannedTask, recorded_plan
 from turnwise.flows.tasks.graph import Graph
 from turnwise.ports.agent import Agent
 from turnwise.ports.context import AgentContext
@@ -39,16 +39,16 @@ class Several:
 
     def __init__(self, name: str = "several", *, unanswered: str = UNANSWERED, **card: Any) -> None:
         self.card: AgentCard = make_card({"name": name, "kind": self.kind, "routable": False, **card})
-        self._conduct = conduct(name)
+        self._conduct = run_rules(name)
         self._unanswered = text(f"The flow {name!r}", "unanswered", unanswered)
 
     def __repr__(self) -> str:
         return f"Several({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        plan = await kept(context, partial(self._asked, context))
+        plan = await recorded_plan(context, partial(self._asked, context))
         everybody = self._conduct._replace(side_by_side=len(plan.tasks))
-        design = designed(self.card.name, plan.made(), everybody, relays=True)
+        design = make_design(self.card.name, plan.made(), everybody, relays=True)
         async for event in run_design(design, context, self._judged):
             yield event
 
@@ -72,19 +72,19 @@ class Several:
             return False
         return tree.reachable(name, context.message_context.roles)
 
-    def _judged(self, graph: Graph, ending: Ending) -> Judgement:
+    def _judged(self, graph: Graph, ending: RunEnding) -> RunResult:
         """What there is of an answer is the answer, with a word on each part that is missing."""
-        unfinished = cut_short(graph, ending)
+        unfinished = interrupted_result(graph, ending)
         if unfinished is not None:
             return unfinished
         closings = ending.progress.closings
         if not any(closing.status.is_success for closing in closings.values()):
-            return failure(graph, ending, tuple(graph.tasks))
+            return failed_result(graph, ending, tuple(graph.tasks))
         texts: Mapping[str, str] = {
             **{name: self._unanswered.replace("{agent}", name) for name in closings},
             **results(graph, ending.progress),
         }
-        return Judgement(ending.reason, "\n\n".join(texts[name] for name in graph.tasks if texts[name]))
+        return RunResult(ending.reason, "\n\n".join(texts[name] for name in graph.tasks if texts[name]))
 
 
 async def _verdict(context: AgentContext, message: Content) -> Verdict | None:

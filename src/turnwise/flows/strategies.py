@@ -17,11 +17,11 @@ from turnwise.facts.fact import Fact
 from turnwise.facts.selections import Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.flows.arguments import text
-from turnwise.flows.tasks.results import misfits_found
+from turnwise.flows.tasks.results import validation_problems
 from turnwise.ports.selector import SelectionRequest, Selector
-from turnwise.selection.conversational import fitting, tolerant
+from turnwise.selection.conversational import comparable_name, matching_name
 from turnwise.selection.next_tag import take_next
-from turnwise.selection.verdicts import abstained, chosen, shown
+from turnwise.selection.verdicts import abstained, chosen, shortened
 
 _READ_CHARACTERS = 4_000
 _NOBODY = "Nobody is in the pool."
@@ -39,7 +39,7 @@ class Single:
         if self.agent is None:
             return _first(request, self.name, "{agent} is the first of the pool.")
         if self.agent not in request.eligible:
-            return abstained(self.name, f"{shown(self.agent)} is to take every turn, but is not in the pool.")
+            return abstained(self.name, f"{shortened(self.agent)} is to take every turn, but is not in the pool.")
         return _chosen(self.name, self.agent, f"{self.agent} takes every turn.")
 
 
@@ -125,7 +125,7 @@ class Moderated:
         return _Answered(self, text, named)
 
     async def select(self, request: SelectionRequest) -> Verdict:
-        return abstained(self.name, f"The moderator {shown(self.moderator)} was not asked.")
+        return abstained(self.name, f"The moderator {shortened(self.moderator)} was not asked.")
 
 
 class _Answered:
@@ -138,12 +138,12 @@ class _Answered:
         self._named = named or tag
 
     async def select(self, request: SelectionRequest) -> Verdict:
-        exact = fitting(self._named or self._text.strip(), request.eligible)
+        exact = matching_name(self._named or self._text.strip(), request.eligible)
         named = [exact] if exact else [] if self._named else _mentioned(self._text, request.eligible)
         if len(named) == 1:
             return _chosen(self.name, named[0], f"The moderator {self._moderator} named {named[0]}.")
         what = "several" if len(named) > 1 else "nobody who is"
-        return abstained(self.name, f"The moderator {self._moderator} named {what} in the pool: {shown(self._text)!r}.")
+        return abstained(self.name, f"The moderator {self._moderator} named {what} in the pool: {shortened(self._text)!r}.")
 
 
 class _None(Fact):
@@ -180,14 +180,16 @@ def named_strategy(given: str | Mapping[str, JsonValue]) -> Selector:
     options = {"use": given} if isinstance(given, str) else dict(given)
     use = options.pop("use", None)
     if not isinstance(use, str) or use not in _KINDS:
-        problem = f"There is no strategy {shown(use)!r}." if isinstance(use, str) else "A strategy has its name below 'use'."
+        problem = (
+            f"There is no strategy {shortened(use)!r}." if isinstance(use, str) else "A strategy has its name below 'use'."
+        )
         raise PolicyError(problem, fix=f"Strategies: {', '.join(STRATEGIES)}.")
     kind, make = _KINDS[use]
     try:
         read = kind.model_validate(options, extra="forbid")
     except ValidationError as problem:
         known = ", ".join(kind.model_fields) or "none"
-        told = shown(misfits_found(problem, "", most=1))
+        told = shortened(validation_problems(problem, "", most=1))
         raise PolicyError(f"Strategy {use!r}: {told}.", fix=f"Its options: {known}.") from None
     strategy: Selector = make(**read.model_dump())
     return strategy
@@ -211,7 +213,7 @@ def _mentioned(text: str, names: Sequence[str]) -> list[str]:
     """Those of the names that stand in the text as words of their own; a name inside of a longer one does not count."""
     alike: dict[str, list[str]] = {}
     for name in names:
-        alike.setdefault(tolerant(name), []).append(name)
+        alike.setdefault(comparable_name(name), []).append(name)
     either = "|".join(re.escape(plain) for plain in sorted(alike, key=len, reverse=True) if plain)
-    found = re.findall(rf"(?<!\w)(?:{either})(?!\w)", tolerant(text)) if either else []
+    found = re.findall(rf"(?<!\w)(?:{either})(?!\w)", comparable_name(text)) if either else []
     return [name for plain in dict.fromkeys(found) for name in alike[plain]]

@@ -3,13 +3,13 @@
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from turnwise.flows.arguments import at_least_one, made
+from turnwise.flows.arguments import at_least_one, check_object
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Progress
 from turnwise.flows.tasks.task import Status, Task, task_name
 
 
-class Standing(NamedTuple):
+class RunCounts(NamedTuple):
     """Where a run of a flow stands. turns: how many were begun; model_calls: how many requests to models they made."""
 
     graph: Graph
@@ -27,7 +27,7 @@ class Until(ABC):
     """The names of the tasks that it asks for."""
 
     @abstractmethod
-    def met(self, standing: Standing) -> str | None:
+    def met(self, standing: RunCounts) -> str | None:
         """Why the run is over, in one word; None when it is not."""
 
     def check(self, graph: Graph) -> None:
@@ -44,7 +44,10 @@ class Until(ABC):
 
 class _Pair(Until):
     def __init__(self, left: Until, right: Until) -> None:
-        self._left, self._right = left, made(repr(left), "what it is joined with", right, ("met", "check"), "AnyFailed()")
+        self._left, self._right = (
+            left,
+            check_object(repr(left), "what it is joined with", right, ("met", "check"), "AnyFailed()"),
+        )
         self.tasks = (*left.tasks, *right.tasks)
 
 
@@ -52,7 +55,7 @@ class _Either(_Pair):
     def __repr__(self) -> str:
         return f"({self._left!r} | {self._right!r})"
 
-    def met(self, standing: Standing) -> str | None:
+    def met(self, standing: RunCounts) -> str | None:
         return self._left.met(standing) or self._right.met(standing)
 
 
@@ -60,7 +63,7 @@ class _Both(_Pair):
     def __repr__(self) -> str:
         return f"({self._left!r} & {self._right!r})"
 
-    def met(self, standing: Standing) -> str | None:
+    def met(self, standing: RunCounts) -> str | None:
         left, right = self._left.met(standing), self._right.met(standing)
         if left is None or right is None:
             return None
@@ -73,7 +76,7 @@ class AllComplete(Until):
     def __repr__(self) -> str:
         return "AllComplete()"
 
-    def met(self, standing: Standing) -> str | None:
+    def met(self, standing: RunCounts) -> str | None:
         return "complete" if standing.progress.is_complete else None
 
 
@@ -92,14 +95,14 @@ class _OfTasks(Until):
 class AnyComplete(_OfTasks):
     """One of these tasks has its end, whichever; of all tasks, when none are named. Says `complete`."""
 
-    def met(self, standing: Standing) -> str | None:
+    def met(self, standing: RunCounts) -> str | None:
         return "complete" if self._closed(standing.progress) else None
 
 
 class AnyFailed(_OfTasks):
     """One of these tasks failed; of all tasks, when none are named. Says `failed`."""
 
-    def met(self, standing: Standing) -> str | None:
+    def met(self, standing: RunCounts) -> str | None:
         return "failed" if Status.FAILED in self._closed(standing.progress) else None
 
 
@@ -114,12 +117,12 @@ class _AtMost(Until):
 class MaxTurns(_AtMost):
     """So many turns were begun. Says `limit:turns`."""
 
-    def met(self, standing: Standing) -> str | None:
+    def met(self, standing: RunCounts) -> str | None:
         return "limit:turns" if standing.turns >= self._most else None
 
 
 class MaxModelCalls(_AtMost):
     """So many requests to models were made. Says `limit:model_calls`."""
 
-    def met(self, standing: Standing) -> str | None:
+    def met(self, standing: RunCounts) -> str | None:
         return "limit:model_calls" if standing.model_calls >= self._most else None

@@ -15,10 +15,10 @@ from turnwise.gateway.api import routes as api
 from turnwise.gateway.credentials import say_credentials
 from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.middleware.access_log import AccessLog
-from turnwise.gateway.middleware.admission import Bodies, OwnMachine, PlainText
-from turnwise.gateway.middleware.errors import AnsweredProblems, CutShort, Pending
+from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
+from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
 from turnwise.gateway.middleware.head_requests import Heads
-from turnwise.gateway.middleware.headers import RequestIds, SecurityHeaders, Traced
+from turnwise.gateway.middleware.headers import RequestIds, SecurityHeaders, TraceContext
 from turnwise.gateway.problems import Form, answer_problems
 from turnwise.gateway.protocol import Protocol
 from turnwise.gateway.protocols import protocols
@@ -63,7 +63,7 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         separate_input_output_schemas=False,
         redirect_slashes=False,
     )
-    app.state.front, app.state.pending = front, Pending()
+    app.state.front, app.state.pending = front, PendingRequests()
     for each in spoken:
         app.include_router(each.router, prefix=each.prefix)
         if each.top is not None:
@@ -88,7 +88,7 @@ def forms(spoken: Sequence[Protocol]) -> Callable[[str], Form]:
 
 
 def _surroundings(
-    front: Front, pending: Pending, spoken: Sequence[Protocol], form_for: Callable[[str], Form]
+    front: Front, pending: PendingRequests, spoken: Sequence[Protocol], form_for: Callable[[str], Form]
 ) -> Iterator[Middleware]:
     """What is around every request, from the outermost on."""
     config = front.config
@@ -98,7 +98,7 @@ def _surroundings(
 
     yield Middleware(RequestIds)
     if front.traced:
-        yield Middleware(Traced)
+        yield Middleware(TraceContext)
     prefixes = [each.prefix for each in spoken]
     yield Middleware(AccessLog, prefixes=prefixes, fixed=(documentation.DOCUMENTATION, documentation.OPENAPI))
     yield Middleware(SecurityHeaders)
@@ -111,14 +111,14 @@ def _surroundings(
             allow_headers=["*"],
             expose_headers=READABLE,
         )
-    yield Middleware(AnsweredProblems, form_for=form_for)
+    yield Middleware(ProblemResponses, form_for=form_for)
     yield Middleware(Heads)
     if config.auth is None:
-        yield Middleware(OwnMachine, origins=config.origins)
-    yield Middleware(PlainText)
-    yield Middleware(CutShort, pending=pending)
+        yield Middleware(LocalOnly, origins=config.origins)
+    yield Middleware(PlainTextPaths)
+    yield Middleware(ShutdownResponses, pending=pending)
     yield Middleware(
-        Bodies,
+        RequestBodies,
         enter=caller_of,
         count=count,
         json_bytes=config.body_bytes,

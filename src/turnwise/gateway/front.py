@@ -6,20 +6,20 @@ from typing import Annotated, NamedTuple
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from turnwise.access.authenticator import Gatekeeper
+from turnwise.access.authenticator import Authenticator
 from turnwise.access.quotas import Quotas
 from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import GatewayConfig
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.agents import Addressees, Agents
 from turnwise.gateway.services.artifacts import Artifacts
 from turnwise.gateway.services.conversations import Conversations
 from turnwise.gateway.services.decisions import Decisions
-from turnwise.gateway.services.health import Standing
+from turnwise.gateway.services.health import HealthCheck
 from turnwise.gateway.services.invocations import Invocations, Tasks
 from turnwise.gateway.services.messages import Messages
 from turnwise.gateway.services.pushes import Pushes
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import Sessions
 from turnwise.gateway.services.threads import Threads
 from turnwise.runner import Runner
@@ -34,9 +34,9 @@ class Front(NamedTuple):
 
     runner: Runner
     config: GatewayConfig
-    gatekeeper: Gatekeeper
+    gatekeeper: Authenticator
     quotas: Quotas
-    whose: Whose
+    whose: SessionScope
     messages: Messages
     sessions: Sessions
     invocations: Invocations
@@ -48,7 +48,7 @@ class Front(NamedTuple):
     threads: Threads
     tasks: Tasks
     pushes: Pushes
-    standing: Standing
+    standing: HealthCheck
     closing: asyncio.Event
     ready: asyncio.Event
     metrics: Metrics | None = None
@@ -58,14 +58,14 @@ class Front(NamedTuple):
 def front(
     runner: Runner,
     config: GatewayConfig,
-    gatekeeper: Gatekeeper,
+    gatekeeper: Authenticator,
     quotas: Quotas,
     metrics: Metrics | None = None,
     *,
     traced: bool = False,
 ) -> Front:
     """The front of that app. Inside an event loop."""
-    closing, ready, whose = asyncio.Event(), asyncio.Event(), Whose(runner)
+    closing, ready, whose = asyncio.Event(), asyncio.Event(), SessionScope(runner)
     messages = Messages(runner, whose, quotas, closing)
     return Front(
         runner=runner,
@@ -84,7 +84,7 @@ def front(
         threads=Threads(runner, whose, messages),
         tasks=Tasks(runner, whose),
         pushes=Pushes(runner, whose),
-        standing=Standing(runner, closing, ready),
+        standing=HealthCheck(runner, closing, ready),
         closing=closing,
         ready=ready,
         metrics=metrics,
@@ -112,9 +112,9 @@ async def caller_of(connection: HTTPConnection) -> Caller:
     return caller
 
 
-def view_of(connection: HTTPConnection) -> View:
+def redactor_of(connection: HTTPConnection) -> Redactor:
     """What the one who asks is shown."""
-    return View(connection.state.caller, front_of(connection).runner.tree)
+    return Redactor(connection.state.caller, front_of(connection).runner.tree)
 
 
 async def _the_front(connection: HTTPConnection) -> Front:

@@ -128,7 +128,7 @@ _MISSING, _UNKNOWN = "missing", "extra_forbidden"
 _RANKS = {_MISSING: 0, _UNKNOWN: 1}
 
 
-class Raised(HTTPException):
+class RaisedProblem(HTTPException):
     """An error, raised where the framework would take any other for a mistake in the body: while it reads one."""
 
     def __init__(self, error: Exception) -> None:
@@ -146,12 +146,12 @@ def problem_of(error: TurnwiseError, connection: HTTPConnection) -> Problem:
     return Problem(status, error.code, error.problem, error.fix, where, request_id_of(connection), headers_of(error))
 
 
-def answered(error: TurnwiseError, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
+def problem_response(error: TurnwiseError, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
     """The answer in the form of the path's protocol; it is counted."""
     return _answered(problem_of(error, connection), connection, form_for)
 
 
-def answered_defect(connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
+def defect_response(connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
     """The same for what should not happen, which says nothing of it."""
     fix = "Its cause is in the log, under the request's id."
     problem = Problem(500, INTERNAL, "This is a defect of the gateway.", fix, (), request_id_of(connection), {})
@@ -173,13 +173,13 @@ def answer_problems(app: FastAPI, form_for: Callable[[str], Form]) -> None:
     """What the routes raise becomes an answer in the form of the path's protocol, but for defects."""
 
     async def ours(request: Request, error: Any) -> Response:
-        return answered(error, request, form_for)
+        return problem_response(error, request, form_for)
 
     async def invalid(request: Request, error: Any) -> Response:
         return await ours(request, _invalid(error.errors(), request))
 
     async def http(request: Request, error: Any) -> Response:
-        if isinstance(error, Raised):
+        if isinstance(error, RaisedProblem):
             if not isinstance(error.error, TurnwiseError):
                 raise error.error
             return await ours(request, error.error)

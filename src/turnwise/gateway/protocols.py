@@ -12,26 +12,26 @@ from turnwise.gateway.protocol import Protocol
 def protocols(config: Protocols) -> Iterator[Protocol]:
     """Ours, and those that are on, the more special prefix first."""
     if is_on(config.graph_chat):
-        yield Protocol("/api/v1/graph-chat", graph_chat.router, graph_chat.form)
+        yield Protocol("/api/v1/graph-chat", graph_chat.router, graph_chat.error_response)
     yield Protocol("/api/v1", api.router, api.form)
     if is_on(config.openai):
-        yield Protocol("/v1", openai.router, openai.form)
+        yield Protocol("/v1", openai.router, openai.error_response)
     if is_on(config.adk):
-        yield Protocol(adk.PREFIX, adk.router_for(config.adk), adk.form)
+        yield Protocol(adk.PREFIX, adk.router_for(config.adk), adk.error_response)
     if is_on(config.ag_ui):
         from turnwise.gateway import ag_ui  # its models take a while to import
 
-        yield Protocol("/ag-ui", ag_ui.router, ag_ui.form)
+        yield Protocol("/ag-ui", ag_ui.router, ag_ui.error_response)
     if is_on(config.a2a, "a2a"):
         from turnwise.gateway import a2a
 
         yield Protocol("/a2a/rest", a2a.rest, a2a.rest_form)
-        yield Protocol("/a2a", a2a.rpc, a2a.rpc_form, a2a.pushing, a2a.card)
+        yield Protocol("/a2a", a2a.rpc, a2a.rpc_form, a2a.running_pusher, a2a.card)
     if is_on(config.mcp, "mcp"):
         from turnwise.gateway import mcp
 
         endpoint = mcp.Endpoint(config.mcp)
-        yield Protocol("/mcp", endpoint.router, mcp.form, endpoint.running)
+        yield Protocol("/mcp", endpoint.router, mcp.error_response, endpoint.running)
 
 
 def is_on(switch: Switch, extra: str | None = None) -> bool:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from pydantic import JsonValue
 
-from turnwise.access.rights import tells_late_results
+from turnwise.access.rights import may_report_late_results
 from turnwise.facts.callers import Caller
 from turnwise.facts.content import Content, DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Actions, End, ErrorInfo, Event
@@ -19,16 +19,16 @@ FAILED = "The agent failed."
 """What a user reads instead of what an agent raised: that is for those who keep it."""
 
 
-def sees_inside(caller: Caller) -> bool:
+def may_see_internals(caller: Caller) -> bool:
     """Whether the caller is shown what went wrong inside, agents that he cannot reach, and what all users share."""
     return caller.role != "user"
 
 
-class View:
+class Redactor:
     """What one caller is shown. roles: those by which he reaches agents."""
 
     def __init__(self, caller: Caller, tree: AgentTree) -> None:
-        self.inside, self._tells_late = sees_inside(caller), tells_late_results(caller)
+        self.inside, self._tells_late = may_see_internals(caller), may_report_late_results(caller)
         self._tree, self._roles = tree, frozenset(caller.agent_roles or ())
         self._any_role = caller.agent_roles is None
 

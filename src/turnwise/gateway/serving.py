@@ -33,7 +33,7 @@ def front_for(runner: Runner, config: GatewayConfig, metrics: Metrics | None = N
     return front(runner, config, gatekeeper, quotas, metrics, traced=traced)
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int) -> socket.socket:
     """A socket at that address; port 0 = any that is free. ConfigError when it cannot be had."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -105,7 +105,7 @@ async def serving(
     front: Front, host: str = "127.0.0.1", port: int = 0, connection: type[Connection] = Connection
 ) -> AsyncIterator[Serving]:
     """That front at that address, as long as the context is entered."""
-    served = Serving(front, bound(host, port), connection)
+    served = Serving(front, bound_socket(host, port), connection)
     await served.begin()
     try:
         yield served

@@ -14,7 +14,7 @@ Hint = bytes | Callable[[], bytes]
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-def streamed(
+def event_stream(
     items: AsyncIterator[T], write: Callable[[T], bytes], *, ping: float, closing: asyncio.Event, hint: Hint
 ) -> EventSourceResponse:
     """The response that writes each item as it comes, and a comment after so many quiet seconds.

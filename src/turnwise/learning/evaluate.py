@@ -13,7 +13,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, fold
 from turnwise.learning.cases import Case, Turn
 from turnwise.learning.outcomes import Outcome, chosen_of, novelty_of, ranking_of
-from turnwise.selection.cascade import Cascade, positions_of
+from turnwise.selection.cascade import Cascade, moved_positions
 
 History = Literal["own", "true"]
 """Whose choice goes on in a dialogue: the policy's own, right or wrong, or the right one."""
@@ -69,7 +69,7 @@ async def _converse(
         if history == "true" and (turn.agent or number):
             selection = _given(selection, turn.agent or speaker)
         speaker = selection.agent
-        actions = Actions(selection=selection, positions=positions_of(selection))
+        actions = Actions(selection=selection, positions=moved_positions(selection))
         said = _event(f"message-{number}", USER, number)
         session = fold(session, [said.model_copy(update={"content": message, "actions": actions})])
     return outcomes

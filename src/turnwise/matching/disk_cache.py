@@ -168,7 +168,7 @@ def version() -> str:
     return digest.hexdigest()[:12]
 
 
-def keys_of(texts: Iterable[str]) -> Keys:
+def text_keys(texts: Iterable[str]) -> Keys:
     """What texts are known by: 32 hexadecimal digits each."""
     digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32] for text in texts]
     return np.array(digests, "S32")
@@ -194,7 +194,7 @@ class Vectors:
         return np.where(self.keys[places] == keys, places, -1)
 
 
-class Kept:
+class DiskCache:
     """A folder of kept vectors and matchers. Nothing here raises: a folder that cannot be used keeps nothing.
 
     A folder that belongs to another user, or that others may write to, is neither read nor written; a warning says so once.

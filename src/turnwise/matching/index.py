@@ -33,7 +33,7 @@ Vectors = NDArray[np.float32]
 Places = NDArray[np.intp]
 
 
-class Found(NamedTuple):
+class Neighbours(NamedTuple):
     """What lies near a vector.
 
     places, cosines: the nearest phrases as places in what the index was made from, best first; equal ones in their order.
@@ -74,11 +74,11 @@ class Index:
         """Whether every phrase is compared."""
         return isinstance(self._rows, _Exact)
 
-    def search(self, vector: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> Found:
+    def search(self, vector: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> Neighbours:
         """What lies near that vector: at most `count` phrases, at most `per_label` of one label."""
         return self._rows.found(self._rows.compared(vector), count, per_label, self.label_count)
 
-    def search_many(self, vectors: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> list[Found]:
+    def search_many(self, vectors: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> list[Neighbours]:
         """As `search`, for each row; for many rows much faster."""
         if len(vectors) == 1:
             return [self.search(vectors[0], count, per_label)]
@@ -102,7 +102,7 @@ class Index:
         return self
 
 
-class _Compared(NamedTuple):
+class _Cosines(NamedTuple):
     """Cosines of some rows. rows: which; None = all. cells: the cosine of every cell's middle."""
 
     cosines: Vectors
@@ -117,19 +117,19 @@ class _Exact(NamedTuple):
     labels: Places
     places: Places
 
-    def compared(self, vector: Vectors) -> _Compared:
-        return _Compared(_cosines(self.vectors, vector))
+    def compared(self, vector: Vectors) -> _Cosines:
+        return _Cosines(_cosines(self.vectors, vector))
 
-    def compared_many(self, vectors: Vectors) -> list[_Compared]:
-        return [_Compared(row) for row in vectors @ self.vectors.T]
+    def compared_many(self, vectors: Vectors) -> list[_Cosines]:
+        return [_Cosines(row) for row in vectors @ self.vectors.T]
 
-    def found(self, compared: _Compared, count: int, per_label: int, label_count: int) -> Found:
+    def found(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
         best = np.full(label_count, NOTHING, np.float32)
         if len(self.labels):
             starts = _starts(self.labels)
             best[self.labels[starts]] = np.maximum.reduceat(compared.cosines, starts)
         top = _top(compared.cosines, self.labels, self.places, count, per_label)
-        return Found(self.places[top], compared.cosines[top], best)
+        return Neighbours(self.places[top], compared.cosines[top], best)
 
 
 class _Cells(NamedTuple):
@@ -168,13 +168,13 @@ class _Cells(NamedTuple):
         middles /= np.maximum(lengths, 1e-12)[:, None]
         return cls(codes, scales, labels[order], order, bounds, labels[order][bounds[:-1]], middles, lengths)
 
-    def compared(self, vector: Vectors) -> _Compared:
+    def compared(self, vector: Vectors) -> _Cosines:
         return self._looked_at(_cosines(self.middles, vector), vector)
 
-    def compared_many(self, vectors: Vectors) -> list[_Compared]:
+    def compared_many(self, vectors: Vectors) -> list[_Cosines]:
         return [self._looked_at(*pair) for pair in zip(vectors @ self.middles.T, vectors, strict=True)]
 
-    def _looked_at(self, cells: Vectors, vector: Vectors) -> _Compared:
+    def _looked_at(self, cells: Vectors, vector: Vectors) -> _Cosines:
         """The rows of the nearest cells, compared one by one."""
         probed = np.argpartition(-cells, _PROBED_CELLS)[:_PROBED_CELLS] if len(cells) > _PROBED_CELLS else np.arange(len(cells))
         probed = probed[np.lexsort((probed, -cells[probed]))]
@@ -185,9 +185,9 @@ class _Cells(NamedTuple):
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         rows = np.repeat(starts, sizes) + within
         cosines = _cosines(self.codes[rows].astype(np.float32), vector) * self.scales[rows]
-        return _Compared(cosines, rows, cells * self.lengths)
+        return _Cosines(cosines, rows, cells * self.lengths)
 
-    def found(self, compared: _Compared, count: int, per_label: int, label_count: int) -> Found:
+    def found(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
         rows, cells = compared.rows, compared.cells
         assert rows is not None
         assert cells is not None
@@ -200,7 +200,7 @@ class _Cells(NamedTuple):
         best[looked_at] = np.maximum(best[looked_at], np.maximum.reduceat(compared.cosines, starts))
         places = self.places[rows]
         top = _top(compared.cosines, labels, places, count, per_label)
-        return Found(places[top], compared.cosines[top], best)
+        return Neighbours(places[top], compared.cosines[top], best)
 
 
 def _cosines(rows: Vectors, vector: Vectors) -> Vectors:

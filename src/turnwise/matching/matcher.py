@@ -12,15 +12,15 @@ from turnwise.matching.index import Index
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Nearest, Phrase
 from turnwise.matching.normalize import normalize
-from turnwise.matching.novelty import Gate, fit_gate, signs, tune_gate, untried
+from turnwise.matching.novelty import Gate, default_gate, fit_gate, signs, tune_gate
 from turnwise.matching.scorers import (
     COSINE_SCALE,
     OPINIONS,
     SHORTLISTED_ABOVE,
-    Learned,
-    Said,
-    Study,
-    learn,
+    FittedScorers,
+    ScorerOutput,
+    TrainingSet,
+    fit_scorers,
     nearest_by_label,
     prepare,
 )
@@ -41,7 +41,9 @@ class Matcher:
     labels: in the order in which the phrases name them. fitted: whether heads were fitted; else nearest phrases decide.
     """
 
-    def __init__(self, phrases: Sequence[Phrase], index: Index, learned: Learned | None, weights: Floats, gate: Gate) -> None:
+    def __init__(
+        self, phrases: Sequence[Phrase], index: Index, learned: FittedScorers | None, weights: Floats, gate: Gate
+    ) -> None:
         self.labels = labels_of(phrases)
         self._phrases, self._index, self._learned, self._weights, self._gate = phrases, index, learned, weights, gate
 
@@ -84,9 +86,9 @@ class Matcher:
     def _opinions(self) -> Sequence[str]:
         return ("nearest",) if self._learned is None else OPINIONS
 
-    def _said(self, texts: Sequence[str], vectors: Floats, best: Floats) -> Said:
+    def _said(self, texts: Sequence[str], vectors: Floats, best: Floats) -> ScorerOutput:
         if self._learned is None:
-            return Said((COSINE_SCALE * best)[:, :, None])
+            return ScorerOutput((COSINE_SCALE * best)[:, :, None])
         return self._learned.say(texts, vectors, best)
 
     def tuned(self, texts: Sequence[str], vectors: Floats, labels: Sequence[str | None]) -> "Matcher":
@@ -135,7 +137,7 @@ class Matcher:
         gate = Gate(**{name: arrays[f"gate.{name}"] for name in Gate._fields})
         learned = None
         if "learned.starts" in arrays:
-            learned = Learned(
+            learned = FittedScorers(
                 starts=arrays["learned.starts"],
                 meaning=Head(arrays["learned.meaning.weights"], arrays["learned.meaning.bias"]),
                 wording=Head(arrays["learned.wording.weights"], arrays["learned.wording.bias"]),
@@ -172,7 +174,7 @@ def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None
         places.append(said.placed(study.owners[held]))
         owners.append(study.owners[held])
     tick = _tick(progress, (len(folds) + 0.5) / (len(folds) + 1.5))
-    learned = learn(study, tick)
+    learned = fit_scorers(study, tick)
     exemplary = np.array([phrases[place].kind == "example" for place in kept])
     weights = learned.weights(np.bincount(study.owners[exemplary], minlength=len(learned.starts)))
     gate = _untried(phrases)
@@ -192,7 +194,7 @@ def _by_nearest(phrases: Sequence[Phrase], index: Index) -> Matcher:
 
 def _untried(phrases: Sequence[Phrase]) -> Gate:
     exemplified = {phrase.label for phrase in phrases if phrase.kind == "example"}
-    return untried(sum(phrase.label in exemplified for phrase in phrases))
+    return default_gate(sum(phrase.label in exemplified for phrase in phrases))
 
 
 def labels_of(phrases: Sequence[Phrase]) -> tuple[str, ...]:
@@ -219,7 +221,7 @@ def _rows(vectors: Floats, kept: list[int]) -> Floats:
     return vectors if len(kept) == len(vectors) else vectors[kept]
 
 
-def _study(phrases: Sequence[Phrase], vectors: Floats, labels: Sequence[str]) -> Study:
+def _study(phrases: Sequence[Phrase], vectors: Floats, labels: Sequence[str]) -> TrainingSet:
     number = {label: place for place, label in enumerate(labels)}
     owners = np.array([number[phrase.label] for phrase in phrases], np.int64)
     skills, parents = split(vectors, owners, [phrase.skill for phrase in phrases])
@@ -251,10 +253,10 @@ def _tick(progress: Progress | None, share: float) -> Tick | None:
     return functools.partial(progress, share)
 
 
-def _held_out(study: Study, held: NDArray[np.bool_], tick: Tick | None) -> Said:
+def _held_out(study: TrainingSet, held: NDArray[np.bool_], tick: Tick | None) -> ScorerOutput:
     """What those who did not learn from some phrases say of them."""
     rest = study.without(held)
-    learned = learn(rest, tick)
+    learned = fit_scorers(rest, tick)
     rows = np.flatnonzero(held).tolist()
     vectors = study.vectors[rows]
     best = nearest_by_label(vectors, rest, len(learned.starts))

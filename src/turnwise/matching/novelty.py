@@ -49,7 +49,7 @@ class Gate(NamedTuple):
         return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.maximum(below, apart), -40.0, 40.0))))
 
 
-def untried(phrases: int) -> Gate:
+def default_gate(phrases: int) -> Gate:
     """The gate when there was nothing to try it with: what is unlike every phrase is for nobody.
 
     phrases: how many there are of labels that have examples. Where only a name or a description is known, requests that

@@ -33,7 +33,7 @@ _MEANING_WORK, _WORDING_WORK = 10_000_000, 6_000_000  # (rows + dimensions) × c
 _CHUNK = 2_000
 
 
-class Study(NamedTuple):
+class TrainingSet(NamedTuple):
     """What is learned from: a row a phrase. parents: the label of each skill. wording: None = there is too much of it.
 
     A row of owner and skill -1 is not learned from.
@@ -48,7 +48,7 @@ class Study(NamedTuple):
     wording: Floats | None
     rescales: tuple[Rescale | None, Rescale | None]
 
-    def without(self, held: NDArray[np.bool_]) -> "Study":
+    def without(self, held: NDArray[np.bool_]) -> "TrainingSet":
         """The same without some rows."""
         if self.wording is None:  # many rows: nothing is copied
             return self._replace(owners=np.where(held, -1, self.owners), skills=np.where(held, -1, self.skills))
@@ -62,7 +62,7 @@ class Study(NamedTuple):
         )
 
 
-class Said(NamedTuple):
+class ScorerOutput(NamedTuple):
     """What was said of some texts. opinions: texts × labels × opinions.
 
     labels: the labels of each row, shortlisted; None = all, in their order. meaning: then the scores of all by meaning alone.
@@ -91,7 +91,7 @@ class Said(NamedTuple):
         return np.where(hits.any(axis=1), hits.argmax(axis=1), -1)
 
 
-class Learned(NamedTuple):
+class FittedScorers(NamedTuple):
     """Who holds the opinions. starts: the first skill of each label. means: skills × dimensions, of length 1."""
 
     starts: Classes
@@ -117,14 +117,14 @@ class Learned(NamedTuple):
         """How many skills each label has."""
         return np.diff(self.starts, append=len(self.means))
 
-    def say(self, texts: Sequence[str], vectors: Floats, best: Floats) -> Said:
+    def say(self, texts: Sequence[str], vectors: Floats, best: Floats) -> ScorerOutput:
         """Its opinions of texts. best: texts × labels, the cosine of the label's nearest phrase."""
         meaning = self.meaning.scores(vectors)
         if len(self.starts) > SHORTLISTED_ABOVE:
             labels = np.argpartition(-(meaning + COSINE_SCALE * best), SHORTLIST, axis=1)[:, :SHORTLIST]
-            return Said(self._opinions_among(texts, vectors, meaning, best, labels), labels, meaning)
+            return ScorerOutput(self._opinions_among(texts, vectors, meaning, best, labels), labels, meaning)
         near = np.maximum.reduceat(vectors @ self.means.T, self.starts, axis=1)
-        return Said(np.stack([meaning, self._worded(texts), COSINE_SCALE * best, COSINE_SCALE * near], axis=-1))
+        return ScorerOutput(np.stack([meaning, self._worded(texts), COSINE_SCALE * best, COSINE_SCALE * near], axis=-1))
 
     def _opinions_among(self, texts: Sequence[str], vectors: Floats, meaning: Floats, best: Floats, labels: Classes) -> Floats:
         """Opinions of some labels of each row."""
@@ -152,7 +152,7 @@ class Learned(NamedTuple):
         return np.concatenate(chunks) if chunks else np.empty((0, len(self.wording.bias)), np.float32)
 
 
-def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Classes, parents: Classes) -> Study:
+def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Classes, parents: Classes) -> TrainingSet:
     """A study of all phrases; what its parts share is computed here."""
     lexicon = Lexicon.of(texts)
     labels = int(parents[-1]) + 1
@@ -161,10 +161,10 @@ def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Clas
         curvature(vectors, strength=_STRENGTH) if _is_fast(vectors, labels) else None,
         None if wording is None else curvature(wording, strength=_STRENGTH),
     )
-    return Study(texts, vectors, owners, skills, parents, lexicon, wording, shared)
+    return TrainingSet(texts, vectors, owners, skills, parents, lexicon, wording, shared)
 
 
-def learn(study: Study, tick: Tick | None = None) -> Learned:
+def fit_scorers(study: TrainingSet, tick: Tick | None = None) -> FittedScorers:
     """Opinions from phrases: every label has at least one. tick: called while it lasts."""
     labels = int(study.parents[-1]) + 1
     if study.wording is None and not _is_fast(study.vectors, labels):
@@ -184,14 +184,14 @@ def learn(study: Study, tick: Tick | None = None) -> Learned:
         )
     means = directions(class_sums(study.vectors, study.skills, len(study.parents)))
     starts = np.searchsorted(study.parents, np.arange(labels))
-    return Learned(starts, meaning, wording, study.lexicon, means)
+    return FittedScorers(starts, meaning, wording, study.lexicon, means)
 
 
 def _is_fast(vectors: Floats, classes: int) -> bool:
     return sum(vectors.shape) * classes <= _MEANING_WORK
 
 
-def _summed(study: Study, labels: int) -> Head:
+def _summed(study: TrainingSet, labels: int) -> Head:
     """The wording of each label as the sum of its phrases' rows: no model is fitted."""
     sums = np.zeros((labels + 1) * PLACES, np.float32)  # the last for rows that are not learned from
     for start in range(0, len(study.texts), _CHUNK):
@@ -202,7 +202,7 @@ def _summed(study: Study, labels: int) -> Head:
     return Head(np.ascontiguousarray(weights.T), np.zeros(labels, np.float32))
 
 
-def nearest_by_label(vectors: Floats, study: Study, count: int) -> Floats:
+def nearest_by_label(vectors: Floats, study: TrainingSet, count: int) -> Floats:
     """The cosine of each label's nearest phrase, vectors × labels; -1 for a label without one."""
     order = np.argsort(study.owners, kind="stable")
     order = order[study.owners[order] >= 0]

@@ -6,7 +6,7 @@ The abbreviations are English. As in Punkt (Kiss and Strunk, 2006), some are tol
 import itertools
 import re
 
-from turnwise.matching.text_features import clues
+from turnwise.matching.text_features import text_features
 
 _LOOK_BACK = 24
 _LOOK_AHEAD = 60
@@ -92,7 +92,7 @@ def _begins_anew(rest: str) -> bool:
     if not rest[0].isupper():
         return _ASKS.match(plain) is not None
     word = first[0].replace("’", "'").casefold()
-    found = clues(rest)
+    found = text_features(rest)
     return word in _OPENERS or found.question_word or found.imperative
 
 

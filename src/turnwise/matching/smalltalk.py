@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
-from turnwise.matching.text_features import Clues, clues
+from turnwise.matching.text_features import TextFeatures, text_features
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,7 +96,7 @@ class SmallTalk:
         """
         import numpy as np
 
-        drawn = [clues(text) for text in texts]
+        drawn = [text_features(text) for text in texts]
         scores = _joined(vectors, drawn).astype(np.float64) @ self._weights + self._bias
         if self._words:
             scores += [sum(self._words.get(each, 0.0) for each in wording(text)) for text in texts]
@@ -109,7 +109,7 @@ class SmallTalk:
 
 def features(vectors: "NDArray[np.float32]", texts: Sequence[str]) -> "NDArray[np.float32]":
     """One row a text: its vector, scaled, and its clues."""
-    return _joined(vectors, [clues(text) for text in texts])
+    return _joined(vectors, [text_features(text) for text in texts])
 
 
 def wording(text: str) -> list[str]:
@@ -148,14 +148,14 @@ def fit(
     return point[:-1].astype(np.float64), float(point[-1])
 
 
-def _joined(vectors: "NDArray[np.float32]", drawn: Sequence[Clues]) -> "NDArray[np.float32]":
+def _joined(vectors: "NDArray[np.float32]", drawn: Sequence[TextFeatures]) -> "NDArray[np.float32]":
     import numpy as np
 
     shown = np.array([_numbers(each) for each in drawn], dtype=np.float32).reshape(len(drawn), len(_FLAGS) + _COUNTS)
     return np.hstack([vectors * np.float32(_VECTOR_SCALE), shown])
 
 
-def _numbers(drawn: Clues) -> list[float]:
+def _numbers(drawn: TextFeatures) -> list[float]:
     from math import log1p
 
     empty = drawn.content == 0

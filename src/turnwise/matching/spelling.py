@@ -45,21 +45,21 @@ _NEWER = re.compile(
 )
 
 
-class Slip(NamedTuple):
+class Correction(NamedTuple):
     """A word as it stood there, and the one it is read as, in lower case."""
 
     typed: str
     meant: str
 
 
-class Mended(NamedTuple):
+class CorrectedText(NamedTuple):
     """A text to read by, and what is different in it; without slips it is the text that was given."""
 
     text: str
-    slips: tuple[Slip, ...] = ()
+    slips: tuple[Correction, ...] = ()
 
 
-class Spelling:
+class SpellingCorrector:
     """Which words agents use, and how often. Safe to share between threads; the same texts mend the same."""
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -68,7 +68,7 @@ class Spelling:
         self._counts: Mapping[str, int] = self._english.word_frequency.dictionary
         self._meant = lru_cache(_REMEMBERED)(self._word_meant)
 
-    def mended(self, text: str) -> Mended:
+    def mended(self, text: str) -> CorrectedText:
         """The text with its slips mended.
 
         Names stay: words with a capital inside of a sentence, and abbreviations. Where most words are strange, it may be
@@ -79,17 +79,17 @@ class Spelling:
         strange = [each for each in found if not self._is_known(each.group().lower())]
         most = len(strange) > max(1, len(found) // 2)
         if not strange or len(strange) > _MANY_STRANGE or (most and len(strange) > _FEW_STRANGE):
-            return Mended(text)
+            return CorrectedText(text)
         shouted = text.isupper()
         slips, parts, end = [], [], 0
         for each in strange:
             typed = each.group()
             meant = self._meant(typed.lower(), most) if shouted or _may_be_slip(typed, text, each.start()) else None
             if meant is not None:
-                slips.append(Slip(typed, meant))
+                slips.append(Correction(typed, meant))
                 parts += [text[end : each.start()], meant]
                 end = each.end()
-        return Mended("".join([*parts, text[end:]]), tuple(slips)) if slips else Mended(text)
+        return CorrectedText("".join([*parts, text[end:]]), tuple(slips)) if slips else CorrectedText(text)
 
     def _is_known(self, word: str) -> bool:
         if word in self._own or word in self._pieces or word in self._counts:

@@ -11,7 +11,7 @@ READ_CHARACTERS = 2_000
 """So much of a message is looked at."""
 
 
-class Clues(NamedTuple):
+class TextFeatures(NamedTuple):
     """The clues of one message. Words are English; other languages have the clues of signs, numbers and scripts.
 
     words, characters: of the part that was looked at; scripts without spaces count two characters as a word. rest: words
@@ -65,13 +65,13 @@ class Clues(NamedTuple):
     other_script: float = 0.0
 
 
-def clues(text: str) -> Clues:
+def text_features(text: str) -> TextFeatures:
     """The clues of a message. Linear in its length, of which the first 2,000 characters are read; any text is allowed."""
     return _clues(text[:READ_CHARACTERS])
 
 
 @functools.lru_cache(256)  # several look at the same message, one after the other
-def _clues(raw: str) -> Clues:
+def _clues(raw: str) -> TextFeatures:
     plain = normalize(raw)[:READ_CHARACTERS].replace("’", "'")
     folded = plain.lower()
     words = _WORD.findall(folded)
@@ -83,7 +83,7 @@ def _clues(raw: str) -> Clues:
     first = rest[0] if rest else ""
     asks = _has(joined, _ASKING)
     numbers = [word for word in _TOKEN.findall(folded) if _DIGIT.search(word)]
-    return Clues(
+    return TextFeatures(
         words=len(words) + unspaced // 2,
         characters=len(plain),
         rest=len(rest) + unspaced // 2,

@@ -2,6 +2,6 @@
 
 from turnwise.runner.message.invocation import Invocation, Result
 from turnwise.runner.runner import Runner
-from turnwise.runner.sessions import PastExchange, Reading
+from turnwise.runner.sessions import InvocationStatus, PastExchange
 
-__all__ = ["Invocation", "PastExchange", "Reading", "Result", "Runner"]
+__all__ = ["Invocation", "InvocationStatus", "PastExchange", "Result", "Runner"]

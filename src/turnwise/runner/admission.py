@@ -19,7 +19,7 @@ from turnwise.selection.policy import PolicySpec
 from turnwise.tools.offers import check_offers
 
 
-def incoming(message: str | Content, limits: Limits) -> Content:
+def checked_message(message: str | Content, limits: Limits) -> Content:
     """The message as content in the user's role, a copy; the caller's object is untouched.
 
     Raises EmptyMessage, ForbiddenPart (a tool call), MessageTooLarge (text and data, one blob, too many parts, or values

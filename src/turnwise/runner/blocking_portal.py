@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class SyncDoor:
+class BlockingPortal:
     """Runs coroutines for threads that wait for them. The loop is made at first use, and goes with this instance."""
 
     def __init__(self) -> None:

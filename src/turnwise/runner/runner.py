@@ -28,18 +28,18 @@ from turnwise.runner.admission import (
     check_part,
     checked_context,
     checked_id,
+    checked_message,
     checked_parts,
-    incoming,
 )
-from turnwise.runner.blocking_portal import SyncDoor
+from turnwise.runner.blocking_portal import BlockingPortal
 from turnwise.runner.guards.check_threads import CHECKS
 from turnwise.runner.guards.guardrail_results import blocked_message
-from turnwise.runner.loops import Desks
-from turnwise.runner.message.invocation import Invocation, Job, Result
-from turnwise.runner.message.recovery_rules import asked_of
-from turnwise.runner.record.events import message_behind, told
+from turnwise.runner.loops import LoopRuntimes
+from turnwise.runner.message.invocation import Invocation, MessageRun, Result
+from turnwise.runner.message.recovery_rules import message_of_orphan
+from turnwise.runner.record.events import error_text, message_of_event
 from turnwise.runner.sessions import Sessions
-from turnwise.runner.turn.state import Cast
+from turnwise.runner.turn.state import Runtime
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.named import named
 from turnwise.selection.policy import PolicySpec
@@ -61,7 +61,7 @@ async def _close(agent: Agent) -> None:
         async with asyncio.timeout(CLOSE_SECONDS):
             await agent.close()  # type: ignore[attr-defined]
     except Exception as error:
-        log.error("Agent %r was not closed: %s: %s", agent.card.name, type(error).__name__, told(error))
+        log.error("Agent %r was not closed: %s: %s", agent.card.name, type(error).__name__, error_text(error))
 
 
 NO_CONTEXT = MessageContext()
@@ -118,11 +118,11 @@ class Runner:
         spec = named(policy) if isinstance(policy, str) else policy
         self.cascade = Cascade(spec, self.tree, custom_selectors or {}, encoder=encoder, keep=keep)
         self._issuer = issuer or SystemIssuer()
-        cast = Cast(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
+        cast = Runtime(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
-        self._desks = Desks(cast, self.cascade, tuple(hooks), app, self.config, self.process)
+        self._desks = LoopRuntimes(cast, self.cascade, tuple(hooks), app, self.config, self.process)
         self.checks = CHECKS
-        self._sync_door = SyncDoor()
+        self._sync_door = BlockingPortal()
         self.sessions = Sessions(cast, self._desks, tuple(hooks), app)
 
     async def ready(self, progress: Progress | None = None) -> None:
@@ -194,7 +194,7 @@ class Runner:
         self, message: str | Content, *, user: str = "user", session: str | None = None, context: MessageContext | None = None
     ) -> Selection:
         """Who would answer this message now, and why. Nothing is stored and nobody runs. SessionMissing."""
-        content = incoming(message, self.config.limits)
+        content = checked_message(message, self.config.limits)
         head = Head()
         if session is not None:
             head = (await self.sessions.get(self.key(user, session))).head
@@ -235,7 +235,7 @@ class Runner:
             receipt = await self.store.inbox.receipt(key, checked_id("message", message_id))
         if receipt is None:
             raise InvocationMissing(f"Session {session!r} never accepted message {message_id!r}.", fix="Check the ids.")
-        job = Job(key, receipt.message, receipt.message.config or self.config)
+        job = MessageRun(key, receipt.message, receipt.message.config or self.config)
         if receipt.state == "queued":
             self._desks.here.lanes.join(job)
         else:
@@ -294,26 +294,26 @@ class Runner:
         context: MessageContext | None,
         config: RunConfig | None,
         digest: str = "",
-    ) -> Job:
+    ) -> MessageRun:
         check_config(config)
         limits = (config or self.config).limits
-        content = incoming(message, limits)
+        content = checked_message(message, limits)
         known = NO_CONTEXT if context is None else checked_context(context, limits)
         id_ = self._issuer.new_id("message") if message_id is None else checked_id("message", message_id)
         sent = Message(id=id_, content=content, context=known, config=config, digest=digest)
-        return Job(key, sent, config or self.config, copy_context())
+        return MessageRun(key, sent, config or self.config, copy_context())
 
     async def _attach_to_invocation(self, key: SessionKey, invocation_id: str) -> Invocation:
         events = await self.store.events(key, invocation_id=checked_id("invocation", invocation_id), hidden=True)
-        asked = asked_of(events)
+        asked = message_of_orphan(events)
         if asked is None:
             raise InvocationMissing(f"Session {key.id!r} has no invocation {invocation_id!r}.", fix="Check the ids.")
-        message = await message_behind(self.store, key, asked)
-        job = Job(key, message, message.config or self.config)
+        message = await message_of_event(self.store, key, asked)
+        job = MessageRun(key, message, message.config or self.config)
         self._desks.here.lanes.followers.follow_invocation(job, invocation_id, whole=True)
         return job.invocation
 
-    async def _known(self, job: Job) -> bool:
+    async def _known(self, job: MessageRun) -> bool:
         """Whether this message was started before; then its handle gives what is, and will be, recorded of it."""
         receipt = await self.store.inbox.receipt(job.key, job.message.id)
         if receipt is None or receipt.state == "queued":

@@ -14,18 +14,26 @@ from turnwise.facts.messages import Message
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import ArtifactStore
-from turnwise.runner.admission import check_delta, checked_id, incoming
-from turnwise.runner.guards.guardrails import Guarding
-from turnwise.runner.loops import Desks
+from turnwise.runner.admission import check_delta, checked_id, checked_message
+from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.loops import LoopRuntimes
 from turnwise.runner.message.continuation import is_being_answered, is_over
 from turnwise.runner.message.driver import Driver
-from turnwise.runner.message.invocation import Job, Result, result_of
+from turnwise.runner.message.invocation import MessageRun, Result, result_of
 from turnwise.runner.message.recovery_rules import orphan_of
-from turnwise.runner.queue.followers import refused_before
-from turnwise.runner.record.events import Origin, acting, bare_event, closing_events, message_behind, origin_of, steps_of
-from turnwise.runner.record.journal import public
+from turnwise.runner.queue.followers import earlier_refusal
+from turnwise.runner.record.events import (
+    Origin,
+    closing_events,
+    empty_event,
+    message_of_event,
+    origin_of,
+    steps_of,
+    with_actions,
+)
+from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import write_apart
-from turnwise.runner.turn.state import Cast
+from turnwise.runner.turn.state import Runtime
 
 
 class PastExchange(NamedTuple):
@@ -39,12 +47,12 @@ class PastExchange(NamedTuple):
     id: str | None = None
 
 
-class Bringing:
+class ConversationImport:
     """Makes events of exchanges, for a session. Guardrails look at each as if it were had here, and files become artifacts."""
 
-    def __init__(self, cast: Cast, driver: Driver, config: RunConfig) -> None:
+    def __init__(self, cast: Runtime, driver: Driver, config: RunConfig) -> None:
         self._cast, self._driver, self._config = cast, driver, config
-        self._guarding = Guarding(cast.guardrails, config.limits.guardrail_seconds)
+        self._guarding = Guardrails(cast.guardrails, config.limits.guardrail_seconds)
 
     async def events(self, key: SessionKey, past: Sequence[PastExchange], author: str) -> list[Event]:
         """The events of these exchanges, one invocation for each; `author` said what was said. MessageError, ArtifactError;
@@ -60,14 +68,14 @@ class Bringing:
         asked = None if exchange.message is None else await self._asked(key, exchange.message, exchange.id)
         id_ = self._cast.issuer.new_id("invocation") if asked is None else asked.invocation_id
         said = [await self._said(content, author, id_) for content in exchange.said]
-        answers = said or [bare_event(self._cast.issuer, author, id_)]
-        answers[-1] = acting(answers[-1], end=End())
+        answers = said or [empty_event(self._cast.issuer, author, id_)]
+        answers[-1] = with_actions(answers[-1], end=End())
         return answers if asked is None else [asked, *answers]
 
     async def _asked(self, key: SessionKey, content: Content, given: str | None) -> Event:
         id_ = self._cast.issuer.new_id("message") if given is None else checked_id("message", given)
-        message = Message(id=id_, content=incoming(content, self._config.limits))
-        job = Job(key, message, self._config)
+        message = Message(id=id_, content=checked_message(content, self._config.limits))
+        job = MessageRun(key, message, self._config)
         await self._driver.prepare(job)
         if job.blocked:
             raise job.blocked
@@ -80,11 +88,11 @@ class Bringing:
             created_at=self._cast.issuer.now(),
             content=content,
         )
-        return acting(event, artifact_versions=dict(versions), guarded=guarded)
+        return with_actions(event, artifact_versions=dict(versions), guarded=guarded)
 
     async def _said(self, content: Content, author: str, invocation_id: str) -> Event:
         self._check(content)
-        event = bare_event(self._cast.issuer, author, invocation_id, branch="1")
+        event = empty_event(self._cast.issuer, author, invocation_id, branch="1")
         return await self._guarding.event(event.model_copy(update={"content": content.model_copy(update={"role": "agent"})}))
 
     def _check(self, content: Content) -> None:
@@ -104,7 +112,7 @@ class Bringing:
 State = Literal["running", "waiting", "ended"]
 
 
-class Reading(NamedTuple):
+class InvocationStatus(NamedTuple):
     """state: `running` also while it is queued; `waiting` as long as one of its questions or calls is open. result: what was
     said so far, and how it ended; None while it is queued. waits: the ids of what is open.
     """
@@ -115,7 +123,7 @@ class Reading(NamedTuple):
     waits: frozenset[str] = frozenset()
 
 
-def reading_of(session: Session, events: Sequence[Event], event_id: str | None = None) -> Reading | None:
+def invocation_status(session: Session, events: Sequence[Event], event_id: str | None = None) -> InvocationStatus | None:
     """The reading of an invocation by all its events, the hidden ones too; with `event_id`, of the message in that event alone.
 
     The session has to be read before its events. None when there is no such message among them.
@@ -125,14 +133,14 @@ def reading_of(session: Session, events: Sequence[Event], event_id: str | None =
     if first is None:
         return None
     following = next((index for index in asked if index > first), None) if event_id is not None else None
-    told = [public(event) for event in events[first:following]]
+    told = [public_event(event) for event in events[first:following]]
     result = result_of(told)
     open_ = session.head.invocations.get(told[0].invocation_id)
     waits = {wait.id for _, wait in open_.waits} if open_ else set()
     waits &= {event.actions.awaits.id for event in told if event.actions.awaits}
     running = following is None and not is_over(session, told[0].invocation_id)
     state: State = "ended" if result.end else "running" if running else "waiting" if waits else "ended"
-    return Reading(origin_of(told[0].id).message, state, result, frozenset(waits))
+    return InvocationStatus(origin_of(told[0].id).message, state, result, frozenset(waits))
 
 
 WRITES = 4
@@ -142,7 +150,7 @@ WRITES = 4
 class Sessions:
     """Rewind, cancel, fork and delete, never in the middle of a running answer."""
 
-    def __init__(self, cast: Cast, desks: Desks, hooks: Sequence[Hooks], app: str) -> None:
+    def __init__(self, cast: Runtime, desks: LoopRuntimes, hooks: Sequence[Hooks], app: str) -> None:
         self._cast, self._store, self._artifacts, self._issuer = cast, cast.store, cast.artifacts, cast.issuer
         self._desks, self._hooks, self._app = desks, hooks, app
 
@@ -172,9 +180,11 @@ class Sessions:
         events = await self._store.events(
             key, after=after, before=before, last=last, limit=limit, invocation_id=invocation_id, hidden=hidden
         )
-        return [public(event) for event in events]
+        return [public_event(event) for event in events]
 
-    async def reading(self, key: SessionKey, *, message_id: str | None = None, invocation_id: str | None = None) -> Reading:
+    async def reading(
+        self, key: SessionKey, *, message_id: str | None = None, invocation_id: str | None = None
+    ) -> InvocationStatus:
         """What is on record of that message, or of that whole invocation, now. Nothing is waited for, nor taken up.
 
         SessionMissing, InvocationMissing; SessionError when the message was refused.
@@ -185,13 +195,13 @@ class Sessions:
             if receipt is None:
                 raise InvocationMissing(f"Session {key.id!r} never accepted message {message_id!r}.", fix="Check the ids.")
             if receipt.state == "refused":
-                raise refused_before(receipt)
+                raise earlier_refusal(receipt)
             if receipt.invocation_id is None:
-                return Reading(message_id, "running", None)
+                return InvocationStatus(message_id, "running", None)
             # Once more: it may have begun after the session was read.
             session, invocation_id, event_id = await self.get(key), receipt.invocation_id, Origin(key.id, message_id).event_id
         events = await self._store.events(key, invocation_id=invocation_id, hidden=True) if invocation_id else []
-        reading = reading_of(session, events, event_id)
+        reading = invocation_status(session, events, event_id)
         if reading is None:
             raise InvocationMissing(f"Session {key.id!r} has no invocation {invocation_id!r}.", fix="Check the ids.")
         return reading
@@ -200,7 +210,7 @@ class Sessions:
         """The message that began that invocation. SessionMissing, InvocationMissing."""
         for event in await self._events_of(key, invocation_id):
             if event.author == USER and event.content is not None:
-                return await message_behind(self._store, key, event)
+                return await message_of_event(self._store, key, event)
         raise InvocationMissing(f"Invocation {invocation_id!r} has no message of the user.")
 
     async def rewind(self, key: SessionKey, invocation_id: str, *, revision: int | None = None) -> Session:
@@ -212,8 +222,8 @@ class Sessions:
         session = await self._idle(key, revision)
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
-        event = bare_event(self._issuer, USER, self._issuer.new_id("rewind"))
-        return await self._write_again(session, [acting(event, rewind=rewind)])
+        event = empty_event(self._issuer, USER, self._issuer.new_id("rewind"))
+        return await self._write_again(session, [with_actions(event, rewind=rewind)])
 
     async def write_state(self, key: SessionKey, delta: Mapping[str, JsonValue], *, revision: int | None = None) -> Session:
         """Writes these keys of the state, as an event of the user's that says nothing; None removes a key.
@@ -223,8 +233,8 @@ class Sessions:
         """
         check_delta(delta, self._desks.config.limits)
         session = await self._idle(key, revision)
-        event = bare_event(self._issuer, USER, self._issuer.new_id("state"))
-        return await self._write_again(session, [acting(event, state_delta=dict(delta))]) if delta else session
+        event = empty_event(self._issuer, USER, self._issuer.new_id("state"))
+        return await self._write_again(session, [with_actions(event, state_delta=dict(delta))]) if delta else session
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
         """Cancels that invocation, running anywhere or waiting; returns when its end is recorded.
@@ -283,7 +293,7 @@ class Sessions:
         SessionExists.
         """
         said = self._cast.tree.root if author is None else author
-        events = await Bringing(self._cast, self._desks.here.driver, self._desks.config).events(key, past, said)
+        events = await ConversationImport(self._cast, self._desks.here.driver, self._desks.config).events(key, past, said)
         if new or await self._store.open(key) is None:
             await self._store.create(key)
         session = await self._idle(key)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from turnwise.facts.selections import Exclusion
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.resume import why_not_resumed
-from turnwise.selection.verdicts import shown
+from turnwise.selection.verdicts import shortened
 
 
-class Standing(NamedTuple):
+class ConversationState(NamedTuple):
     """Who stands where in the conversation, eligible ones only.
 
     active: who has it. visited: who else spoke and may go on, most recent first. awaiting: who waits for a reply. passed_over:
@@ -22,7 +22,7 @@ class Standing(NamedTuple):
     passed_over: tuple[Exclusion, ...] = ()
 
 
-def standing(request: SelectionRequest) -> Standing:
+def conversation_state(request: SelectionRequest) -> ConversationState:
     """Read off the session's head, without regard to the message."""
     head = request.head
     spoke = sorted(((mark.spoke, name) for name, mark in head.authors.items() if mark.spoke), reverse=True)
@@ -33,14 +33,14 @@ def standing(request: SelectionRequest) -> Standing:
         last = given[1]
     waiting = _waiting(request)
     why_not = None if last is None or head.offered else _obstacle(last, request, waiting)
-    active = None if last is None or head.offered or why_not else stands_for(last, request)
+    active = None if last is None or head.offered or why_not else is_on_behalf_of(last, request)
     passed_over = () if why_not is None else (why_not,)
-    visited = [going_on(name, request) for _, name in spoke]
+    visited = [continuing_agent(name, request) for _, name in spoke]
     others = tuple(dict.fromkeys(name for name in visited if name is not None and name != active))
-    return Standing(active, others, next(iter(waiting), None), passed_over)
+    return ConversationState(active, others, next(iter(waiting), None), passed_over)
 
 
-def stands_for(name: str | None, request: SelectionRequest) -> str | None:
+def is_on_behalf_of(name: str | None, request: SelectionRequest) -> str | None:
     """The agent itself if it may be chosen, else the nearest composite above it that may: that one runs it."""
     if name is None or name not in request.tree:
         return None
@@ -50,16 +50,16 @@ def stands_for(name: str | None, request: SelectionRequest) -> str | None:
     return next((each for each in above if request.tree.card(each).is_composite and each in request.eligible), None)
 
 
-def going_on(name: str | None, request: SelectionRequest) -> str | None:
+def continuing_agent(name: str | None, request: SelectionRequest) -> str | None:
     """Who stands for the agent, if that one may go on with the conversation: only then does what was said speak for it."""
     if name is None or _obstacle(name, request, _waiting(request)) is not None:
         return None
-    return stands_for(name, request)
+    return is_on_behalf_of(name, request)
 
 
 def _waiting(request: SelectionRequest) -> tuple[str, ...]:
     """Who stands for the agents that wait for a reply, in the order of the head."""
-    found = (stands_for(agent, request) for _, agent, wait in request.head.waiting() if wait.kind == "reply")
+    found = (is_on_behalf_of(agent, request) for _, agent, wait in request.head.waiting() if wait.kind == "reply")
     return tuple(dict.fromkeys(name for name in found if name is not None))
 
 
@@ -67,7 +67,7 @@ def _obstacle(name: str, request: SelectionRequest, waiting: Collection[str]) ->
     """Why the agent may not go on, by the rules of `resume`; None when it may. Who waits for a reply may, whatever its
     permissions; who failed since it spoke may not (A10), nor a composite that has ended (A3).
     """
-    found = stands_for(name, request)
+    found = is_on_behalf_of(name, request)
     if found is None:
         return _why_not(name, request)
     if found in waiting:
@@ -80,6 +80,6 @@ def _obstacle(name: str, request: SelectionRequest, waiting: Collection[str]) ->
 
 def _why_not(name: str, request: SelectionRequest) -> Exclusion:
     if name not in request.tree:
-        return Exclusion(agent=shown(name), rule="unknown", detail="no agent has that name now")
+        return Exclusion(agent=shortened(name), rule="unknown", detail="no agent has that name now")
     why = next((each for each in request.excluded if each.agent == name), None)
     return why or Exclusion(agent=name, rule="not_eligible", detail="it may not be chosen here")

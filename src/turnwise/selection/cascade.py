@@ -25,16 +25,25 @@ from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.clarify import DECLINED_RULE
 from turnwise.selection.conversational import Conversational, by_name
-from turnwise.selection.eligibility import UNREACHABLE, Eligible, Names, eligible
+from turnwise.selection.eligibility import UNREACHABLE, Eligible, NameSet, eligible
 from turnwise.selection.fixed import Default
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, StageSpec, fingerprint, refuse_unknown_stages
-from turnwise.selection.reader import Hold
+from turnwise.selection.reader import Snapshot
 from turnwise.selection.resume import ToolResult
 from turnwise.selection.several import SEVERAL, asked_for, reason_for, refuse_unfit_server
-from turnwise.selection.stages import BY_MEANING, Factory, Site, Stage, build, meaning_of, refuse_unknown_agents, site_of
+from turnwise.selection.stages import (
+    BY_MEANING,
+    BuildContext,
+    Factory,
+    Stage,
+    build,
+    build_context,
+    meaning_of,
+    refuse_unknown_agents,
+)
 from turnwise.selection.vectors import Progress
-from turnwise.selection.verdicts import asked
+from turnwise.selection.verdicts import ask_selector
 
 
 @functools.cache
@@ -61,7 +70,7 @@ async def _nothing() -> None:
     pass
 
 
-class _Course(NamedTuple):
+class _StageOrder(NamedTuple):
     """The stages as they are asked for one segment; `spec` None is everybody else. `default` is the last stage."""
 
     spec: SegmentSpec | None
@@ -93,7 +102,7 @@ class Cascade:
         self.spec = spec
         self.tree = tree
         self._again = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep)
-        site = site_of(spec, tree, custom or {}, lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default))
+        site = build_context(spec, tree, custom or {}, lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default))
         refuse_unknown_agents(site, "'default'", (spec.default,))
         refuse_unknown_agents(site, "'several'", (spec.several,))
         refuse_unfit_server(spec, tree)
@@ -107,7 +116,7 @@ class Cascade:
         self._fingerprints: dict[str, str] = {}
         self._tree_version = tree.version  # hashes every card: once, not in the first turn
 
-    def _segment(self, site: Site, segment: SegmentSpec) -> _Course:
+    def _segment(self, site: BuildContext, segment: SegmentSpec) -> _StageOrder:
         where = f"Policy {self.spec.name!r}, segment {segment.label!r}"
         if not segment.when or (wrong := [key for key in segment.when if key not in CONDITIONS]):
             cause = f"{wrong[0]!r} is no condition" if segment.when else "it has no condition"
@@ -234,7 +243,7 @@ class Cascade:
         if stage is None or not answer.actions.next:
             return None
         began, excluded = perf_counter(), self._roster(context, frozenset(), None).excluded
-        eligible = Names((answer.author, *targets))
+        eligible = NameSet((answer.author, *targets))
         request = SelectionRequest(message, self.tree, head, eligible, excluded, context, "answer", answer, head.positions)
         verdict = by_name(stage.name, request)
         took = round((perf_counter() - began) * 1000, 3)
@@ -252,7 +261,7 @@ class Cascade:
             ms=took,
         )
 
-    def _course(self, context: MessageContext) -> _Course:
+    def _course(self, context: MessageContext) -> _StageOrder:
         return next(each for each in self._courses if each.spec is None or each.spec.applies(context))
 
     def _asks(self, stage: Stage, request: SelectionRequest) -> bool:
@@ -260,7 +269,7 @@ class Cascade:
         remote = self.meaning is not None and not self.meaning.encoder.is_local
         return stage.asks(request) or (remote and stage.kind in BY_MEANING)
 
-    def _held(self) -> AbstractContextManager[Hold | None]:
+    def _held(self) -> AbstractContextManager[Snapshot | None]:
         """All stages go by one state of what is fitted, and the decision records that one (E1)."""
         return self.meaning.held() if self.meaning else nullcontext()
 
@@ -276,7 +285,7 @@ class Cascade:
         return found
 
 
-def positions_of(selection: Selection) -> dict[str, int]:
+def moved_positions(selection: Selection) -> dict[str, int]:
     """The places in fixed orders that this decision moved, by stage: to be stored with it."""
     return {
         verdict.selector: verdict.position
@@ -285,7 +294,7 @@ def positions_of(selection: Selection) -> dict[str, int]:
     }
 
 
-def _course(site: Site, spec: PolicySpec, segment: SegmentSpec | None) -> _Course:
+def _course(site: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -> _StageOrder:
     site = site._replace(stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
     stages = [build(site, name, stage) for name, stage in site.stages.items()]
     kinds = [stage.kind for stage in stages]
@@ -298,10 +307,10 @@ def _course(site: Site, spec: PolicySpec, segment: SegmentSpec | None) -> _Cours
         )
     default = stages[-1].selector
     assert isinstance(default, Default)
-    return _Course(segment, tuple(stages), default, site.default)
+    return _StageOrder(segment, tuple(stages), default, site.default)
 
 
-def _resolved(course: _Course) -> object:
+def _resolved(course: _StageOrder) -> object:
     """A course as plain data: all that its decisions depend on beside the tree and the code of users' own selectors."""
     when = course.spec.model_dump(mode="json", include={"when"}) if course.spec else None
     return [when, course.default_agent, [[stage.name, stage.kind, stage.options] for stage in course.stages]]
@@ -328,7 +337,7 @@ def _with(names: tuple[str, ...], roster: Eligible, others: list[str], but: froz
     """The names, and the others that are excluded by no rule of `but`."""
     more = [name for name in dict.fromkeys(others) if name not in names and roster.rules.get(name, "unknown") not in but]
     known = [name for name in more if name in roster.rules]
-    return Names((*names, *known)) if known else names
+    return NameSet((*names, *known)) if known else names
 
 
 async def _ask_in_turn(
@@ -358,12 +367,12 @@ def _without_declined(request: SelectionRequest, verdict: Verdict) -> SelectionR
     declined = {each.agent: each for each in verdict.passed_over if each.rule == DECLINED_RULE}
     if not declined:
         return request
-    left = Names(name for name in request.eligible if name not in declined)
+    left = NameSet(name for name in request.eligible if name not in declined)
     return request._replace(eligible=left, excluded=(*request.excluded, *declined.values()))
 
 
 async def _ask(stage: Stage, request: SelectionRequest) -> Verdict:
     """The stage's verdict, and how long it took."""
     began = perf_counter()
-    verdict = await asked(stage.selector, request, stage.name)
+    verdict = await ask_selector(stage.selector, request, stage.name)
     return verdict.model_copy(update={"ms": round((perf_counter() - began) * 1000, 3)})

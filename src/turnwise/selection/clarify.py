@@ -12,10 +12,10 @@ from turnwise.matching.normalize import normalize
 from turnwise.matching.patterns import PatternIndex
 from turnwise.matching.sentences import split_sentences
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.active_agent import standing
+from turnwise.selection.active_agent import conversation_state
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import PLAINLY_NEW
-from turnwise.selection.verdicts import abstained, chosen, ranked, shown
+from turnwise.selection.verdicts import abstained, chosen, ranked, shortened
 
 DESCRIPTION_CHARACTERS = 100
 _PREFIX_CHARACTERS = 3
@@ -75,7 +75,7 @@ def choices_of(tree: AgentTree, agents: Iterable[str]) -> tuple[Choice, ...]:
     )
 
 
-def asked(choices: Sequence[Choice], lead: str) -> str:
+def question_text(choices: Sequence[Choice], lead: str) -> str:
     """The question: the lead, and a numbered line for each choice."""
     lines = (f"{number}. {each.label}{_after(each.description)}" for number, each in enumerate(choices, 1))
     return "\n".join((lead, *lines))
@@ -250,7 +250,7 @@ class Clarify:
         if best_first[0].score < self._evidence:
             return abstained(self.name, f"Nobody fits well enough to be offered: {_scored(best_first[:1])}.")
         tied = [each for each in best_first if each.score >= best_first[0].score - self._margin]
-        active = standing(request).active
+        active = conversation_state(request).active
         if active != self._default_of(request) and any(each.agent == active for each in tied):
             return abstained(self.name, f"{active} has the conversation and fits as well as any, so nobody is asked.")
         tied = [each for each in tied if each.agent != self._default_of(request)][: self._choices]
@@ -267,18 +267,18 @@ class Clarify:
             confidence=tied[0].score,
             reason=f"{_scored(tied)} are too close to tell, so the user is asked.",
             candidates=tuple(tied),
-            question=asked(choices, self._question),
+            question=question_text(choices, self._question),
         )
 
     async def _answered(self, request: SelectionRequest, offered: Sequence[Choice]) -> Verdict:
         answer = read_answer(request.text, offered)
         if answer is None:
             return await self._by_meaning(request, offered)
-        names = ", ".join(shown(each.agent) for each in offered)
+        names = ", ".join(shortened(each.agent) for each in offered)
         if answer.kind == "chosen":
             agent = offered[answer.place].agent
             if agent not in request.eligible:
-                return abstained(self.name, f"The user chose {shown(agent)}, who may not be chosen now.")
+                return abstained(self.name, f"The user chose {shortened(agent)}, who may not be chosen now.")
             reason = f"The user was offered {names}, and chose {agent} by {answer.how}."
             return chosen(self.name, agent, method=CLARIFIED, confidence=1.0, reason=reason)
         declined = tuple(Exclusion(agent=each.agent, rule=DECLINED_RULE, detail="the user did not mean it") for each in offered)

@@ -10,7 +10,7 @@ from turnwise.matching.normalize import with_few_marks
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.fixed import lead_of
 from turnwise.selection.next_tag import OPENING
-from turnwise.selection.verdicts import abstained, chosen, shown
+from turnwise.selection.verdicts import abstained, chosen, shortened
 
 # A run is tried once, from where it begins: tried from each place in it, a long one would cost its length squared.
 _TRAILING = re.compile(r"(?<![\s.,;:!?…。，！？])[\s.,;:!?…。，！？]+\Z")
@@ -67,32 +67,32 @@ def by_name(selector: str, request: SelectionRequest) -> Verdict:
         return abstained(selector, f"{last} handed on to nobody.", ignored=ignored)
     agent = _find(named, speaker, _nameable(speaker, request))
     if agent is None:
-        reason = f"{last} named {shown(named)!r}, who may not be chosen."
+        reason = f"{last} named {shortened(named)!r}, who may not be chosen."
         return abstained(selector, reason, ignored=ignored, passed_over=(_why_not(named, speaker, request),))
     reason = f"{speaker} handed on to {agent}." if agent != speaker else f"{speaker} goes on."
     return chosen(selector, agent, method="conversational", confidence=1.0, reason=reason, ignored=ignored)
 
 
-def may_name(named: str, names: Iterable[str]) -> bool:
+def can_name(named: str, names: Iterable[str]) -> bool:
     """Whether the name in a tag is `Self`, or fits one of the names."""
-    return tolerant(named) in {_SELF, *(tolerant(name) for name in names)}
+    return comparable_name(named) in {_SELF, *(comparable_name(name) for name in names)}
 
 
-def fitting(named: str, names: Iterable[str]) -> str | None:
+def matching_name(named: str, names: Iterable[str]) -> str | None:
     """Which of the names is meant: that one, or the only one that fits without regard to case and trailing punctuation."""
     close = []
     for name in names:
         if name == named:
             return name
-        if tolerant(name) == tolerant(named):
+        if comparable_name(name) == comparable_name(named):
             close.append(name)
     return close[0] if len(close) == 1 else None
 
 
 def _find(named: str, speaker: str, names: Sequence[str]) -> str | None:
-    if tolerant(named) == _SELF:
+    if comparable_name(named) == _SELF:
         return speaker if speaker in names else None
-    return fitting(named, names)
+    return matching_name(named, names)
 
 
 def _nameable(speaker: str, request: SelectionRequest) -> Sequence[str]:
@@ -108,7 +108,9 @@ def _nameable(speaker: str, request: SelectionRequest) -> Sequence[str]:
 def _why_not(named: str, speaker: str, request: SelectionRequest) -> Exclusion:
     agent = _find(named, speaker, [card.name for card in request.tree])
     if agent is None:
-        return Exclusion(agent=shown(speaker if tolerant(named) == _SELF else named), rule="unknown", detail=_UNKNOWN)
+        return Exclusion(
+            agent=shortened(speaker if comparable_name(named) == _SELF else named), rule="unknown", detail=_UNKNOWN
+        )
     excluded = next((each for each in request.excluded if each.agent == agent), None)
     if excluded is not None:
         return excluded
@@ -127,6 +129,6 @@ def _tags_elsewhere(request: SelectionRequest) -> tuple[str, ...]:
     return tuple(f"a <next> tag in {place}" for place, text in places.items() if OPENING in text)
 
 
-def tolerant(name: str) -> str:
+def comparable_name(name: str) -> str:
     """The name as it is compared: compatible letters, case, space and trailing punctuation make no difference."""
     return " ".join(_TRAILING.sub("", unicodedata.normalize("NFKC", with_few_marks(name))).casefold().split())

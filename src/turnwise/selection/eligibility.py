@@ -12,7 +12,7 @@ UNREACHABLE = frozenset({"disabled", "role"})
 """The rules that nothing overrides: not a tool result, not an open question."""
 
 
-class Names(tuple[str, ...]):
+class NameSet(tuple[str, ...]):
     """Agents' names in order; `in` does not search."""
 
     @cached_property
@@ -68,9 +68,9 @@ def eligible(
     considered = [card.name for card in tree if among is None or card.name in among]
     excluded = [exclusion for name in considered if (exclusion := verdicts[name])]
     return Eligible(
-        names=Names(name for name in considered if verdicts[name] is None),
+        names=NameSet(name for name in considered if verdicts[name] is None),
         excluded=tuple(excluded),
-        continuing=Names(
+        continuing=NameSet(
             name for name in considered if (exclusion := verdicts[name]) is None or exclusion.rule == "not_routable"
         ),
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from turnwise.facts.errors import PolicyError
 from turnwise.facts.selections import Exclusion, Verdict
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.verdicts import abstained, chosen, shown
+from turnwise.selection.verdicts import abstained, chosen, shortened
 
 CONFIDENCE = 0.6
 
@@ -56,7 +56,7 @@ class Direct:
             reason = f"The caller named {wanted}."
             return chosen(self.name, wanted, method="direct_routing", confidence=1.0, reason=reason)
         if wanted not in request.tree:
-            ignored = f"direct_agent_id {shown(wanted)!r}: no agent has that name"
+            ignored = f"direct_agent_id {shortened(wanted)!r}: no agent has that name"
         else:
             details = (exclusion.detail for exclusion in request.excluded if exclusion.agent == wanted)
             ignored = f"direct_agent_id {wanted!r}: {next(details, 'it may not be chosen here')}"

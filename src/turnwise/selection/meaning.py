@@ -19,24 +19,24 @@ from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.phrases import phrases_of, words_of
-from turnwise.selection.reader import Hold, Reading, Served, held, hold_of, with_parts
-from turnwise.selection.vectors import Keeping, Progress, encoded, vectors_of
+from turnwise.selection.reader import Snapshot, TextReader, TextReading, snapshot, snapshot_of, with_parts
+from turnwise.selection.vectors import CachedEncoder, Progress, encoded, vectors_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.disk_cache import Kept
+    from turnwise.matching.disk_cache import DiskCache
     from turnwise.matching.matcher import Matcher
 
-__all__ = ["Meaning", "Reading"]
+__all__ = ["Meaning", "TextReading"]
 
 _QUICK_FIT = 800  # phrases: less than about a second
 _BRIEF_TEXTS, _BRIEF_CHARACTERS = 4, 2_000
 _log = logging.getLogger("turnwise.selection")
 
 
-class Stopped(EncoderError):
+class EncodingStopped(EncoderError):
     """The work was given up, because the process ends or nobody wants it any more."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Meaning:
         self._keep, self._progress, self._default = keep, progress, default
         self._quick_fit = quick_fit
         self._phrases: tuple[Phrase, ...] | None = None
-        self._served: Served | None = None
+        self._served: TextReader | None = None
         self._one_at_a_time = threading.Lock()
         self._lock = threading.Lock()
         self._readiness: Future[None] | None = None
@@ -102,12 +102,12 @@ class Meaning:
         if failure is not None:
             raise failure
 
-    async def read(self, texts: Sequence[str], *, together: bool = False) -> list[Reading]:
+    async def read(self, texts: Sequence[str], *, together: bool = False) -> list[TextReading]:
         """One reading a text, in their order; over all agents of the tree that have something to go by.
 
         Waits until it is ready. A few short texts are read here and now when the encoder is local, others in a thread. All
-        that is read in one `held` block is read by one state. EncoderError when there is no vector for a text, or when it was
-        closed before it was ready. together: for many texts, as in training: that is faster, and numbers of a text that is
+        that is read in one `snapshot` block is read by one state. EncoderError when there is no vector for a text, or when it
+        was closed before it was ready. together: for many texts, as in training: that is faster, and numbers of a text that is
         read among others may differ in the last digit.
         """
         served = await self._state()
@@ -121,7 +121,7 @@ class Meaning:
             found.update((reading.text, reading) for reading in fresh)
         return [found[text] for text in texts]
 
-    async def hear(self, message: str) -> Reading:
+    async def hear(self, message: str) -> TextReading:
         """The reading of what a user said. A long message is read part by part, too: its match is what all say together.
 
         EncoderError as `read`.
@@ -129,9 +129,9 @@ class Meaning:
         whole, *parts = await self.read([message, *segments(message)])
         return with_parts(whole, parts)
 
-    def held(self) -> AbstractContextManager[Hold]:
+    def held(self) -> AbstractContextManager[Snapshot]:
         """A block in which one decision is made: what is swapped in meanwhile is for the next one."""
-        return held(self, self._served)
+        return snapshot(self, self._served)
 
     async def fitted(self) -> bool:
         """Waits for the fit. Whether heads decide now; False when it was given up, or failed, which is raised once.
@@ -156,9 +156,9 @@ class Meaning:
         """Gives up a fit that is under way; what it reads by stays. Nothing waits for it; calling again changes nothing."""
         self._closed.set()
 
-    async def _state(self) -> Served:
+    async def _state(self) -> TextReader:
         """What is read by: in a decision, what it was begun with, or first read by."""
-        hold = hold_of(self)
+        hold = snapshot_of(self)
         if hold is None:
             return self._served or await self._ready()
         if hold.served is None:
@@ -166,7 +166,7 @@ class Meaning:
             hold.served = hold.served or found  # another task of this decision may have been first
         return hold.served
 
-    async def _ready(self) -> Served:
+    async def _ready(self) -> TextReader:
         if self._served is None:
             with self._lock:
                 readiness = self._readiness or _begun()
@@ -192,24 +192,24 @@ class Meaning:
     def _make_ready(self, progress: Progress) -> None:
         from turnwise.matching.matcher import nearest
         from turnwise.matching.smalltalk import SmallTalk
-        from turnwise.matching.spelling import Spelling
+        from turnwise.matching.spelling import SpellingCorrector
 
         progress = self._stoppable(progress)
         phrases, kept = self.phrases, self._kept()
         fingerprint = fingerprint_of(phrases, self.encoder)
         if self.encoder.is_local:
             self.encoder.encode(["hello"])  # a model that is loaded at its first use should not delay a message
-        smalltalk = SmallTalk.for_encoder(Keeping(self.encoder, kept, progress))
+        smalltalk = SmallTalk.for_encoder(CachedEncoder(self.encoder, kept, progress))
         names = (words_of(card.name) for card in self.tree)  # of those too that count by nothing else
-        spelling = Spelling(itertools.chain(names, (phrase.text for phrase in phrases)))
+        spelling = SpellingCorrector(itertools.chain(names, (phrase.text for phrase in phrases)))
         if not phrases:
-            return self._serve(Served(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
+            return self._serve(TextReader(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
         before = _fitted_before(kept, fingerprint, phrases, self.encoder.dimensions)
         if before is not None:
-            return self._serve(Served(self.encoder, before, smalltalk, spelling, f"{fingerprint}-fitted"), True)
+            return self._serve(TextReader(self.encoder, before, smalltalk, spelling, f"{fingerprint}-fitted"), True)
         texts = [phrase.text for phrase in phrases]
         vectors = vectors_of(texts, self.encoder, kept=kept, progress=progress)
-        served = Served(self.encoder, nearest(phrases, vectors), smalltalk, spelling, f"{fingerprint}-nearest")
+        served = TextReader(self.encoder, nearest(phrases, vectors), smalltalk, spelling, f"{fingerprint}-nearest")
         if len(phrases) <= self._quick_fit:
             try:
                 return self._fit(served, phrases, vectors, fingerprint, progress)
@@ -228,7 +228,7 @@ class Meaning:
 
     def _fit(
         self,
-        served: Served,
+        served: TextReader,
         phrases: tuple[Phrase, ...],
         vectors: "NDArray[np.float32]",
         fingerprint: str,
@@ -238,7 +238,7 @@ class Meaning:
 
         try:
             matcher = fit(phrases, vectors, progress=lambda share: progress("fitting", round(100 * share), 100))
-        except Stopped:
+        except EncodingStopped:
             self._heads.set_result(False)
         except Exception as problem:
             _log.warning("The matcher could not be fitted (%s): nearest phrases go on deciding.", type(problem).__name__)
@@ -253,7 +253,7 @@ class Meaning:
             if kept is not None:
                 kept.keep_matcher(fingerprint, matcher.arrays())
 
-    def _serve(self, served: Served, heads: bool) -> None:
+    def _serve(self, served: TextReader, heads: bool) -> None:
         self._served = served
         self._heads.set_result(heads)
 
@@ -270,18 +270,18 @@ class Meaning:
         after._serve(served.by(matcher, f"{served.fingerprint}-tuned-{digest}"), self._heads.result())
         return after
 
-    def _kept(self) -> "Kept | None":
+    def _kept(self) -> "DiskCache | None":
         if self._keep is None:
             return None
-        from turnwise.matching.disk_cache import Kept
+        from turnwise.matching.disk_cache import DiskCache
 
-        return Kept(self._keep)
+        return DiskCache(self._keep)
 
     def _stoppable(self, progress: Progress) -> Progress:
         def step(what: str, done: int, total: int) -> None:
             # The main thread is over before the interpreter waits for the others.
             if self._closed.is_set() or not threading.main_thread().is_alive():
-                raise Stopped
+                raise EncodingStopped
             progress(what, done, total)
 
         return step
@@ -298,7 +298,9 @@ def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
     return digest.hexdigest()[:20]
 
 
-def _fitted_before(kept: "Kept | None", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int) -> "Matcher | None":
+def _fitted_before(
+    kept: "DiskCache | None", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int
+) -> "Matcher | None":
     """The fitted matcher that is kept; None when there is none that works."""
     import numpy as np
 

@@ -12,8 +12,8 @@ from turnwise.facts.usage import Usage
 from turnwise.ports.model import Model, ModelReply, ModelRequest
 from turnwise.ports.selector import SelectionRequest
 from turnwise.ports.tool import ToolSpec
-from turnwise.selection.active_agent import standing
-from turnwise.selection.verdicts import abstained, chosen, ranked, shown
+from turnwise.selection.active_agent import conversation_state
+from turnwise.selection.verdicts import abstained, chosen, ranked, shortened
 
 MARGIN, CHOICES, SECONDS = 0.3, 8, 10.0
 NOBODY = 0.5
@@ -157,7 +157,7 @@ def _conversation(request: SelectionRequest) -> dict[str, object]:
     """What was said, as data: quotes and line breaks of users cannot end it."""
     head = request.head
     last: dict[str, object] = {"last message": request.text[:_MESSAGE_CHARACTERS]}
-    if standing(request).passed_over:
+    if conversation_state(request).passed_over:
         return last  # what was said would speak for an agent that may not go on
     earlier = [{"user": each.message, "answered by": each.agent} for each in head.recent]
     about: dict[str, object] = {"earlier messages": earlier} if earlier else {}
@@ -173,7 +173,7 @@ def _choice(reply: ModelReply, offered: Sequence[Candidate]) -> tuple[str | None
         return None, "did not call the tool"
     agent, reason = call.arguments.get("agent"), call.arguments.get("reason")
     if not any(each.agent == agent for each in offered):
-        return None, f"named {shown(str(agent))}, who was not offered"
+        return None, f"named {shortened(str(agent))}, who was not offered"
     return str(agent), _on_one_line(reason) if isinstance(reason, str) else "no reason given"
 
 

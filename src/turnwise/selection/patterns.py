@@ -7,10 +7,10 @@ from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.patterns import MATCHED_CHARACTERS, Hit, PatternIndex
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.active_agent import standing
-from turnwise.selection.contextual.wording import said
+from turnwise.selection.active_agent import conversation_state
+from turnwise.selection.contextual.wording import read_reply
 from turnwise.selection.resume import open_question
-from turnwise.selection.verdicts import RECORDED, abstained, chosen, shown
+from turnwise.selection.verdicts import RECORDED, abstained, chosen, shortened
 
 THRESHOLD = 0.7
 PLAINLY_NEW = 0.9
@@ -100,8 +100,8 @@ class Patterns:
         question = open_question(request) if self._yields else None
         if question is not None and question.agent in request.eligible and question.agent != agent:
             return f"{question.agent} waits for a reply, which a pattern of {agent} alone does not take from it."
-        active = standing(request).active
-        if self._yields == "asks" and active is not None and active != agent and said(request.head.last_reply).question:
+        active = conversation_state(request).active
+        if self._yields == "asks" and active is not None and active != agent and read_reply(request.head.last_reply).question:
             return f"{active} has asked something, so a pattern of {agent} alone does not decide."
         return ""
 
@@ -110,7 +110,7 @@ class Patterns:
 
     def _shown(self, hit: Hit) -> str:
         """What the pattern means, if its card says so; else the expression."""
-        return shown(self._labels.get((hit.label, hit.regex)) or hit.regex)
+        return shortened(self._labels.get((hit.label, hit.regex)) or hit.regex)
 
 
 def _lead(hits: list[Hit]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from turnwise.matching.match import Match
 from turnwise.matching.normalize import composed, legible
-from turnwise.matching.text_features import clues
+from turnwise.matching.text_features import text_features
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.vectors import encoded
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from turnwise.matching.matcher import Matcher
     from turnwise.matching.smalltalk import SmallTalk
-    from turnwise.matching.spelling import Mended, Spelling
+    from turnwise.matching.spelling import CorrectedText, SpellingCorrector
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -30,7 +30,7 @@ _REMEMBERED_CHARACTERS = 2_000
 _AT_ONCE = 256
 
 
-class Reading(NamedTuple):
+class TextReading(NamedTuple):
     """A text as it was understood. smalltalk: how likely it is conversation rather than a request, 0 to 1. mended: the text
     that was read, without the slips of the one that was given.
     """
@@ -39,10 +39,10 @@ class Reading(NamedTuple):
     vector: "NDArray[np.float32]"
     match: Match
     smalltalk: float
-    mended: "Mended"
+    mended: "CorrectedText"
 
 
-def with_parts(whole: Reading, parts: Sequence[Reading]) -> Reading:
+def with_parts(whole: TextReading, parts: Sequence[TextReading]) -> TextReading:
     """The reading of a text that was read part by part, too: its match is what all say together, slips are those of all.
 
     Greetings and thanks do not count as long as there is more: some agent's examples greet, too.
@@ -56,18 +56,23 @@ def with_parts(whole: Reading, parts: Sequence[Reading]) -> Reading:
 
 
 def _greets(text: str) -> bool:
-    found = clues(text)
+    found = text_features(text)
     return found.content == 0 and (found.opens_greeting or found.thanks or found.closing)
 
 
-class Served:
+class TextReader:
     """One state of a Meaning, never changed: what it has read before can be remembered as long as it lives.
 
     matcher: None when no agent has anything to go by; then nobody fits any text. Safe to share between threads.
     """
 
     def __init__(
-        self, encoder: Encoder, matcher: "Matcher | None", smalltalk: "SmallTalk", spelling: "Spelling", fingerprint: str
+        self,
+        encoder: Encoder,
+        matcher: "Matcher | None",
+        smalltalk: "SmallTalk",
+        spelling: "SpellingCorrector",
+        fingerprint: str,
     ) -> None:
         self.matcher, self.smalltalk, self.spelling, self.fingerprint = matcher, smalltalk, spelling, fingerprint
         self._encoder = encoder
@@ -75,13 +80,13 @@ class Served:
             min(REMEMBERED, max(_REMEMBERED_NUMBERS // max(len(matcher.labels), 1), 100)) if matcher else REMEMBERED
         )
         self._lock = threading.Lock()
-        self._readings: OrderedDict[str, Reading] = OrderedDict()
+        self._readings: OrderedDict[str, TextReading] = OrderedDict()
 
-    def by(self, matcher: "Matcher | None", fingerprint: str) -> "Served":
+    def by(self, matcher: "Matcher | None", fingerprint: str) -> "TextReader":
         """The same with another matcher."""
-        return Served(self._encoder, matcher, self.smalltalk, self.spelling, fingerprint)
+        return TextReader(self._encoder, matcher, self.smalltalk, self.spelling, fingerprint)
 
-    def remembered(self, texts: Sequence[str]) -> dict[str, Reading]:
+    def remembered(self, texts: Sequence[str]) -> dict[str, TextReading]:
         """Those of the texts that were read lately."""
         found = {}
         with self._lock:
@@ -91,12 +96,12 @@ class Served:
                     found[text] = reading
         return found
 
-    def read(self, texts: Sequence[str], *, together: bool = False) -> list[Reading]:
+    def read(self, texts: Sequence[str], *, together: bool = False) -> list[TextReading]:
         """One reading a text, in their order. EncoderError when there are no vectors for them.
 
         together: they are matched in one go. That is faster, and numbers may differ in the last digit.
         """
-        readings: list[Reading] = []
+        readings: list[TextReading] = []
         for start in range(0, len(texts), _AT_ONCE):
             readings += self._read(texts[start : start + _AT_ONCE], together)
         with self._lock:
@@ -107,11 +112,11 @@ class Served:
                 self._readings.popitem(last=False)
         return readings
 
-    def mended(self, text: str) -> "Mended":
+    def mended(self, text: str) -> "CorrectedText":
         """The text as it is read: of a long one the beginning, in one form, without slips."""
         return self.spelling.mended(composed(text[:READ_CHARACTERS]))
 
-    def _read(self, texts: Sequence[str], together: bool) -> Iterator[Reading]:
+    def _read(self, texts: Sequence[str], together: bool) -> Iterator[TextReading]:
         mended = [self.mended(text) for text in texts]
         plain = [legible(each.text) for each in mended]
         vectors = encoded(plain, self._encoder)
@@ -120,27 +125,27 @@ class Served:
             some = slice(start, start + size)
             chatting = self.smalltalk.probabilities(vectors[some], plain[some])
             matches = self._matched(plain[some], vectors[some])
-            yield from map(Reading, texts[some], vectors[some], matches, chatting.tolist(), mended[some])
+            yield from map(TextReading, texts[some], vectors[some], matches, chatting.tolist(), mended[some])
 
     def _matched(self, texts: Sequence[str], vectors: "NDArray[np.float32]") -> Sequence[Match]:
         if self.matcher is None:
-            return [nobody()] * len(texts)
+            return [empty_match()] * len(texts)
         if len(texts) == 1:
             return [self.matcher.match(texts[0], vectors[0])]
         return self.matcher.match_many(texts, vectors)
 
 
-def nobody() -> Match:
+def empty_match() -> Match:
     """The match where there are no labels at all."""
     import numpy as np
 
     return Match((), np.empty(0), np.empty(0), 1.0, ())
 
 
-class Hold:
+class Snapshot:
     """What one decision reads by. served: None until something is read, when nothing was ready as it began."""
 
-    def __init__(self, owner: object, served: Served | None) -> None:
+    def __init__(self, owner: object, served: TextReader | None) -> None:
         self.owner, self.served = owner, served
         self.is_over = False
 
@@ -151,17 +156,17 @@ class Hold:
 
 
 # Selectors are asked with a request that is plain data, and may be anybody's: the state goes to their reader past them.
-_HOLD: ContextVar[Hold | None] = ContextVar("turnwise_hold", default=None)
+_HOLD: ContextVar[Snapshot | None] = ContextVar("turnwise_hold", default=None)
 
 
 @contextmanager
-def held(owner: object, served: Served | None) -> Iterator[Hold]:
+def snapshot(owner: object, served: TextReader | None) -> Iterator[Snapshot]:
     """Inside, in this task and those it starts, `hold_of(owner)` is this hold; inside another hold of the owner, that one."""
-    outer = hold_of(owner)
+    outer = snapshot_of(owner)
     if outer is not None:
         yield outer
         return
-    hold = Hold(owner, served)
+    hold = Snapshot(owner, served)
     token = _HOLD.set(hold)
     try:
         yield hold
@@ -170,7 +175,7 @@ def held(owner: object, served: Served | None) -> Iterator[Hold]:
         _HOLD.reset(token)
 
 
-def hold_of(owner: object) -> Hold | None:
+def snapshot_of(owner: object) -> Snapshot | None:
     """The hold of the decision that is being made here, if it is one of that owner; else None."""
     hold = _HOLD.get()
     return hold if hold is not None and hold.owner is owner and not hold.is_over else None

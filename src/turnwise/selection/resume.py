@@ -8,7 +8,7 @@ from turnwise.facts.selections import Exclusion, Verdict
 from turnwise.facts.sessions import AuthorMark, Head, OpenInvocation
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest, Selector
-from turnwise.selection.verdicts import abstained, chosen, shown
+from turnwise.selection.verdicts import abstained, chosen, shortened
 
 Rule = Literal["tree", "adk"]
 CONFIDENCE = 0.8
@@ -132,7 +132,7 @@ def why_not_resumed(author: str, rule: Rule, request: SelectionRequest) -> Exclu
     """Why the author may not go on with the conversation; None when it may."""
     tree = request.tree
     if author not in tree:
-        return Exclusion(agent=shown(author), rule="unknown", detail="no agent has that name now")
+        return Exclusion(agent=shortened(author), rule="unknown", detail="no agent has that name now")
     card = tree.card(author)
     if card.resume == "never":
         return Exclusion(agent=author, rule="not_resumable", detail="its card says never")
@@ -184,7 +184,7 @@ def tool_result_owner(message: Content, head: Head) -> tuple[str, str] | None:
     for result in results:
         if result.call_id not in head.calls:
             raise UnknownToolCall(
-                f"Nobody waits for a result of the tool call {shown(result.call_id)!r}.",
+                f"Nobody waits for a result of the tool call {shortened(result.call_id)!r}.",
                 fix="Send each result once, with the id of the call, while its invocation waits.",
             )
     calls = [head.calls[result.call_id] for result in results]
@@ -201,7 +201,7 @@ def reply_owner(answers: str, head: Head) -> tuple[str, str]:
         if (wait.id, wait.kind) == (answers, "reply"):
             return invocation_id, agent
     raise UnknownToolCall(
-        f"Nobody waits for a reply to {shown(answers)!r}.", fix="Answer each question once, while its invocation waits."
+        f"Nobody waits for a reply to {shortened(answers)!r}.", fix="Answer each question once, while its invocation waits."
     )
 
 
@@ -224,7 +224,7 @@ class ToolResult:
         if agent not in request.eligible:
             why = "may not be reached" if agent in request.tree else "is no longer in the tree"
             did = "asked" if replies else "made the tool call"
-            return abstained(self.name, f"{shown(agent)} {did}, but {why}.")
+            return abstained(self.name, f"{shortened(agent)} {did}, but {why}.")
         if replies:
             reason = f"The message is the reply to a question that {agent} asked."
             return chosen(self.name, agent, method="reply", confidence=1.0, reason=reason)
@@ -235,7 +235,7 @@ class ToolResult:
 AWAITED = 0.9
 
 
-class Patient:
+class HoldOpenQuestion:
     """Another selector, whose choice counts against an agent that waits for a reply only with at least this confidence."""
 
     def __init__(self, selector: Selector, *, awaited: float = AWAITED) -> None:

@@ -8,7 +8,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.meaning import Meaning
-from turnwise.selection.verdicts import RECORDED, abstained, as_read, chosen, shown
+from turnwise.selection.verdicts import RECORDED, abstained, chosen, shortened, with_corrections
 
 THRESHOLD = 0.5
 TOP = 3
@@ -55,7 +55,7 @@ class Semantic:
         if not request.text.strip():
             return abstained(self.name, "The message has no text.")
         reading = await self._meaning.hear(request.text)
-        return as_read(self._by(reading.match.among(frozenset(request.eligible))), reading.mended.slips)
+        return with_corrections(self._by(reading.match.among(frozenset(request.eligible))), reading.mended.slips)
 
     def _by(self, match: Match) -> Verdict:
         ranked = self._ranked(match)
@@ -102,7 +102,7 @@ def _candidate(one: _Scored, match: Match) -> Candidate:
 def _evidence(one: _Scored, match: Match) -> str:
     for near in match.nearest:
         if near.label == one.agent:
-            return f'nearest example "{shown(near.text)}" {near.similarity:.2f}'
+            return f'nearest example "{shortened(near.text)}" {near.similarity:.2f}'
     return f"similarity {one.similarity:.2f}"
 
 
@@ -120,7 +120,7 @@ def has_words(tree: AgentTree, default: str | None = None) -> bool:
     )
 
 
-class Silent:
+class NoTextSelector:
     """Abstains, and needs no encoder for it. named_agents: the agents that its stage names."""
 
     def __init__(self, name: str, named_agents: tuple[str, ...] = ()) -> None:

@@ -23,8 +23,8 @@ from turnwise.selection.fixed import CONFIDENCE, Default, Direct, Identity, Iter
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import THRESHOLD, Patterns, Yields, pattern_index, pattern_labels
 from turnwise.selection.policy import PolicySpec, StageSpec, options_of
-from turnwise.selection.resume import AWAITED, Patient, Resume, Rule
-from turnwise.selection.semantic import Score, Semantic, Silent, has_words
+from turnwise.selection.resume import AWAITED, HoldOpenQuestion, Resume, Rule
+from turnwise.selection.semantic import NoTextSelector, Score, Semantic, has_words
 from turnwise.selection.smalltalk import SmallTalkSelector
 
 Factory = Callable[..., Selector]
@@ -50,7 +50,7 @@ class Stage(NamedTuple):
             return True  # what is wrong with it, the record will say
 
 
-class Site(NamedTuple):
+class BuildContext(NamedTuple):
     """What selectors are built from. stages: all of the policy, by name. default: who answers when nobody else does; None =
     the root.
 
@@ -148,36 +148,36 @@ class _Default(Fact):
     confidence: float = _fraction(CONFIDENCE)
 
 
-_Build = Callable[[Site, str, Any], Selector]
+_Build = Callable[[BuildContext, str, Any], Selector]
 
 
-def _patterns(site: Site, name: str, given: Any) -> Selector:
+def _patterns(site: BuildContext, name: str, given: Any) -> Selector:
     options = given.model_dump()
     if given.yields == "asks" and not has_words(site.tree, site.default):
         options["yields"] = "waits"  # no stage after it could tell an answer from a request
     return Patterns(site.patterns(), labels=pattern_labels(site.tree), name=name, **options)
 
 
-def _semantic(site: Site, name: str, given: Any) -> Selector:
+def _semantic(site: BuildContext, name: str, given: Any) -> Selector:
     if not has_words(site.tree, site.default):
-        return Silent(name)
+        return NoTextSelector(name)
     return Semantic(site.meaning(), name=name, **given.model_dump())
 
 
-def _smalltalk(site: Site, name: str, given: Any) -> Selector:
+def _smalltalk(site: BuildContext, name: str, given: Any) -> Selector:
     return SmallTalkSelector(site.meaning(), agent=given.agent or site.default, threshold=given.threshold, name=name)
 
 
-def _contextual(site: Site, name: str, given: Any) -> Selector:
+def _contextual(site: BuildContext, name: str, given: Any) -> Selector:
     if not has_words(site.tree, site.default):
-        return Silent(name, () if given.general is None else (given.general,))
+        return NoTextSelector(name, () if given.general is None else (given.general,))
     from turnwise.selection.contextual.selector import Contextual
 
     options = {"general": given.general or site.default, "nobody": given.nobody, "margin": given.margin, "name": name}
-    return Patient(Contextual(site.meaning(), site.patterns(), **options), awaited=given.awaited)
+    return HoldOpenQuestion(Contextual(site.meaning(), site.patterns(), **options), awaited=given.awaited)
 
 
-def _clarify(site: Site, name: str, given: Any) -> Selector:
+def _clarify(site: BuildContext, name: str, given: Any) -> Selector:
     meaning = site.meaning if given.only != "question" and has_words(site.tree, site.default) else None
     if meaning:
         meaning()  # so that it is known, and prepared, before the first message
@@ -187,14 +187,14 @@ def _clarify(site: Site, name: str, given: Any) -> Selector:
     )
 
 
-def _model(site: Site, name: str, given: Any) -> Selector:
+def _model(site: BuildContext, name: str, given: Any) -> Selector:
     written = given.model if isinstance(given.model, tuple) else (given.model,)
     asked = model_of([each if isinstance(each, str) else each.spec() for each in written])
     nobody = model_stage.NOBODY if given.stage is None else min(model_stage.NOBODY, _nobody_of(site, given.stage) or 1.0)
     return model_stage.ModelSelector(asked, nobody=nobody, name=name, **given.model_dump(exclude={"model"}))
 
 
-def _resume(site: Site, name: str, given: Any) -> Selector:
+def _resume(site: BuildContext, name: str, given: Any) -> Selector:
     bars = [] if given.novelty is None else [given.novelty]
     if given.stage is not None:
         nobody = _nobody_of(site, given.stage)
@@ -205,7 +205,7 @@ def _resume(site: Site, name: str, given: Any) -> Selector:
     return Resume(rule=given.rule, only=given.only, novelty=min(bars, default=None), name=name)
 
 
-def _nobody_of(site: Site, name: str) -> float | None:
+def _nobody_of(site: BuildContext, name: str) -> float | None:
     """The novelty above which that stage gives a message to nobody; None when it is no stage that does."""
     stage = site.stages.get(name)
     if stage is None or stage.selector != "contextual":
@@ -235,9 +235,9 @@ BY_MEANING = frozenset({"semantic", "smalltalk", "contextual"})
 """Those that need the vector of every message they are asked about."""
 
 
-def site_of(
+def build_context(
     spec: PolicySpec, tree: AgentTree, custom: Mapping[str, Factory], meaning: Callable[[], Meaning] | None = None
-) -> Site:
+) -> BuildContext:
     """The site of a policy; patterns are compiled, and the meaning is made, once, when the first stage asks.
 
     meaning: how to make it; None = with the encoder that is shipped. PolicyError: a built-in's name.
@@ -254,7 +254,7 @@ def site_of(
 
     index = cache(lambda: pattern_index(tree))
     stages = dict(zip(spec.stage_names(), spec.stages, strict=True))
-    return Site(spec.name, stages, tree, spec.default, custom, index, the_meaning, lambda: made[0] if made else None)
+    return BuildContext(spec.name, stages, tree, spec.default, custom, index, the_meaning, lambda: made[0] if made else None)
 
 
 def meaning_of(
@@ -268,7 +268,7 @@ def meaning_of(
     return Meaning(tree, encoder, keep, default=default)
 
 
-def build(site: Site, name: str, spec: StageSpec) -> Stage:
+def build(site: BuildContext, name: str, spec: StageSpec) -> Stage:
     """The stage. PolicyError: no such selector, a bad option, an unknown agent. PatternError: a bad pattern."""
     if spec.selector in _BUILT_IN:
         model, make = _BUILT_IN[spec.selector]
@@ -289,7 +289,7 @@ def build(site: Site, name: str, spec: StageSpec) -> Stage:
     return Stage(name, spec.selector, _own(site, name, spec, factory), dict(spec.options))
 
 
-def refuse_unknown_agents(site: Site, place: str, names: tuple[str | None, ...]) -> None:
+def refuse_unknown_agents(site: BuildContext, place: str, names: tuple[str | None, ...]) -> None:
     """PolicyError when one of the names (None aside) is no agent of the tree."""
     for name in names:
         if name is not None and name not in site.tree:
@@ -301,7 +301,7 @@ def refuse_unknown_agents(site: Site, place: str, names: tuple[str | None, ...])
             )
 
 
-def _own(site: Site, name: str, spec: StageSpec, factory: Factory) -> Selector:
+def _own(site: BuildContext, name: str, spec: StageSpec, factory: Factory) -> Selector:
     where = f"Policy {site.policy!r}, stage {name!r}: the selector {spec.selector!r}"
     try:
         selector = factory(site.tree, **spec.options)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnwise.matching.disk_cache import Kept, Vectors
+    from turnwise.matching.disk_cache import DiskCache, Vectors
 
 Progress = Callable[[str, int, int], None]
 """Is told what is being done, how many steps of it are done, and of how many. What it raises ends the work."""
@@ -34,7 +34,9 @@ def encoded(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
     return rows.astype(np.float32, copy=False)
 
 
-def vectors_of(texts: Sequence[str], encoder: Encoder, *, kept: "Kept | None", progress: Progress) -> "NDArray[np.float32]":
+def vectors_of(
+    texts: Sequence[str], encoder: Encoder, *, kept: "DiskCache | None", progress: Progress
+) -> "NDArray[np.float32]":
     """A row for each text, of length 1.
 
     The rows have been rounded to float16, wherever they come from, so that they are equal in every process. What had to be
@@ -42,9 +44,9 @@ def vectors_of(texts: Sequence[str], encoder: Encoder, *, kept: "Kept | None", p
     """
     import numpy as np
 
-    from turnwise.matching.disk_cache import Vectors, keys_of
+    from turnwise.matching.disk_cache import Vectors, text_keys
 
-    keys = keys_of(texts)
+    keys = text_keys(texts)
     unique, indices = np.unique(keys, return_index=True)
     texts = [texts[index] for index in indices.tolist()]
     rows = np.empty((len(unique), encoder.dimensions), np.float16)
@@ -69,10 +71,10 @@ def vectors_of(texts: Sequence[str], encoder: Encoder, *, kept: "Kept | None", p
     return _unit(rows, Vectors(unique, rows).places(keys))
 
 
-class Keeping:
+class CachedEncoder:
     """An encoder for texts that are encoded at every start: their vectors come from files when they can."""
 
-    def __init__(self, encoder: Encoder, kept: "Kept | None", progress: Progress) -> None:
+    def __init__(self, encoder: Encoder, kept: "DiskCache | None", progress: Progress) -> None:
         self._encoder, self._kept, self._progress = encoder, kept, progress
 
     @property

@@ -11,7 +11,7 @@ from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.ports.stopping import is_stopped
 
 if TYPE_CHECKING:
-    from turnwise.matching.spelling import Slip
+    from turnwise.matching.spelling import Correction
 
 RECORDED = 50
 """So many candidates, authors passed over, and things ignored are kept of one verdict."""
@@ -33,27 +33,27 @@ def abstained(selector: str, reason: str, **more: Any) -> Verdict:
     return Verdict(selector=selector, reason=reason, **more)
 
 
-def as_read(verdict: Verdict, slips: "Sequence[Slip]") -> Verdict:
+def with_corrections(verdict: Verdict, slips: "Sequence[Correction]") -> Verdict:
     """The verdict; its reason says which words of the message were read as others."""
     if not slips:
         return verdict
-    words = ", ".join(f"“{shown(slip.typed)}” as “{shown(slip.meant)}”" for slip in slips[:_SLIPS_TOLD])
+    words = ", ".join(f"“{shortened(slip.typed)}” as “{shortened(slip.meant)}”" for slip in slips[:_SLIPS_TOLD])
     return verdict.model_copy(update={"reason": f"{verdict.reason} It reads {words}."})
 
 
-def shown(text: str) -> str:
+def shortened(text: str) -> str:
     """What somebody wrote, short enough for a record, on one line."""
     short = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
     return short if short.isprintable() else "".join(c if c.isprintable() else "�" for c in short)
 
 
-async def asked(selector: Selector, request: SelectionRequest, name: str) -> Verdict:
+async def ask_selector(selector: Selector, request: SelectionRequest, name: str) -> Verdict:
     """The selector's verdict under this name. What the selector does wrong is an abstention on record: an exception, a value
     that is no verdict, an agent that may not be chosen.
     """
     task = asyncio.current_task()
     try:
-        return checked(await selector.select(request), request, name)
+        return checked_verdict(await selector.select(request), request, name)
     except BaseException as problem:
         if is_stopped(problem, task):
             raise
@@ -62,7 +62,7 @@ async def asked(selector: Selector, request: SelectionRequest, name: str) -> Ver
         return abstained(name, f"It raised {type(problem).__name__}, so it was passed over.")
 
 
-def checked(verdict: object, request: SelectionRequest, selector: str) -> Verdict:
+def checked_verdict(verdict: object, request: SelectionRequest, selector: str) -> Verdict:
     """The verdict under this selector's name, if it keeps to the request; an abstention that says why not otherwise.
 
     It keeps to it when it chooses among the eligible, or offers some of them to clarify. Confidences are brought into 0 to
@@ -76,7 +76,7 @@ def checked(verdict: object, request: SelectionRequest, selector: str) -> Verdic
         if verdict.agent is None:
             problem = "It chose without naming an agent, so it was passed over."
         elif verdict.agent not in request.eligible:
-            problem = f"It chose {shown(verdict.agent)}, who may not be chosen here, so it was passed over."
+            problem = f"It chose {shortened(verdict.agent)}, who may not be chosen here, so it was passed over."
     elif verdict.outcome == "clarify":
         candidates = tuple(candidate for candidate in candidates if candidate.agent in request.eligible)
         if not candidates:

@@ -7,14 +7,14 @@ from turnwise.facts.content import Content, Part, Role, ToolCallPart, ToolResult
 from turnwise.facts.events import Event
 from turnwise.transcript.groups import Group
 from turnwise.transcript.sizes import tokens_of_part
-from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, chosen, is_thought
+from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN, choose_groups, is_thought
 from turnwise.transcript.view import Budget, View
-from turnwise.transcript.visible import Reading, read
+from turnwise.transcript.visible import VisibleLog, visible_log
 
 _BLANK = Content()
 
 
-def assembled(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int]:
+def assemble_messages(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int]:
     """The messages, and the estimate of their tokens. They begin and end with the user; where nobody spoke in between, a note
     stands for it.
     """
@@ -87,7 +87,7 @@ class Transcript(NamedTuple):
     summarized: bool
 
 
-def compiled(events: Sequence[Event], view: View, opening: Content, budget: Budget) -> Transcript:
+def compile_transcript(events: Sequence[Event], view: View, opening: Content, budget: Budget) -> Transcript:
     """The log as that view sees it, within the budget.
 
     events: stored ones, oldest first, to the end of the log. opening: what the run was begun with, `context.message`; it is
@@ -96,8 +96,8 @@ def compiled(events: Sequence[Event], view: View, opening: Content, budget: Budg
     The opening, what the agent did in this run, and what the user said in this invocation are kept before all else; where
     they alone are too much, long texts are cut in the middle, and only if that is not enough do they exceed the budget.
     """
-    choice = chosen(read(events, view), view, budget, opening)
-    messages, tokens = assembled(choice.groups)
+    choice = choose_groups(visible_log(events, view), view, budget, opening)
+    messages, tokens = assemble_messages(choice.groups)
     return Transcript(messages, tokens, choice.dropped, choice.summarized)
 
 
@@ -105,10 +105,10 @@ def reaches_far_enough(events: Sequence[Event], view: View, budget: Budget) -> b
     """Whether events before these would change nothing in the messages, whatever they hold: so who reads the log backwards
     may stop. It holds the beginning of this invocation, and fills the budget or goes back to what a summary covers.
     """
-    reading = read(events, view)
+    reading = visible_log(events, view)
     if not reading.begun:
         return False
-    choice = chosen(reading, view, budget, None)
+    choice = choose_groups(reading, view, budget, None)
     if choice.covers is not None and _begins_by(events, choice.covers):
         return True
     return (choice.stop is not None or choice.full) and not _is_torn(reading, choice.stop)
@@ -120,7 +120,7 @@ def _begins_by(events: Sequence[Event], sequence: int) -> bool:
     return first is not None and first <= sequence + 1
 
 
-def _is_torn(reading: Reading, stop: int | None) -> bool:
+def _is_torn(reading: VisibleLog, stop: int | None) -> bool:
     """Whether something that is shown may read differently with what stands before."""
     if reading.torn is None or stop is None:
         return reading.torn is not None

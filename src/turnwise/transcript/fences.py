@@ -26,42 +26,42 @@ _LOOKALIKE = re.compile(
 _MARKED = re.compile(r"(<said [^<>]*>)(.*)(</said>)", re.DOTALL)
 
 
-def said_by(agent: str, text: str, *, calls: str | None = None, to_reader: bool = False) -> str:
+def attributed(agent: str, text: str, *, calls: str | None = None, to_reader: bool = False) -> str:
     """What an agent said, or did with a tool. An empty `agent` is one that is not known."""
     by = f' by="{_name(agent)}"' if agent else ""
     what = f' calls="{_name(calls)}"' if calls is not None else ""
     to = ' to="you"' if to_reader else ""
-    return f"<said{by}{what}{to}>{defused(text)}</said>"
+    return f"<said{by}{what}{to}>{escape_fences(text)}</said>"
 
 
-def note(about: str, text: str) -> str:
+def runtime_note(about: str, text: str) -> str:
     """A word of ours to the model; `about` is one word."""
-    return f'<said note="{about}">{defused(text)}</said>'
+    return f'<said note="{about}">{escape_fences(text)}</said>'
 
 
-def inside(marked: str) -> tuple[str, str, str]:
+def fenced(marked: str) -> tuple[str, str, str]:
     """A text taken apart: its opening mark, what stands in it, the closing mark. Without marks, both are empty."""
     match = _MARKED.fullmatch(marked) if marked.startswith("<said ") else None
     return (match[1], match[2], match[3]) if match else ("", marked, "")
 
 
-def defused(text: str) -> str:
+def escape_fences(text: str) -> str:
     """The text with nothing in it that could be taken for a mark, also together with what stands before or after it."""
     return _LOOKALIKE.sub("&lt;", text)
 
 
-def defused_value(value: JsonValue) -> JsonValue:
+def escape_fences_in(value: JsonValue) -> JsonValue:
     """The same for the texts in a JSON value; the value itself when there is nothing to do."""
     return _defused_within(value) if _LOOKALIKE.search(as_text(value)) else value
 
 
 def _defused_within(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
-        return defused(value)
+        return escape_fences(value)
     if isinstance(value, list):
         return [_defused_within(item) for item in value]
     if isinstance(value, dict):
-        return {defused(key): _defused_within(item) for key, item in value.items()}
+        return {escape_fences(key): _defused_within(item) for key, item in value.items()}
     return value
 
 

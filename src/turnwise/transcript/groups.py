@@ -16,10 +16,10 @@ from turnwise.facts.content import (
     ToolResultPart,
 )
 from turnwise.facts.events import USER, Event
-from turnwise.transcript.fences import defused, defused_value, note, said_by
+from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, runtime_note
 from turnwise.transcript.sizes import as_text, tokens_of_parts
 from turnwise.transcript.view import View
-from turnwise.transcript.visible import Call, Reading, question_of
+from turnwise.transcript.visible import LoggedCall, VisibleLog, question_of
 
 CALL_CHARACTERS, RESULT_CHARACTERS = 200, 500
 """How much is shown of another agent's call, and of what it got."""
@@ -61,7 +61,7 @@ def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1) -> Gr
     return Group(said, heard, tokens_of_parts((*said, *heard)), events)
 
 
-def group_at(place: int, reading: Reading, view: View) -> Group:
+def group_at(place: int, reading: VisibleLog, view: View) -> Group:
     """What the event at that place, with what belongs to it, is to the reader; empty when that is nothing."""
     event, calls = reading.events[place], reading.calls.get(place, ())
     if event.author == USER:
@@ -70,7 +70,7 @@ def group_at(place: int, reading: Reading, view: View) -> Group:
         return group_of((), _from_other(event, calls, view))
     aside = [reading.events[other] for other in reading.aside.get(place, ())]
     questions = [question for each in (event, *aside) if (question := question_of(each))]
-    asked = [TextPart(text=note(LEAVE, YOU_ASKED.format(_tool(str(part.arguments["tool"]))))) for part in questions]
+    asked = [TextPart(text=runtime_note(LEAVE, YOU_ASKED.format(_tool(str(part.arguments["tool"]))))) for part in questions]
     results: Sequence[Part]
     if view.calls_as_text:
         said, results = _own(event, (), aside, sealed=False), [_told(event, call) for call in calls]
@@ -80,7 +80,7 @@ def group_at(place: int, reading: Reading, view: View) -> Group:
     return group_of(said, [*results, *asked], len(events))
 
 
-def handed(content: Content, by: str | None) -> list[Part]:
+def opening_group(content: Content, by: str | None) -> list[Part]:
     """What opens a run, when the log does not hold it: the user's, or another agent's who asks the reader; `by` is its name,
     empty if it is not known, None for the user.
     """
@@ -96,7 +96,7 @@ def _is_run(event: Event, view: View) -> bool:
 # --- the reader's own
 
 
-def _own(event: Event, calls: Sequence[Call], aside: Sequence[Event], *, sealed: bool) -> list[Part]:
+def _own(event: Event, calls: Sequence[LoggedCall], aside: Sequence[Event], *, sealed: bool) -> list[Part]:
     """Its words, then its calls; thinking stays where it was, and only in the run that goes on: providers want it back
     there, unchanged, and what they sealed together with it.
     """
@@ -139,20 +139,20 @@ def _call(part: ToolCallPart, *, sealed: bool) -> ToolCallPart:
     return part.model_copy(update=changed) if changed else part
 
 
-def _result(call: Call) -> ToolResultPart:
+def _result(call: LoggedCall) -> ToolResultPart:
     tool, found = _tool(call.part.tool), call.result
     if found is None:
         told = STILL_TO_COME if call.awaited else NO_RESULT
         return ToolResultPart(call_id=call.part.call_id, tool=tool, result=told, failed=not call.awaited)
-    value = defused_value(found.result)
+    value = escape_fences_in(found.result)
     if value is found.result and tool == found.tool:
         return found
     return ToolResultPart(call_id=found.call_id, tool=tool, result=value, failed=found.failed)
 
 
-def _told(event: Event, call: Call) -> TextPart:
+def _told(event: Event, call: LoggedCall) -> TextPart:
     """A call of the reader's and its result, in words."""
-    return TextPart(text=said_by(event.author, _called(call, OWN_CHARACTERS, OWN_CHARACTERS), calls=call.part.tool))
+    return TextPart(text=attributed(event.author, _called(call, OWN_CHARACTERS, OWN_CHARACTERS), calls=call.part.tool))
 
 
 def _tool(name: str) -> str:
@@ -172,23 +172,23 @@ def _heard_from_user(content: Content) -> list[Part]:
     heard: list[Part] = []
     for part in content.parts:
         if isinstance(part, BlobPart):
-            heard.append(TextPart(text=defused(_written(part))) if _is_text(part) else part)
+            heard.append(TextPart(text=escape_fences(_written(part))) if _is_text(part) else part)
         elif isinstance(part, TextPart):
-            text = defused(part.text)
+            text = escape_fences(part.text)
             if text.strip():
                 heard.append(part if text == part.text and part.seal is None else TextPart(text=text))
         elif text := _named(part):
-            heard.append(TextPart(text=defused(text)))
+            heard.append(TextPart(text=escape_fences(text)))
     return heard
 
 
-def _from_other(event: Event, calls: Sequence[Call], view: View) -> list[Part]:
+def _from_other(event: Event, calls: Sequence[LoggedCall], view: View) -> list[Part]:
     heard: list[Part] = []
     if question_of(event):
-        heard.append(TextPart(text=note(LEAVE, OTHER_ASKED.format(event.author))))
+        heard.append(TextPart(text=runtime_note(LEAVE, OTHER_ASKED.format(event.author))))
     elif event.content is not None:
         heard += _heard_from_agent(event.author, event.content, to_reader=False)
-        heard += [TextPart(text=said_by(event.author, _called(call), calls=call.part.tool)) for call in calls]
+        heard += [TextPart(text=attributed(event.author, _called(call), calls=call.part.tool)) for call in calls]
     if event.actions.brief is not None and event.actions.transfer_to == view.agent:
         heard += _heard_from_agent(event.author, event.actions.brief, to_reader=True)
     return heard
@@ -207,10 +207,10 @@ def _heard_from_agent(agent: str, content: Content, *, to_reader: bool) -> list[
             texts += [text] if text.strip() else []
     if not texts and not files:
         return []
-    return [TextPart(text=said_by(agent, "\n".join(texts), to_reader=to_reader)), *files]
+    return [TextPart(text=attributed(agent, "\n".join(texts), to_reader=to_reader)), *files]
 
 
-def _called(call: Call, most_given: int = CALL_CHARACTERS, most_got: int = RESULT_CHARACTERS) -> str:
+def _called(call: LoggedCall, most_given: int = CALL_CHARACTERS, most_got: int = RESULT_CHARACTERS) -> str:
     given = as_text(call.part.arguments) if call.part.raw is None else call.part.raw
     shown = _clipped(given, most_given)
     if call.result is None:

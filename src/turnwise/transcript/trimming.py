@@ -8,17 +8,17 @@ from pydantic import JsonValue
 
 from turnwise.facts.content import Content, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import USER, Summary
-from turnwise.transcript.fences import inside, note
-from turnwise.transcript.groups import Group, group_at, group_of, handed
+from turnwise.transcript.fences import fenced, runtime_note
+from turnwise.transcript.groups import Group, group_at, group_of, opening_group
 from turnwise.transcript.sizes import as_text, tokens_of_part, tokens_of_parts
 from turnwise.transcript.view import Budget, View
-from turnwise.transcript.visible import Reading
+from turnwise.transcript.visible import VisibleLog
 
 LENGTHS = (8_000, 2_000, 400, 80)
 """To how many characters a text is cut, if need be: what is longest first, then what is oldest."""
 
 
-def fitted(groups: Sequence[Group], tokens: int) -> list[Group]:
+def fit_groups(groups: Sequence[Group], tokens: int) -> list[Group]:
     """The groups, oldest first, with texts cut until all of them together take no more than that many tokens, or nothing is
     left to cut. What is cut says so, and how much of it is missing.
     """
@@ -35,7 +35,7 @@ def fitted(groups: Sequence[Group], tokens: int) -> list[Group]:
 
 def cut(text: str, characters: int) -> str:
     """A text of about that many characters: its beginning, how much is missing, its end. Our marks around it stay."""
-    opening, inner, closing = inside(text)
+    opening, inner, closing = fenced(text)
     missing = len(inner) - characters
     if missing <= 0:
         return text
@@ -98,7 +98,7 @@ def _cut_within(value: JsonValue, shorten: Callable[[str], str]) -> JsonValue:
     return value
 
 
-def opening_place(reading: Reading, view: View, opening: Content) -> int | None:
+def opening_place(reading: VisibleLog, view: View, opening: Content) -> int | None:
     """The place of the event that says it, before the reader's first event of this run; None when the log does not hold it."""
     if _is_called(view) or view.giver is not None:
         return None
@@ -114,7 +114,7 @@ def opening_place(reading: Reading, view: View, opening: Content) -> int | None:
     return None
 
 
-def giver(reading: Reading, view: View) -> str | None:
+def opening_author(reading: VisibleLog, view: View) -> str | None:
     """Who handed over an opening that the log does not hold: whom the view names, or the agent that made the private call,
     empty when it is not known by its words; None when it is the user.
     """
@@ -125,7 +125,7 @@ def giver(reading: Reading, view: View) -> str | None:
     return next((event.author for event in events if event.branch == caller), "")
 
 
-def run_begins(reading: Reading, view: View) -> int:
+def run_begins(reading: VisibleLog, view: View) -> int:
     """The index in the reading's order of the reader's first event of this run; its length when there is none yet."""
     for index in range(reading.current, len(reading.order)):
         event = reading.events[reading.order[index]]
@@ -138,14 +138,14 @@ def _is_called(view: View) -> bool:
     return "/>" in view.branch
 
 
-YOUR_TURN = TextPart(text=note("floor", "It is your turn."))
-NOT_SHOWN = TextPart(text=note("start", "What came before is not shown."))
+YOUR_TURN = TextPart(text=runtime_note("floor", "It is your turn."))
+NOT_SHOWN = TextPart(text=runtime_note("start", "What came before is not shown."))
 _RESERVED = tokens_of_parts((YOUR_TURN, NOT_SHOWN))
 _LEAST = tokens_of_parts((TextPart(text="."),))
 """What the smallest group takes."""
 
 
-class Chosen(NamedTuple):
+class ChosenGroups(NamedTuple):
     """What is shown: groups in order. summarized: the first of them is a summary. dropped: how many events did not fit.
 
     stop: the index in the reading's order of the newest event that does not fit, were there no summary; None when all do.
@@ -161,7 +161,7 @@ class Chosen(NamedTuple):
     summarized: bool = False
 
 
-class _Must(NamedTuple):
+class _Required(NamedTuple):
     """What is shown whatever else fits, by the index in the order, and what room it leaves. opened: the opening that the log
     does not hold, and before which index it stands.
     """
@@ -171,7 +171,7 @@ class _Must(NamedTuple):
     room: Budget
 
 
-def chosen(reading: Reading, view: View, budget: Budget, opening: Content | None) -> Chosen:
+def choose_groups(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> ChosenGroups:
     """What fits. Without an opening, at least what fits with any."""
     must = _must(reading, view, budget, opening)
     choice = _newest(reading, view, must)
@@ -184,7 +184,7 @@ def chosen(reading: Reading, view: View, budget: Budget, opening: Content | None
     return choice._replace(groups=[*first, *newer.groups], dropped=newer.dropped, covers=made.until, summarized=bool(first))
 
 
-def _must(reading: Reading, view: View, budget: Budget, opening: Content | None) -> _Must:
+def _must(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> _Required:
     """The opening, what the reader did in this run, and what the user said in this invocation; cut if it is too much."""
     opened = None if opening is None else opening_place(reading, view, opening)
     groups: dict[int, Group] = {}
@@ -197,22 +197,22 @@ def _must(reading: Reading, view: View, budget: Budget, opening: Content | None)
     groups = {index: group for index, group in groups.items() if not group.is_empty}
     handed_over = None
     if opening is not None and opened is None:
-        group = group_of((), handed(opening, giver(reading, view)))
+        group = group_of((), opening_group(opening, opening_author(reading, view)))
         handed_over = (run_begins(reading, view), group)
     return _within(groups, handed_over, budget)
 
 
-def _within(groups: dict[int, Group], opened: tuple[int, Group] | None, budget: Budget) -> _Must:
+def _within(groups: dict[int, Group], opened: tuple[int, Group] | None, budget: Budget) -> _Required:
     every = [*([opened[1]] if opened else []), *groups.values()]
     taken, events = sum(group.tokens for group in every), sum(group.events for group in every)
     tokens = budget.tokens - _RESERVED - _breaks(list(groups.values())) * tokens_of_part(YOUR_TURN)
     if taken > tokens:
-        cut_ = fitted(every, tokens)
+        cut_ = fit_groups(every, tokens)
         if opened:
             opened = (opened[0], cut_.pop(0))
         groups = dict(zip(groups, cut_, strict=True))
         taken = tokens
-    return _Must(groups, opened, Budget(tokens - taken, budget.events - events))
+    return _Required(groups, opened, Budget(tokens - taken, budget.events - events))
 
 
 def _breaks(groups: list[Group]) -> int:
@@ -225,7 +225,7 @@ def is_thought(group: Group) -> bool:
     return any(isinstance(part, ThinkingPart) for part in group.said)
 
 
-def _newest(reading: Reading, view: View, must: _Must, above: int = 0) -> Chosen:
+def _newest(reading: VisibleLog, view: View, must: _Required, above: int = 0) -> ChosenGroups:
     """What must be shown, and the newest besides, but nothing of other invocations up to sequence number `above`."""
     (tokens, events), kept, stop, dropped = must.room, dict(must.groups), None, 0
     for index in range(len(reading.order) - 1, -1, -1):
@@ -250,10 +250,10 @@ def _newest(reading: Reading, view: View, must: _Must, above: int = 0) -> Chosen
     if must.opened is not None:
         at = sum(1 for index, _ in ordered if index < must.opened[0])
         groups.insert(at, must.opened[1])
-    return Chosen(groups, dropped, stop, tokens < _LEAST or events < 1)
+    return ChosenGroups(groups, dropped, stop, tokens < _LEAST or events < 1)
 
 
-def _summary(reading: Reading, view: View, stop: int | None) -> Summary | None:
+def _summary(reading: VisibleLog, view: View, stop: int | None) -> Summary | None:
     """The reader's last summary; None when there is none, or what does not fit stands between it and what is shown.
 
     So what is shown depends on nothing that stands before it: a log can be read backwards until enough is there.
@@ -270,6 +270,6 @@ def _summarized(made: Summary, tokens: int) -> list[Group]:
     text = made.text.strip()
     if not text:
         return []
-    whole = group_of((), [TextPart(text=note("summary", text))], events=0)
-    shorter = fitted([whole], tokens)
+    whole = group_of((), [TextPart(text=runtime_note("summary", text))], events=0)
+    shorter = fit_groups([whole], tokens)
     return shorter if shorter[0].tokens <= tokens else []

@@ -12,7 +12,7 @@ ASKS_LEAVE = "confirm"
 """The tool by which an agent's loop asks a person for leave."""
 
 
-class Call:
+class LoggedCall:
     """A tool call of the log, and what became of it. place: of its event; ended: of the event with its result."""
 
     __slots__ = ("awaited", "ended", "part", "place", "result")
@@ -24,7 +24,7 @@ class Call:
         self.awaited = False
 
 
-class Reading(NamedTuple):
+class VisibleLog(NamedTuple):
     """What the reader sees. Places are indices of `events`, which are in append order, without what it can never see.
 
     order: the places in the order they are shown: what belongs to this invocation comes last, from the index `current` on,
@@ -37,16 +37,16 @@ class Reading(NamedTuple):
     events: Sequence[Event]
     order: Sequence[int]
     current: int
-    calls: Mapping[int, Sequence[Call]]
+    calls: Mapping[int, Sequence[LoggedCall]]
     aside: Mapping[int, Sequence[int]]
     begun: bool
     torn: int | None
     summarized: int | None
 
 
-def read(events: Sequence[Event], view: View) -> Reading:
+def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
     """The events, oldest first, as that view sees them."""
-    eyes, book = _Eyes(view), _CallBook(view.agent)
+    eyes, book = _Visibility(view), _CallBook(view.agent)
     standing = [event for event in _standing(events) if eyes.reach(event)]
     earlier: list[int] = []
     current: list[int] = []
@@ -64,7 +64,7 @@ def read(events: Sequence[Event], view: View) -> Reading:
     earlier = [place for place in earlier if place not in beside]
     current = [place for place in current if place not in beside]
     begun = view.invocation_id in book.begun
-    return Reading(standing, [*earlier, *current], len(earlier), calls, aside, begun, book.torn(), summarized)
+    return VisibleLog(standing, [*earlier, *current], len(earlier), calls, aside, begun, book.torn(), summarized)
 
 
 def _standing(events: Sequence[Event]) -> list[Event]:
@@ -74,7 +74,7 @@ def _standing(events: Sequence[Event]) -> list[Event]:
     return visible(stored) if taken_back else stored
 
 
-class _Eyes:
+class _Visibility:
     """What of a log a view can see at all, which is what an agent's history holds, and what of that it is shown."""
 
     def __init__(self, view: View) -> None:
@@ -102,12 +102,12 @@ class _CallBook:
 
     def __init__(self, reader: str) -> None:
         self._reader = reader
-        self._calls: dict[tuple[str, str, str], tuple[Call, bool]] = {}
-        self._shown: dict[int, list[Call]] = {}
+        self._calls: dict[tuple[str, str, str], tuple[LoggedCall, bool]] = {}
+        self._shown: dict[int, list[LoggedCall]] = {}
         self._waits: set[tuple[str, str, str]] = set()
         self._ended: set[str] = set()
         self._lost: list[tuple[str, int]] = []
-        self._keys: list[tuple[Call, str, str]] = []
+        self._keys: list[tuple[LoggedCall, str, str]] = []
         self.begun: set[str] = set()
 
     def enter(self, event: Event, place: int, seen: bool) -> None:
@@ -127,7 +127,7 @@ class _CallBook:
     def _call(self, event: Event, place: int, part: ToolCallPart, seen: bool) -> None:
         if event.author == USER:
             return
-        call, invocation = Call(part, place), event.invocation_id
+        call, invocation = LoggedCall(part, place), event.invocation_id
         about = _asks_leave_for(part, event)
         if about is not None:
             self._waits.add((invocation, about, event.author))
@@ -146,7 +146,7 @@ class _CallBook:
         elif not found[1]:
             found[0].result, found[0].ended = part, place
 
-    def closed(self) -> dict[int, list[Call]]:
+    def closed(self) -> dict[int, list[LoggedCall]]:
         """The calls to show, by place, once all is entered."""
         for call, invocation, author in self._keys:
             waits = call.result is None and (invocation, call.part.call_id, author) in self._waits
@@ -184,7 +184,7 @@ def _begins(event: Event) -> bool:
 
 
 def _aside(
-    events: Sequence[Event], places: Sequence[int], calls: Mapping[int, Sequence[Call]], view: View
+    events: Sequence[Event], places: Sequence[int], calls: Mapping[int, Sequence[LoggedCall]], view: View
 ) -> dict[int, list[int]]:
     """What the reader said between its calls and their last result: it belongs before the calls, which stand with their
     results.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cli_play import turnwise, written
 
-from turnwise.access.authenticator import Gatekeeper
+from turnwise.access.authenticator import Authenticator
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import NotAuthenticated
 from turnwise.facts.gateway import AuthConfig, CallerLimits
@@ -18,7 +18,7 @@ from turnwise.stores.sql import SqlSessionStore
 async def entering(project: Path, *keys: str) -> list[Caller | None]:
     """Whom a gateway over the project's store takes them for."""
     store = SqlSessionStore(f"sqlite:///{project}/turnwise.db")
-    gatekeeper = Gatekeeper("test", AuthConfig(), CallerLimits(), store.keys)
+    gatekeeper = Authenticator("test", AuthConfig(), CallerLimits(), store.keys)
     found: list[Caller | None] = []
     try:
         for key in keys:

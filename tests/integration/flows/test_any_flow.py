@@ -10,9 +10,9 @@ from runner_play import ask, direct, reason, soon
 
 from turnwise import Limits, RunConfig, Runner, SqlSessionStore
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import closing_of
+from turnwise.flows.control.logged import task_end_of
 from turnwise.flows.flow import Flow
-from turnwise.flows.tasks.progress import begun, closed
+from turnwise.flows.tasks.progress import initial_progress, with_task_ended
 from turnwise.flows.tasks.task import Status
 from turnwise.runner import Result
 
@@ -30,7 +30,7 @@ async def run(flow: Flow) -> Result:
 
 def told_in_order(flow: Flow, events: Sequence[Event]) -> dict[str, Status]:
     """Reads the log once, as the flow went: who was chosen for which tasks, and what became of these."""
-    progress = begun(flow.graph)
+    progress = initial_progress(flow.graph)
     turns = 0
     for event in events:
         chosen = event.actions.selection
@@ -44,11 +44,11 @@ def told_in_order(flow: Flow, events: Sequence[Event]) -> dict[str, Status]:
                 assert task in progress.ready
                 assert chosen.agent in flow.graph.tasks[task].agent_names
                 assert all(need in progress.closings for need in flow.graph.needs[task]), "it ran before what it needs was done"
-        closing = closing_of(event)
+        closing = task_end_of(event)
         if closing is not None:
             assert progress.statuses[closing.task] is Status.PENDING, "it ended twice"
             assert closing.turn <= turns
-            progress = closed(flow.graph, progress, closing)
+            progress = with_task_ended(flow.graph, progress, closing)
     assert ended(events)["turns"] == turns
     return dict(progress.statuses)
 

@@ -11,7 +11,7 @@ from runner_play import direct, key, soon
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import closing_of
+from turnwise.flows.control.logged import task_end_of
 from turnwise.testing.postgres import new_postgres_database
 
 
@@ -21,7 +21,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def results(events: list[Event]) -> dict[str, Any]:
-    closings = [closing for event in events if (closing := closing_of(event)) is not None]
+    closings = [closing for event in events if (closing := task_end_of(event)) is not None]
     assert len(closings) == len({closing.task for closing in closings}), "a task ended twice"
     return {closing.task: closing.result for closing in closings}
 

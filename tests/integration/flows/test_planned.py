@@ -14,7 +14,7 @@ from turnwise import AgentContext, Content, LlmAgent, MessageContext, Runner, Sq
 from turnwise.facts.content import DataPart
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import closing_of, data_of
+from turnwise.flows.control.logged import data_of, task_end_of
 from turnwise.flows.flow import Flow
 from turnwise.flows.planned import PlannedFlow
 from turnwise.flows.plans.plan import graph_of, plan_of
@@ -267,7 +267,7 @@ async def test_it_is_a_task_of_another_flow() -> None:
 
 def logged(events: list[Event]) -> tuple[list[Any], dict[str, Any], list[Any]]:
     plans = [plan for event in events if (plan := plan_of(event))]
-    closings = {closing.task: closing.result for event in events if (closing := closing_of(event))}
+    closings = {closing.task: closing.result for event in events if (closing := task_end_of(event))}
     return plans, closings, [data_of(event, "flow") for event in events if data_of(event, "flow")]
 
 

@@ -14,7 +14,7 @@ from turnwise import AgentContext, LlmAgent, Runner, SqlSessionStore, agent
 from turnwise.agents.composite import Sequential
 from turnwise.facts.errors import AgentFailed
 from turnwise.facts.selections import Verdict
-from turnwise.flows.control.logged import closing_of, data_of
+from turnwise.flows.control.logged import data_of, task_end_of
 from turnwise.flows.flow import Flow
 from turnwise.flows.plans.plan import graph_of
 from turnwise.flows.several import Several
@@ -285,14 +285,14 @@ async def test_killed_at_every_commit_both_answer_once(tmp_path: Path) -> None:
         url, ran = f"sqlite:///{tmp_path}/{commit}.db", Counter[str]()
         died = await died_at(commit, url, partial(_two, ran), "a and b")
         runner = _two(ran, SqlSessionStore(url))
-        before = [closing.task for e in await runner.store.events(key()) if (closing := closing_of(e))]
+        before = [closing.task for e in await runner.store.events(key()) if (closing := task_end_of(e))]
         ran_before = Counter(ran)
         invocation = await runner.start("a and b", user="ada", session="s", message_id="m")
         result = await soon(invocation.result())
         events = await runner.store.events(key())
         await runner.close()
         assert result.events[-1].text == "A.\n\nB."
-        closings = [closing.task for e in events if (closing := closing_of(e))]
+        closings = [closing.task for e in events if (closing := task_end_of(e))]
         assert sorted(closings) == ["a", "b"]
         assert all(ran[name] == ran_before[name] for name in before)
         if not died:

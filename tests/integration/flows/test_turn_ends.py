@@ -14,9 +14,9 @@ from turnwise.cli.flow_run import FlowView
 from turnwise.facts.content import DataPart
 from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import closing_of, data_of, turn_end_of
+from turnwise.flows.control.logged import data_of, task_end_of, turn_end_of
 from turnwise.flows.flow import Flow
-from turnwise.flows.record import Reading
+from turnwise.flows.record import FlowReader
 from turnwise.flows.tasks.task import Task
 from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import GuardrailVerdict
@@ -263,7 +263,7 @@ async def test_guardrails_do_not_rewrite_which_task_ended_and_how(process: Proce
     runner = process(flow, guardrails=[Rewrites("bob@example.com", "(mail)")])
     result = await ask(runner, "hi")
     assert (reason(result), result.text, ran) == ("completed", "Sent to (mail).", ["writes"])
-    reading = Reading("flow", flow.graph)
+    reading = FlowReader("flow", flow.graph)
     for event in await runner.store.events(key()):
         reading.add(event)
     record = reading.record
@@ -297,7 +297,7 @@ def of(data: dict[str, Any], name: str) -> Event:
 
 @pytest.mark.parametrize("data", [{}, {"task": "t"}, {"task": "t", "status": "running"}, {"task": 1, "status": "failed"}])
 def test_what_is_no_closing_is_none(data: dict[str, Any]) -> None:
-    assert closing_of(of(data, "task")) is None
+    assert task_end_of(of(data, "task")) is None
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from turnwise.access.authenticator import LOCAL
 from turnwise.facts.gateway import A2aConfig, AuthConfig, GatewayConfig, Protocols
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.a2a.push.address_guard import Guard
-from turnwise.gateway.a2a.push.sender import Courier, Teller
+from turnwise.gateway.a2a.push.address_guard import AddressGuard
+from turnwise.gateway.a2a.push.sender import PushStream, PushTransport
 from turnwise.ports.pushes import Push, PushPlace
 from turnwise.ports.stores import Lease
 
@@ -320,7 +320,7 @@ async def test_another_users_task_has_none_for_you(make_runner: MakeRunner) -> N
 async def test_a_key_that_was_revoked_is_told_no_more(make_runner: MakeRunner, caplog: pytest.LogCaptureFixture) -> None:
     config = OPEN.model_copy(update={"auth": AuthConfig()})
     runner = make_runner(desk, process=SOON)
-    pushes, courier = runner.store.pushes, Courier(Guard(private=True))  # type: ignore[attr-defined]
+    pushes, courier = runner.store.pushes, PushTransport(AddressGuard(private=True))  # type: ignore[attr-defined]
     async with receiving() as receiver, served(runner, config) as gateway:
         ann = await key_for(runner)
         async with a_client(gateway, headers=ann) as (client, _):
@@ -329,7 +329,7 @@ async def test_a_key_that_was_revoked_is_told_no_more(make_runner: MakeRunner, c
         (kept,) = await pushes.list(runner.key("ann", task.context_id), _message(task))
         push = Push(PushPlace(runner.key("ann", task.context_id), _message(task), kept.id), kept, 0)
         await runner.store.keys.expire("app", ann["Authorization"].split("_")[1], NOW)  # type: ignore[attr-defined]
-        assert await Teller(gateway.front, pushes, courier, ()).tell(push, "me") is None
+        assert await PushStream(gateway.front, pushes, courier, ()).tell(push, "me") is None
     assert len(receiver.got) == 2
     assert "127.0.0.1 is told no more" in caplog.text
     assert "s3cret" not in caplog.text

@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from whose_play import Key, two_users
 
 from turnwise import LlmAgent, Runner, tool
-from turnwise.gateway.openai.responses.ids import Name
+from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.ports.model import ModelRequest
 from turnwise.ports.tool import ToolCall
 from turnwise.testing.models import FunctionModel, calls
@@ -98,11 +98,11 @@ async def by_chat(client: Served, key: Key, wait: Waiting, call: str, gave: Any)
 
 def output(call: str, gave: Any, wait: Waiting) -> dict[str, Any]:
     item = {"type": "function_call_output", "call_id": call, "output": json.dumps(gave)}
-    return {"previous_response_id": Name("s", "m").id, "input": [item]}
+    return {"previous_response_id": ResponseId("s", "m").id, "input": [item]}
 
 
 async def by_response(client: Served, key: Key, wait: Waiting, call: str, gave: Any) -> tuple[int, str]:
-    body = output(Name("s", "m").call(call), gave, wait)
+    body = output(ResponseId("s", "m").call(call), gave, wait)
     answer = await client.post("/v1/responses", json=body, headers=dict(key), params={"user": wait.user})
     return answer.status_code, answer.text
 

@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from turnwise import AgentContext, Content, Runner, SqlSessionStore, agent
 from turnwise.facts.content import ToolResultPart
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.gateway.openai.responses.ids import read_call
+from turnwise.gateway.openai.responses.ids import parse_call_id
 
 
 @agent
@@ -114,7 +114,7 @@ async def test_whoever_can_say_it_has_the_call_in_the_same_response() -> None:
         seen = await all_.server.responses.retrieve(made.id, extra_query={"user": "ann"})
         (call,) = calls_in(seen)
         assert (call.name, seen.turnwise["pending"]) == ("look_up", True)
-        given = read_call(call.call_id)
+        given = parse_call_id(call.call_id)
         assert given is not None
         forged = {"type": "function_call_output", "call_id": call.call_id, "output": "forged"}
         with pytest.raises(openai.PermissionDeniedError):

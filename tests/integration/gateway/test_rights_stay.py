@@ -9,7 +9,7 @@ from whose_asked import FILE, OF_USER, Things
 from whose_play import REQUEST, made_up, seen, state_of, things_of, two_users, words_of
 
 from turnwise import AgentContext, agent
-from turnwise.gateway.openai.responses.ids import Name
+from turnwise.gateway.openai.responses.ids import ResponseId
 
 HI = {"role": "user", "content": "hi"}
 LIFTING: dict[str, tuple[str, dict[str, Any]]] = {
@@ -108,7 +108,7 @@ async def test_ids_that_a_server_was_given_for_ann_open_nothing_for_bob() -> Non
         server = await key_for(runner, acts_for_users=True)
         asked = {"input": f"which {words_of('ann')}"}
         told = (await client.post("/v1/responses", json=asked, params={"user": "ann"}, headers=server)).json()
-        fake = Name("s-1", "m-1", "ann").id
+        fake = ResponseId("s-1", "m-1", "ann").id
         for method, path in (("GET", ""), ("POST", "/cancel"), ("GET", "/input_items"), ("DELETE", "")):
             answers = []
             for id_ in (told["id"], fake):
@@ -184,7 +184,9 @@ async def test_what_went_wrong_inside_and_what_all_share_are_for_operators() -> 
     async with two_users(root=leaky) as (client, runner, ann, _):
         begun = await runner.start("hi", user="ann", session="s", message_id="m")
         result = await begun.result()
-        things = made_up("ann")._replace(session="s", message="m", invocation=result.invocation_id, response=Name("s", "m").id)
+        things = made_up("ann")._replace(
+            session="s", message="m", invocation=result.invocation_id, response=ResponseId("s", "m").id
+        )
         for method, path, options in asked_about(things):
             given = dict(options)
             answer = await client.request(method, path, headers={**ann, **given.pop("headers", {})}, **given)

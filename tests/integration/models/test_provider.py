@@ -26,7 +26,7 @@ from turnwise.facts.content import (
 from turnwise.facts.errors import ConfigError, ModelRefused
 from turnwise.models.provider import ProviderModel
 from turnwise.ports.model import ModelPiece, ModelReply, ModelRequest
-from turnwise.runner.blocking_portal import SyncDoor
+from turnwise.runner.blocking_portal import BlockingPortal
 
 
 async def test_text_comes_whole_and_in_pieces(service: Service, model: ProviderModel, stream: bool) -> None:
@@ -276,7 +276,7 @@ def test_a_model_serves_several_event_loops(service: Service, model: ProviderMod
 
 def test_the_sync_door_takes_its_connections_with_it(service: Service, model: ProviderModel) -> None:
     service.say("Hello.")
-    door = SyncDoor()
+    door = BlockingPortal()
     assert door.run(reply(model)).content.text == "Hello."
     del door
     gc.collect()

@@ -17,7 +17,7 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.fixed import Identity, Iterative
 from turnwise.selection.policy import PolicySpec, StageSpec
-from turnwise.selection.stages import BUILT_IN, build, site_of
+from turnwise.selection.stages import BUILT_IN, build, build_context
 
 MakeRunner = Callable[..., Runner]
 
@@ -115,7 +115,7 @@ def of_kind(kind: str, members: list[str], named: str | None = None, *, examples
         options[_NAMES_AN_AGENT[kind]] = named
     cards = [AgentCard(name="desk", kind="team"), *(AgentCard(name=name, parent="desk", examples=examples) for name in members)]
     return build(
-        site_of(PolicySpec(name="desk"), AgentTree(cards), {}), kind, StageSpec(selector=kind, options=options)
+        build_context(PolicySpec(name="desk"), AgentTree(cards), {}), kind, StageSpec(selector=kind, options=options)
     ).selector
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.access.api_keys import caller_of, counts, matches, new_key, read_key
+from turnwise.access.api_keys import caller_of, is_valid, matches, new_key, read_key
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestInvalid
 
@@ -74,9 +74,9 @@ def test_a_key_that_is_not_whole_is_none(change: Any) -> None:
 
 def test_a_key_counts_until_it_expires() -> None:
     _, key = new_key("x", NOW, user="ann", lifetime=timedelta(days=1))
-    assert counts(key, NOW + timedelta(days=1, microseconds=-1))
-    assert not counts(key, NOW + timedelta(days=1))
-    assert counts(new_key("x", NOW, user="ann")[1], datetime.max.replace(tzinfo=UTC))
+    assert is_valid(key, NOW + timedelta(days=1, microseconds=-1))
+    assert not is_valid(key, NOW + timedelta(days=1))
+    assert is_valid(new_key("x", NOW, user="ann")[1], datetime.max.replace(tzinfo=UTC))
 
 
 def test_the_caller_is_what_the_key_says() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.access.api_keys import caller_of, new_key
-from turnwise.access.authenticator import LOCAL, Gatekeeper, gate_of
+from turnwise.access.authenticator import LOCAL, Authenticator, key_store_of
 from turnwise.facts.callers import ApiKey, Caller
 from turnwise.facts.errors import ConfigError, NotAuthenticated, StoreError, TooMany
 from turnwise.facts.gateway import AuthConfig, CallerLimits, JwtConfig
@@ -62,7 +62,7 @@ class Keys:
 
 
 class Scene(NamedTuple):
-    gatekeeper: Gatekeeper
+    gatekeeper: Authenticator
     keys: Keys
     clock: Clock
     issuer: Issuer
@@ -82,13 +82,13 @@ async def scene(auth: AuthConfig = BOTH, failures: int = 30) -> AsyncIterator[Sc
     keys = Keys(store)
     limits = CallerLimits(failures=failures)
     try:
-        yield Scene(Gatekeeper("shop", auth, limits, keys, issuer=issuer, clock=clock), keys, clock, issuer)
+        yield Scene(Authenticator("shop", auth, limits, keys, issuer=issuer, clock=clock), keys, clock, issuer)
     finally:
         await store.close()
 
 
 async def test_without_auth_everybody_is_at_home() -> None:
-    gatekeeper = Gatekeeper("shop", None, CallerLimits())
+    gatekeeper = Authenticator("shop", None, CallerLimits())
     for given_ in (None, "Bearer x", "Basic x"):
         assert await gatekeeper.caller(given_, "x", HOME) == LOCAL
     assert (LOCAL.role, LOCAL.user, LOCAL.acts_for_users, LOCAL.agent_roles) == ("admin", "local", True, None)
@@ -160,7 +160,7 @@ async def test_whatever_is_wrong_is_refused_in_the_same_words() -> None:
 
 @given(st.none() | st.text() | st.text().map("Bearer {}".format), st.none() | st.text(), st.text())
 def test_any_text_at_all_is_refused(authorization: str | None, api_key: str | None, address: str) -> None:
-    gatekeeper = Gatekeeper("shop", AuthConfig(keys=False, jwt=JWT), CallerLimits())
+    gatekeeper = Authenticator("shop", AuthConfig(keys=False, jwt=JWT), CallerLimits())
     asked = gatekeeper.caller(authorization, api_key, address)
     with pytest.raises(NotAuthenticated):
         asked.send(None)
@@ -256,7 +256,7 @@ async def test_whose_address_it_is(one: str, other: str, same: bool) -> None:
 
 async def test_keys_that_cannot_be_read_are_nobodys_failure(tmp_path: Path) -> None:
     store = SqlSessionStore(f"sqlite:///{tmp_path}/nowhere/x.db")
-    gatekeeper = Gatekeeper("shop", BOTH, CallerLimits(failures=1), store.keys)
+    gatekeeper = Authenticator("shop", BOTH, CallerLimits(failures=1), store.keys)
     try:
         for _ in range(3):
             with pytest.raises(StoreError):
@@ -268,15 +268,15 @@ async def test_keys_that_cannot_be_read_are_nobodys_failure(tmp_path: Path) -> N
 def test_a_door_that_opens_for_nobody_is_refused() -> None:
     for auth in (AuthConfig(), BOTH):
         with pytest.raises(ConfigError, match="this session store keeps none"):
-            Gatekeeper("shop", auth, CallerLimits())
+            Authenticator("shop", auth, CallerLimits())
     with pytest.raises(ConfigError, match="Nobody could get in"):
-        Gatekeeper("shop", AuthConfig(keys=False), CallerLimits())
+        Authenticator("shop", AuthConfig(keys=False), CallerLimits())
     with pytest.raises(ConfigError, match="shorter than the hash"):
-        Gatekeeper("shop", AuthConfig(keys=False, jwt=JwtConfig(algorithms=("HS256",), key="x")), CallerLimits())
+        Authenticator("shop", AuthConfig(keys=False, jwt=JwtConfig(algorithms=("HS256",), key="x")), CallerLimits())
 
 
 async def test_a_store_keeps_keys_or_says_so() -> None:
     store: Any = SqlSessionStore("sqlite://")
-    assert gate_of(store) is store
+    assert key_store_of(store) is store
     with pytest.raises(ConfigError, match="A dict keeps no API keys"):
-        gate_of({})
+        key_store_of({})

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from turnwise.access.concurrency import Places
+from turnwise.access.concurrency import ConcurrencyLimiter
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.ports.key_store import Tally
 from turnwise.stores.sql import SqlSessionStore
@@ -60,7 +60,7 @@ async def slow() -> AsyncIterator[Slow]:
 @pytest.mark.parametrize("together", [False, True])
 async def test_so_many_and_no_more_at_once(together: bool) -> None:
     async with slow() as counters:
-        places = Places(2, counters=counters if together else None)
+        places = ConcurrencyLimiter(2, counters=counters if together else None)
         async with places.place("ann") as first, places.place("ann") as second:
             async with places.place("ann") as third, places.place("bob") as others:
                 assert (first, second, third, others) == (True, True, False, True)
@@ -74,7 +74,7 @@ async def test_so_many_and_no_more_at_once(together: bool) -> None:
 @pytest.mark.parametrize("together", [False, True])
 async def test_a_place_is_given_back_however_it_ends(together: bool) -> None:
     async with slow() as counters:
-        places, inside = Places(1, counters=counters if together else None), asyncio.Event()
+        places, inside = ConcurrencyLimiter(1, counters=counters if together else None), asyncio.Event()
 
         async def hold() -> None:
             async with places.place("ann") as there_is:
@@ -96,7 +96,7 @@ async def test_a_place_is_given_back_however_it_ends(together: bool) -> None:
 
 async def test_one_who_is_cancelled_while_he_takes_a_place_leaves_none_behind() -> None:
     async with slow() as counters:
-        places = Places(1, counters=counters)
+        places = ConcurrencyLimiter(1, counters=counters)
         counters.may_answer.clear()
 
         async def enter() -> None:
@@ -120,7 +120,7 @@ async def test_one_who_is_cancelled_while_he_takes_a_place_leaves_none_behind() 
 
 async def test_one_who_is_cancelled_again_while_he_gives_it_back_gives_it_back() -> None:
     async with slow() as counters:
-        places = Places(1, counters=counters)
+        places = ConcurrencyLimiter(1, counters=counters)
         counters.may_answer.clear()
 
         async def enter() -> None:
@@ -140,7 +140,7 @@ async def test_one_who_is_cancelled_again_while_he_gives_it_back_gives_it_back()
 
 async def test_a_place_that_is_held_for_long_is_prolonged() -> None:
     async with slow() as counters:
-        places = Places(1, counters=counters, seconds=0.003)
+        places = ConcurrencyLimiter(1, counters=counters, seconds=0.003)
         async with places.place("ann"):
             holders = {await counters.asked.get() for _ in range(4)}
         assert len(holders) == 1
@@ -150,7 +150,7 @@ async def test_a_place_that_is_held_for_long_is_prolonged() -> None:
 async def test_a_store_that_goes_away_ends_nothing() -> None:
     """What is held goes on, and nobody is told of a place that cannot be given back: it lapses by itself."""
     async with slow() as counters:
-        places = Places(1, counters=counters, seconds=0.003)
+        places = ConcurrencyLimiter(1, counters=counters, seconds=0.003)
         async with places.place("ann") as there_is:
             counters.away = True
             for _ in range(3):
@@ -165,7 +165,7 @@ async def test_a_store_that_goes_away_ends_nothing() -> None:
 async def test_a_place_may_be_given_back_by_another_task() -> None:
     """A gateway takes it while it is asked, and gives it back when the answer ends."""
     async with slow() as counters:
-        places, stack = Places(1, counters=counters), AsyncExitStack()
+        places, stack = ConcurrencyLimiter(1, counters=counters), AsyncExitStack()
         assert await stack.enter_async_context(places.place("ann"))
         await asyncio.create_task(stack.aclose())
         async with places.place("ann") as there_is:
@@ -175,7 +175,7 @@ async def test_a_place_may_be_given_back_by_another_task() -> None:
 async def test_a_place_that_is_given_back_while_it_is_prolonged_stays_given() -> None:
     """A database does the one and the other, in whatever order they come to it."""
     async with slow() as counters:
-        places = Places(1, counters=counters, seconds=0.003)
+        places = ConcurrencyLimiter(1, counters=counters, seconds=0.003)
 
         async def enter() -> None:
             async with places.place("ann"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from access_play import Clock, Publisher, ec_key, jwk, publishing, rsa_key, token
 
-from turnwise.access.jwks import FRESH_SECONDS, MOST_BYTES, RETRY_SECONDS, STALE_SECONDS, UNKNOWN_SECONDS, PublishedKeys
+from turnwise.access.jwks import FRESH_SECONDS, MOST_BYTES, RETRY_SECONDS, STALE_SECONDS, UNKNOWN_SECONDS, JwksClient
 from turnwise.access.tokens import Tokens
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import ConfigError, StoreUnavailable
@@ -24,7 +24,7 @@ def publisher() -> Iterator[Publisher]:
         yield it
 
 
-async def found(keys: PublishedKeys, id: str | None, algorithm: str = "RS256") -> Any:
+async def found(keys: JwksClient, id: str | None, algorithm: str = "RS256") -> Any:
     key = await keys.find(id, algorithm)
     return None if key is None else key.key
 
@@ -45,14 +45,14 @@ async def test_tokens_are_checked_with_the_key_they_name(publisher: Publisher) -
 
 async def test_a_token_that_names_no_key_has_the_only_one(publisher: Publisher) -> None:
     publisher.publish(jwk(rsa_key(), None), jwk(ec_key(), "3"))
-    keys = PublishedKeys(publisher.url)
+    keys = JwksClient(publisher.url)
     assert await found(keys, None) == rsa_key().public_key()
     assert await found(keys, "1") is None
 
 
 async def test_a_new_key_is_looked_for_but_not_all_the_time(publisher: Publisher) -> None:
     clock = Clock()
-    keys = PublishedKeys(publisher.url, clock=clock)
+    keys = JwksClient(publisher.url, clock=clock)
     publisher.publish(jwk(rsa_key("one"), "1"))
     assert await found(keys, "1") == rsa_key("one").public_key()
     publisher.publish(jwk(rsa_key("two"), "2"))
@@ -74,7 +74,7 @@ async def test_a_new_key_is_looked_for_but_not_all_the_time(publisher: Publisher
 async def test_all_who_wait_wait_for_one_answer(publisher: Publisher) -> None:
     publisher.publish(jwk(rsa_key(), "1"))
     publisher.answers.clear()
-    keys = PublishedKeys(publisher.url)
+    keys = JwksClient(publisher.url)
     asking = [asyncio.create_task(found(keys, "1")) for _ in range(20)]
     gone = asyncio.create_task(found(keys, "1"))
     await asyncio.sleep(0)
@@ -86,7 +86,7 @@ async def test_all_who_wait_wait_for_one_answer(publisher: Publisher) -> None:
 
 async def test_an_outage_there_is_none_here_for_a_while(publisher: Publisher, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    keys = PublishedKeys(publisher.url, clock=clock)
+    keys = JwksClient(publisher.url, clock=clock)
     publisher.publish(jwk(rsa_key(), "1"))
     await found(keys, "1")
     publisher.status, publisher.body = 503, b"away"
@@ -106,7 +106,7 @@ async def test_an_outage_there_is_none_here_for_a_while(publisher: Publisher, ca
 
 async def test_without_any_keys_nobody_can_say_whether_a_token_counts(publisher: Publisher) -> None:
     clock = Clock()
-    keys = PublishedKeys(publisher.url, clock=clock)
+    keys = JwksClient(publisher.url, clock=clock)
     publisher.status = 404
     for _ in range(3):
         with pytest.raises(StoreUnavailable):
@@ -146,7 +146,7 @@ async def test_a_place_where_nobody_is() -> None:
 async def test_what_is_no_set_of_public_keys_is_as_good_as_nothing(publisher: Publisher, body: bytes) -> None:
     publisher.body = body
     with pytest.raises(StoreUnavailable):
-        await PublishedKeys(publisher.url).find("1", "RS256")
+        await JwksClient(publisher.url).find("1", "RS256")
 
 
 async def test_what_is_no_key_for_signatures_is_passed_over(publisher: Publisher) -> None:
@@ -159,7 +159,7 @@ async def test_what_is_no_key_for_signatures_is_passed_over(publisher: Publisher
         good,
         jwk(rsa_key("odd"), None, kid=["6"]),
     )
-    keys = PublishedKeys(publisher.url)
+    keys = JwksClient(publisher.url)
     assert await found(keys, "1") == rsa_key().public_key()
     assert [await found(keys, id) for id in "23456"] == [None] * 5
 
@@ -180,7 +180,7 @@ async def test_nobody_is_sent_elsewhere_for_keys(publisher: Publisher) -> None:
         elsewhere.publish(jwk(rsa_key(), "1"))
         publisher.status, publisher.headers = 302, {"Location": elsewhere.url}
         with pytest.raises(StoreUnavailable):
-            await PublishedKeys(publisher.url).find("1", "RS256")
+            await JwksClient(publisher.url).find("1", "RS256")
         assert elsewhere.asked == 0
 
 
@@ -188,7 +188,7 @@ async def test_a_place_that_is_silent_holds_up_nobody_else(publisher: Publisher)
     """The event loop goes on while it is waited for."""
     publisher.publish(jwk(rsa_key(), "1"))
     publisher.answers.clear()
-    asking = asyncio.create_task(found(PublishedKeys(publisher.url), "1"))
+    asking = asyncio.create_task(found(JwksClient(publisher.url), "1"))
     for _ in range(10):
         await asyncio.sleep(0)
     assert not asking.done()
@@ -200,7 +200,7 @@ async def test_a_place_that_is_silent_holds_up_nobody_whose_key_is_known(
     publisher: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
-    keys = PublishedKeys(publisher.url, clock=clock)
+    keys = JwksClient(publisher.url, clock=clock)
     publisher.publish(jwk(rsa_key("one"), "1"))
     await found(keys, "1")
     publisher.publish(jwk(rsa_key("two"), "2"))
@@ -216,11 +216,11 @@ async def test_a_place_that_is_silent_holds_up_nobody_whose_key_is_known(
 @pytest.mark.parametrize("url", ["https://ann:hunter2@host/keys", "https://ann@host/keys"])
 def test_a_url_with_a_password_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(ConfigError, match="holds a user or a password") as refused:
-        PublishedKeys(url)
+        JwksClient(url)
     assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize("url", ["https://host:abc/keys", "https://host:0/keys", "https://host:70000/keys"])
 def test_a_url_with_no_port_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="is no URL"):
-        PublishedKeys(url)
+        JwksClient(url)

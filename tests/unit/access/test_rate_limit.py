@@ -9,7 +9,7 @@ from access_play import Clock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.access.rate_limit import Allowances
+from turnwise.access.rate_limit import RateLimiter
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.ports.key_store import Counters, Tally
 from turnwise.stores.sql import SqlSessionStore
@@ -50,7 +50,7 @@ class Watched:
 
 
 async def test_so_much_and_no_more_in_a_window(clock: Clock) -> None:
-    allowances = Allowances(3, clock=clock)
+    allowances = RateLimiter(3, clock=clock)
     assert [await allowances.spend("ann") for _ in range(3)] == [None] * 3
     clock.now += 20
     assert await allowances.spend("ann") == 40
@@ -62,7 +62,7 @@ async def test_so_much_and_no_more_in_a_window(clock: Clock) -> None:
 
 
 async def test_what_is_refused_takes_nothing(clock: Clock) -> None:
-    allowances = Allowances(10, clock=clock)
+    allowances = RateLimiter(10, clock=clock)
     assert await allowances.spend("ann", 8) is None
     assert await allowances.spend("ann", 3) == 60
     assert await allowances.spend("ann", 2) is None
@@ -71,7 +71,7 @@ async def test_what_is_refused_takes_nothing(clock: Clock) -> None:
 
 
 async def test_whether_too_little_is_left_can_be_asked(clock: Clock) -> None:
-    allowances = Allowances(2, clock=clock)
+    allowances = RateLimiter(2, clock=clock)
     assert allowances.lacking("ann") is None
     for left in (None, 60):
         await allowances.spend("ann")
@@ -81,7 +81,7 @@ async def test_whether_too_little_is_left_can_be_asked(clock: Clock) -> None:
 
 
 async def test_memory_is_bounded_however_many_there_are(clock: Clock) -> None:
-    allowances = Allowances(1, names=100, clock=clock)
+    allowances = RateLimiter(1, names=100, clock=clock)
     for number in range(1_000):
         assert await allowances.spend(f"user-{number}") is None
         assert len(allowances) <= 100
@@ -89,7 +89,7 @@ async def test_memory_is_bounded_however_many_there_are(clock: Clock) -> None:
 
 
 async def test_whose_window_is_over_is_forgotten(clock: Clock) -> None:
-    allowances = Allowances(1, clock=clock)
+    allowances = RateLimiter(1, clock=clock)
     for number in range(50):
         await allowances.spend(f"user-{number}")
     clock.now += 60
@@ -104,7 +104,7 @@ def test_no_window_ever_holds_more(calls: list[tuple[str, int, float]]) -> None:
     clock, had = Clock(), list[tuple[str, float, int]]()
 
     async def spend() -> None:
-        allowances = Allowances(5, clock=clock)
+        allowances = RateLimiter(5, clock=clock)
         for name, amount, later in calls:
             clock.now += later
             if await allowances.spend(name, amount) is None:
@@ -117,7 +117,7 @@ def test_no_window_ever_holds_more(calls: list[tuple[str, int, float]]) -> None:
 
 async def test_processes_that_share_counters_never_give_more_together(clock: Clock) -> None:
     async with counters() as shared:
-        processes = [Allowances(200, counters=shared, clock=clock) for _ in range(4)]
+        processes = [RateLimiter(200, counters=shared, clock=clock) for _ in range(4)]
         asking = [process.spend("ann") for process in processes for _ in range(100)]
         given = (await asyncio.gather(*asking)).count(None)
     # Each may have fetched a part, of four here, that it did not give.
@@ -126,7 +126,7 @@ async def test_processes_that_share_counters_never_give_more_together(clock: Clo
 
 async def test_one_process_gives_all_there_is(clock: Clock) -> None:
     async with counters() as shared:
-        allowances = Allowances(200, counters=shared, clock=clock)
+        allowances = RateLimiter(200, counters=shared, clock=clock)
         waits = await asyncio.gather(*(allowances.spend("ann") for _ in range(300)))
     assert waits.count(None) == 200
     assert all(0 < wait <= 60 for wait in waits if wait is not None)
@@ -135,7 +135,7 @@ async def test_one_process_gives_all_there_is(clock: Clock) -> None:
 async def test_not_every_request_costs_a_commit(clock: Clock) -> None:
     async with counters() as shared:
         watched = Watched(shared)
-        allowances = Allowances(200, counters=watched, clock=clock)
+        allowances = RateLimiter(200, counters=watched, clock=clock)
         for _ in range(200):
             assert await allowances.spend("ann") is None
         assert watched.asked == 50
@@ -147,7 +147,7 @@ async def test_not_every_request_costs_a_commit(clock: Clock) -> None:
 async def test_what_others_took_is_gone(clock: Clock) -> None:
     async with counters() as shared:
         await shared.add("ann", 198, 60)
-        allowances = Allowances(200, counters=shared, clock=clock)
+        allowances = RateLimiter(200, counters=shared, clock=clock)
         assert await allowances.spend("ann", 3) is not None
         assert [await allowances.spend("ann") is None for _ in range(3)] == [True, True, False]
 
@@ -155,7 +155,7 @@ async def test_what_others_took_is_gone(clock: Clock) -> None:
 async def test_what_was_fetched_in_a_window_is_not_given_in_the_next(clock: Clock) -> None:
     async with counters() as shared:
         watched = Watched(shared)
-        allowances = Allowances(200, counters=watched, clock=clock)
+        allowances = RateLimiter(200, counters=watched, clock=clock)
         assert await allowances.spend("ann") is None
         clock.now += 60
         # The store's own clock stood still: what it has left is all there is, without the three that were fetched before.
@@ -165,7 +165,7 @@ async def test_what_was_fetched_in_a_window_is_not_given_in_the_next(clock: Cloc
 async def test_an_answer_that_comes_too_late_is_of_no_use(clock: Clock) -> None:
     async with counters() as shared:
         watched = Watched(shared)
-        allowances = Allowances(200, counters=watched, clock=clock)
+        allowances = RateLimiter(200, counters=watched, clock=clock)
         await allowances.spend("ann")
         assert watched.asked == 1
         # Its window is over when it comes.
@@ -177,7 +177,7 @@ async def test_an_answer_that_comes_too_late_is_of_no_use(clock: Clock) -> None:
 async def test_large_amounts_are_fetched_whole(clock: Clock) -> None:
     async with counters() as shared:
         watched = Watched(shared)
-        allowances = Allowances(1_000, counters=watched, clock=clock)
+        allowances = RateLimiter(1_000, counters=watched, clock=clock)
         assert await allowances.spend("ann", 900) is None
         assert await allowances.spend("ann", 200) is not None
         assert await allowances.spend("ann", 100) is None
@@ -191,7 +191,7 @@ async def test_counters_that_are_away_are_asked_again(clock: Clock) -> None:
     async with counters() as shared:
         watched = Watched(shared)
         watched.before = away
-        allowances = Allowances(3, counters=watched, clock=clock)
+        allowances = RateLimiter(3, counters=watched, clock=clock)
         for _ in range(2):
             with pytest.raises(StoreUnavailable):
                 await allowances.spend("ann")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnwise.access.rights import PERMISSIONS, RIGHTS, reaches_all, require, roles_of, tells_late_results, user_of
+from turnwise.access.rights import PERMISSIONS, RIGHTS, may_report_late_results, reaches_all, require, roles_of, user_of
 from turnwise.facts.callers import Caller, Permission
 from turnwise.facts.errors import Forbidden, RequestInvalid
 
@@ -75,4 +75,4 @@ def test_roles_by_which_agents_are_reached_are_the_callers() -> None:
 
 def test_who_did_the_work_says_what_became_of_it() -> None:
     """Not the user for whom it was done, nor an operator, who watches."""
-    assert [tells_late_results(each) for each in (ANN, OPERATOR, SHOP, ADMIN)] == [False, False, True, True]
+    assert [may_report_late_results(each) for each in (ANN, OPERATOR, SHOP, ADMIN)] == [False, False, True, True]

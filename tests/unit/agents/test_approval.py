@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.approval import Answer, answer_of, refusal, worded
+from turnwise.agents.approval import Answer, answer_of, question_text, refusal
 from turnwise.facts.content import ToolResultPart
 
 
@@ -45,23 +45,23 @@ def test_no_answer_breaks_it(result: Any) -> None:
 
 def test_a_question_is_readable_and_whole() -> None:
     """A42: a person sees all that they agree to, and how much they do not."""
-    assert worded("stop", {}) == "May I call stop?"
-    assert worded("pay", {"amount": 3.5, "to": "Zoë"}) == 'May I call pay with amount = 3.5, to = "Zoë"?'
-    assert worded("write", {"text": "x" * 4_000}) == f'May I call write with text = "{"x" * 4_000}"?'
-    cut = worded("write", {"text": "x" * 5_234, "to": "ada"})
+    assert question_text("stop", {}) == "May I call stop?"
+    assert question_text("pay", {"amount": 3.5, "to": "Zoë"}) == 'May I call pay with amount = 3.5, to = "Zoë"?'
+    assert question_text("write", {"text": "x" * 4_000}) == f'May I call write with text = "{"x" * 4_000}"?'
+    cut = question_text("write", {"text": "x" * 5_234, "to": "ada"})
     assert cut == f'May I call write with text = "{"x" * 4_000}" … 1,234 characters more, to = "ada"?'
-    assert " characters more?" in worded("write", {"lines": ["x" * 3_000, "y" * 3_000]})
+    assert " characters more?" in question_text("write", {"lines": ["x" * 3_000, "y" * 3_000]})
 
 
 def test_nothing_that_a_model_wrote_passes_for_the_question() -> None:
     """A42: names as well; what is not seen, breaks lines or turns their direction is escaped."""
-    asked = worded("pay", {"to = 1?\nMay I": 2, "a\u202eb": 'x\u200b\u2028\x1b[0m"?', "deep": {"k\n": ["\U000e0041"]}})
+    asked = question_text("pay", {"to = 1?\nMay I": 2, "a\u202eb": 'x\u200b\u2028\x1b[0m"?', "deep": {"k\n": ["\U000e0041"]}})
     assert asked == (
         r'May I call pay with "to = 1?\nMay I" = 2, "a\u202eb" = "x\u200b\u2028\u001b[0m\"?", deep = {"k\n": ["\udb40\udc41"]}?'
     )
-    assert worded("x" * 300, {"n" * 300: 1}).count('" … 100 characters more') == 2
+    assert question_text("x" * 300, {"n" * 300: 1}).count('" … 100 characters more') == 2
 
 
 @given(st.text(max_size=30), st.dictionaries(st.text(max_size=30), st.recursive(st.text(), st.lists)))
 def test_every_question_is_one_line_that_can_be_read(tool: str, arguments: Any) -> None:
-    assert worded(tool, arguments).isprintable()
+    assert question_text(tool, arguments).isprintable()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from turnwise.agents.concurrency import together
+from turnwise.agents.concurrency import run_together
 from turnwise.ports.context import Suspend
 
 
@@ -26,30 +26,30 @@ async def fails() -> int:
 
 async def test_results_come_in_order() -> None:
     done: list[int] = []
-    assert await together([gives(1, done, 5), gives(2, done)]) == [1, 2]
+    assert await run_together([gives(1, done, 5), gives(2, done)]) == [1, 2]
     assert done == [2, 1]
-    assert await together([]) == []
+    assert await run_together([]) == []
 
 
 async def test_one_that_waits_stops_nobody() -> None:
     done: list[int] = []
     with pytest.raises(Suspend):
-        await together([waits(), gives(2, done, 5)])
+        await run_together([waits(), gives(2, done, 5)])
     assert done == [2]
     with pytest.raises(Suspend):
-        await together([waits()])
+        await run_together([waits()])
 
 
 async def test_one_that_fails_stops_the_others() -> None:
     done: list[int] = []
     with pytest.raises(ValueError, match="no"):
-        await together([fails(), gives(2, done, 50)])
+        await run_together([fails(), gives(2, done, 50)])
     assert done == []
 
 
 async def test_who_is_cancelled_stops_all() -> None:
     done: list[int] = []
-    going = asyncio.ensure_future(together([gives(1, done, 50), gives(2, done, 50)]))
+    going = asyncio.ensure_future(run_together([gives(1, done, 50), gives(2, done, 50)]))
     await asyncio.sleep(0)
     going.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from steps_play import steps
 
-from turnwise.agents.history import LogReader
+from turnwise.agents.history import HistoryReader
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Event
 from turnwise.facts.selections import Selection
@@ -50,7 +50,7 @@ class Context:
 
 
 async def read(context: Any, budget: Budget) -> list[Event]:
-    return list(await LogReader(context, budget).events())
+    return list(await HistoryReader(context, budget).events())
 
 
 def test_ten_times_the_history_is_ten_times_the_work() -> None:

@@ -12,8 +12,8 @@ import pytest
 from turnwise.agents.function import agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.assemble import App
-from turnwise.cli.answers import Answering
-from turnwise.cli.input import Lines
+from turnwise.cli.answers import BatchRun
+from turnwise.cli.input import InputLines
 from turnwise.cli.progress import Progress
 from turnwise.facts.errors import StoreUnavailable
 from turnwise.facts.messages import Message
@@ -25,7 +25,7 @@ from turnwise.testing.models import ScriptedModel, calls
 from turnwise.tools.function import tool
 
 
-class Listed(Lines):
+class Listed(InputLines):
     """Lines that are given, the last one perhaps never."""
 
     def __init__(self, *lines: object, endless: bool = False) -> None:
@@ -67,10 +67,10 @@ class Floor:
 
 
 async def answered(
-    app: App, lines: Lines, jobs: int = 4, output: io.StringIO | None = None
-) -> tuple[Answering, list[dict[str, Any]]]:
+    app: App, lines: InputLines, jobs: int = 4, output: io.StringIO | None = None
+) -> tuple[BatchRun, list[dict[str, Any]]]:
     output = output or io.StringIO()
-    answering = Answering(app, jobs, Progress(None), output)
+    answering = BatchRun(app, jobs, Progress(None), output)
     try:
         await answering.answer(lines)
     finally:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.agents.approval import answer_of
-from turnwise.cli.answers import Line
-from turnwise.cli.approval import Question, answer_to, answering_line, question_in
+from turnwise.cli.answers import InputLine
+from turnwise.cli.approval import Question, answer_to, approval_line, approval_question
 from turnwise.facts.content import Content, TextPart, ToolCallPart
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.facts.sessions import SessionKey
@@ -31,8 +31,12 @@ def event(tool: str = "confirm", waits: str | None = "c1-ok") -> Event:
 
 
 def test_a_question_is_what_waits_for_its_answer() -> None:
-    assert question_in(event()) == ASKED
-    assert [question_in(event(waits=None)), question_in(event(waits="c2")), question_in(event(tool="pay"))] == [None] * 3
+    assert approval_question(event()) == ASKED
+    assert [
+        approval_question(event(waits=None)),
+        approval_question(event(waits="c2")),
+        approval_question(event(tool="pay")),
+    ] == [None] * 3
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,7 @@ def test_nothing_but_a_plain_yes_is_a_leave(line: str) -> None:
 
 
 def test_the_line_that_says_yes_is_one_that_run_takes() -> None:
-    line = Line.model_validate_json(answering_line(ASKED, SessionKey("app", "bob", "s 1")))
+    line = InputLine.model_validate_json(approval_line(ASKED, SessionKey("app", "bob", "s 1")))
     assert (line.user, line.session) == ("bob", "s 1")
     assert isinstance(line.message, Content)
     assert answer_of(line.message.tool_results[0]).approved

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from turnwise.cli.chat import CallLines, call, failure
+from turnwise.cli.chat import ToolCallLines, call, failure
 from turnwise.facts.content import Content, Part, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.facts.events import Event
 
@@ -20,7 +20,7 @@ def calling(tool: str, *, id_: str = "c1", private: bool = False, **arguments: s
 
 
 def test_calls_are_a_quiet_line_each_and_failures_say_why() -> None:
-    lines = CallLines()
+    lines = ToolCallLines()
     said = [*lines.of(event(ThinkingPart(text="hm"), calling("status", order="A-1"), calling("stock", id_="c2")))]
     told = [
         *lines.of(
@@ -35,7 +35,7 @@ def test_calls_are_a_quiet_line_each_and_failures_say_why() -> None:
 
 
 def test_what_is_private_is_told_by_what_comes_of_it() -> None:
-    lines = CallLines()
+    lines = ToolCallLines()
     assert [*lines.of(event(calling("transfer_to_agent", private=True, agent="x")))] == []
     assert [*lines.of(event(ToolResultPart(call_id="c1", tool="transfer_to_agent", result="no", failed=True)))] == []
 

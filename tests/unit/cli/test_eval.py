@@ -11,7 +11,7 @@ SUBJECT = Subject("default", "f" * 16, 3, 1_200, "own", {"contextual.nobody": 0.
 
 
 def lines(*outcomes: Outcome, subject: Subject = SUBJECT) -> list[str]:
-    return "\n".join(text.plain for text in eval.shown(evaluation(subject, outcomes))).splitlines()
+    return "\n".join(text.plain for text in eval.report_lines(evaluation(subject, outcomes))).splitlines()
 
 
 def test_figures_come_with_what_they_are_of() -> None:

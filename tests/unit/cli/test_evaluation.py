@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.cli.evaluation import cascade_for, evaluated
+from turnwise.cli.evaluation import cascade_for, evaluate_files
 from turnwise.cli.exits import UsageProblem
 from turnwise.facts.errors import CaseError, ConfigError, EncoderError, PolicyError
 
@@ -63,9 +63,9 @@ async def test_what_is_being_prepared_is_given_up_at_the_end(folder: Path) -> No
 
 async def test_everything_is_decided(folder: Path) -> None:
     """E3"""
-    found = await evaluated([folder / "cases.jsonl"], None, [], "policy.yaml", None, "own")
+    found = await evaluate_files([folder / "cases.jsonl"], None, [], "policy.yaml", None, "own")
     assert (found.measures.accuracy, found.subject.policy, found.subject.tuned) == (1.0, "mine", None)
-    found = await evaluated([folder / "cases.jsonl"], None, [folder / "cases.jsonl"], "policy.yaml", None, "own")
+    found = await evaluate_files([folder / "cases.jsonl"], None, [folder / "cases.jsonl"], "policy.yaml", None, "own")
     assert found.subject.tuned == {"accuracy_before": 1.0, "accuracy_after": 1.0}
 
 

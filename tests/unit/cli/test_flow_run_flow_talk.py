@@ -8,7 +8,7 @@ import pytest
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.agents.llm import LlmAgent
 from turnwise.cli.exits import FAILED, OK
-from turnwise.cli.flow_run import Asked, FlowTalk
+from turnwise.cli.flow_run import FlowConversation, PendingQuestion
 from turnwise.facts.content import Content, ToolCallPart
 from turnwise.facts.messages import MessageContext
 from turnwise.flows.flow import Flow
@@ -37,9 +37,9 @@ def pay(amount: int) -> str:
 
 
 @asynccontextmanager
-async def talking(flow: AnyFlow) -> AsyncIterator[FlowTalk]:
+async def talking(flow: AnyFlow) -> AsyncIterator[FlowConversation]:
     runner = Runner(flow, store=SqlSessionStore("sqlite:///:memory:"))
-    yield FlowTalk(runner, flow, runner.key("local", "s"), MessageContext())
+    yield FlowConversation(runner, flow, runner.key("local", "s"), MessageContext())
     await runner.close()
 
 
@@ -126,4 +126,4 @@ async def test_a_run_that_got_no_plan_says_so_once(capsys: pytest.CaptureFixture
 
 
 def test_nothing_is_no_answer() -> None:
-    assert Asked("a", "b").answer("") is None
+    assert PendingQuestion("a", "b").answer("") is None

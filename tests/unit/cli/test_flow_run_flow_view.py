@@ -9,12 +9,12 @@ from turnwise.cli.flow_run import FlowView
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.events import Actions, Event, Rewind
 from turnwise.facts.selections import Selection
-from turnwise.flows.control.logged import Ended, closing_content, turn_end_content
+from turnwise.flows.control.logged import TurnEnd, task_end_content, turn_end_content
 from turnwise.flows.plans.plan import Plan, PlannedTask, plan_content
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.progress import Closing
+from turnwise.flows.tasks.progress import TaskEnd
 from turnwise.flows.tasks.task import Status, Task
-from turnwise.flows.turns.briefs import Word
+from turnwise.flows.turns.briefs import HandoffNote
 
 GRAPH = Graph("report", [Task("draft", agents=["writer"]), Task("print", depends_on=["draft"])])
 CHOICE = Selection(agent="writer", method="popcorn", confidence=1.0, reason="", occasion="flow")
@@ -31,12 +31,12 @@ def begun(number: int = 1) -> Event:
 
 
 def closed(number: int, status: Status = Status.SUCCESSFUL) -> Event:
-    return event(number, closing_content("report", Closing(task="draft", status=status, result="x", reason="", by="writer")))
+    return event(number, task_end_content("report", TaskEnd(task="draft", status=status, result="x", reason="", by="writer")))
 
 
 def test_a_line_for_whatever_happens(capsys: pytest.CaptureFixture[str]) -> None:
     view = FlowView("report", GRAPH)
-    handed = turn_end_content("report", "writer", Ended("critic", Word("writer", text_content("Look\nat it."))))
+    handed = turn_end_content("report", "writer", TurnEnd("critic", HandoffNote("writer", text_content("Look\nat it."))))
     with view.live():
         for each in (begun(), event(2, handed, scope=("report",)), closed(3, Status.FAILED)):
             view.show(each)

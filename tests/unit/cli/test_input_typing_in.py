@@ -4,18 +4,18 @@ import io
 
 import pytest
 
-from turnwise.cli.input import typed
+from turnwise.cli.input import read_line
 
 
 def test_a_pipe_gives_its_lines_and_then_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("one\n\nbad \udcff"))
-    assert [typed("you> ", interactive=False) for _ in range(4)] == ["one", "", "bad \ufffd", None]
+    assert [read_line("you> ", interactive=False) for _ in range(4)] == ["one", "", "bad \ufffd", None]
     assert capsys.readouterr().out == ""
 
 
 def test_a_process_without_standard_input_has_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    assert typed("", interactive=False) is None
+    assert read_line("", interactive=False) is None
 
 
 def test_at_a_terminal_the_end_is_the_end_and_ctrl_c_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,7 @@ def test_at_a_terminal_the_end_is_the_end_and_ctrl_c_is_told(monkeypatch: pytest
 
         monkeypatch.setattr("builtins.input", leaves)
         if left is EOFError:
-            assert typed("you> ", interactive=True) is None
+            assert read_line("you> ", interactive=True) is None
         else:
             with pytest.raises(KeyboardInterrupt):
-                typed("you> ", interactive=True)
+                read_line("you> ", interactive=True)

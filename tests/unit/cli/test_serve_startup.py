@@ -8,7 +8,7 @@ from turnwise import Runner, agent
 from turnwise.assemble import App
 from turnwise.cli.serve import authentication, startup_lines
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, JwtConfig, Protocols, Switch
-from turnwise.gateway.serving import Serving, bound, front_for
+from turnwise.gateway.serving import Serving, bound_socket, front_for
 
 TOKENS = JwtConfig(jwks_url="https://id.example/keys")
 
@@ -38,7 +38,7 @@ async def test_what_is_off_is_told_with_its_reason() -> None:
     config = GatewayConfig(
         port=0, documentation=False, protocols=Protocols(openai=Switch(on=False), graph_chat=Switch(on=False))
     )
-    serving = Serving(front_for(runner, config), bound(config.host, config.port))
+    serving = Serving(front_for(runner, config), bound_socket(config.host, config.port))
     try:
         said = [line.plain.strip() for line in startup_lines(App(runner, Path(), "a store"), config, serving, traced=True)]
     finally:

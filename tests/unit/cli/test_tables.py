@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from turnwise.cli.tables import LEAST_BESIDE, fitted
+from turnwise.cli.tables import LEAST_BESIDE, fit_table
 
 COLUMNS = ("task", "needs", "objective")
 ROWS: list[list[str | Text]] = [
@@ -17,7 +17,7 @@ ROWS: list[list[str | Text]] = [
 
 
 def lines(width: int | None) -> list[str]:
-    return [line.plain for line in fitted(COLUMNS, ROWS, width)]
+    return [line.plain for line in fit_table(COLUMNS, ROWS, width)]
 
 
 def test_without_a_width_it_is_a_table_as_any_other() -> None:
@@ -56,7 +56,7 @@ def test_where_it_has_no_room_it_stands_below() -> None:
 
 def test_where_the_others_have_no_room_each_row_is_a_list() -> None:
     rows: list[list[str | Text]] = [["1", "a-name-that-is-long", "user", "It may do a lot of things here."], ["2", "b", "", ""]]
-    found = [line.plain for line in fitted(("", "name", "role", "scopes"), rows, 25)]
+    found = [line.plain for line in fit_table(("", "name", "role", "scopes"), rows, 25)]
     assert found == [
         "name    1",
         "        a-name-that-is-long",
@@ -66,7 +66,7 @@ def test_where_the_others_have_no_room_each_row_is_a_list() -> None:
         "",
         "name    2 b",
     ]
-    assert [line.plain for line in fitted(("", "name", "role", "scopes"), rows[1:], 6)] == ["name", "   2 b"]
+    assert [line.plain for line in fit_table(("", "name", "role", "scopes"), rows[1:], 6)] == ["name", "   2 b"]
 
 
 @pytest.mark.parametrize("width", [1, 3, 4, 20])
@@ -76,7 +76,7 @@ def test_no_width_is_too_narrow(width: int) -> None:
 
 @given(st.lists(st.text(alphabet="ab cd\u4e2d", max_size=60), min_size=1, max_size=4), st.integers(LEAST_BESIDE + 6, 90))
 def test_no_line_is_wider_and_no_word_is_lost(texts: list[str], width: int) -> None:
-    found = [line.plain for line in fitted(("no", "text"), [[str(n), text] for n, text in enumerate(texts)], width)]
+    found = [line.plain for line in fit_table(("no", "text"), [[str(n), text] for n, text in enumerate(texts)], width)]
     assert all(cell_len(line) <= width for line in found)
     letters = "".join("".join(line.split()) for line in found)
     assert letters == "notext" + "".join(f"{n}{''.join(text.split())}" for n, text in enumerate(texts))

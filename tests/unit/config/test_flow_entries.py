@@ -11,7 +11,7 @@ from turnwise.config.agent_builder import Roster, flows
 from turnwise.config.settings import read_settings
 from turnwise.facts.messages import MessageContext
 from turnwise.flows.flow import Flow
-from turnwise.flows.record import Reading
+from turnwise.flows.record import FlowReader
 from turnwise.ports.agent import Agent
 
 CODE = '''
@@ -114,7 +114,7 @@ async def test_a_flow_is_written_out_and_runs(build: Build) -> None:
     context = MessageContext(direct_agent_id="report")
     result = await (await runner.start("Go", user="ada", session="s", context=context)).result()
     await runner.close()
-    reading = Reading("report", graph)
+    reading = FlowReader("report", graph)
     for event in result.events:
         reading.add(event)
     record = reading.record

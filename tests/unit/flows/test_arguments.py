@@ -7,7 +7,7 @@ import pytest
 
 from turnwise.agents.function import agent
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.arguments import agent_name, at_least_one, kind_of, listed, made, subject, text, truth
+from turnwise.flows.arguments import agent_name, at_least_one, check_object, kind_of, listed, subject, text, truth
 
 
 @agent
@@ -39,7 +39,7 @@ def test_what_fits_is_given_back() -> None:
     assert (agent_name("It", writer), agent_name("It", "anybody")) == ("writer", "anybody")
     assert (text("It", "name", ""), truth("It", "open", False), at_least_one("It", "tries", 1)) == ("", False, 1)
     drum = Drum()
-    assert made("It", "sound", drum, ("name",), "Drum()") is drum
+    assert check_object("It", "sound", drum, ("name",), "Drum()") is drum
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,15 @@ def test_what_fits_is_given_back() -> None:
         (lambda: at_least_one("It", "tries", "3"), "It: tries is a str. Give a whole number"),  # type: ignore[arg-type]
         (lambda: at_least_one("It", "tries", True), "It: tries is a bool. Give a whole number"),
         (lambda: at_least_one("It", "tries", 0), "It: tries is 0. Use 1 or more."),
-        (lambda: made("It", "sound", 3, ("name",), "Drum()"), "It: sound is an int. Give an object such as Drum()."),
-        (lambda: made("It", "sound", int, ("name",), "Drum()"), "It: sound is the class int. Give an object such as Drum()."),
-        (lambda: made("It", "sound", Drum, ("name",), "Drum()"), "It: sound is the class Drum. Make one of it: Drum(…)."),
+        (lambda: check_object("It", "sound", 3, ("name",), "Drum()"), "It: sound is an int. Give an object such as Drum()."),
+        (
+            lambda: check_object("It", "sound", int, ("name",), "Drum()"),
+            "It: sound is the class int. Give an object such as Drum().",
+        ),
+        (
+            lambda: check_object("It", "sound", Drum, ("name",), "Drum()"),
+            "It: sound is the class Drum. Make one of it: Drum(…).",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named_with_its_owner(check: Callable[[], Any], says: str) -> None:

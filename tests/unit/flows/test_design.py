@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from turnwise.facts.errors import FlowDefinitionError
-from turnwise.flows.design import conduct, designed
+from turnwise.flows.design import make_design, run_rules
 from turnwise.flows.strategies import Popcorn, RoundRobin
 from turnwise.flows.tasks.task import Task
 from turnwise.flows.until import AllComplete, AnyComplete
 
-PLAIN = conduct("f")
+PLAIN = run_rules("f")
 
 
 def test_what_is_not_given_is_plain() -> None:
-    design = designed("f", [Task("a", agents=["x"]), Task("b", agents=["x", "y"])], PLAIN, agents=("z",))
+    design = make_design("f", [Task("a", agents=["x"]), Task("b", agents=["x", "y"])], PLAIN, agents=("z",))
     assert isinstance(design.conduct.strategy, Popcorn)
     assert isinstance(design.conduct.until, AllComplete)
     assert (design.conduct.side_by_side, design.max_turns, design.targets, design.relays) == (1, 20, None, False)
@@ -24,7 +24,7 @@ def test_what_is_not_given_is_plain() -> None:
 @pytest.mark.parametrize(("side_by_side", "max_turns", "told"), [(0, None, "'f': side_by_side is 0"), (1, 0, "max_turns is 0")])
 def test_numbers_below_one_are_refused(side_by_side: int, max_turns: int | None, told: str) -> None:
     with pytest.raises(FlowDefinitionError, match=told):
-        conduct("f", None, None, side_by_side, max_turns)
+        run_rules("f", None, None, side_by_side, max_turns)
 
 
 @pytest.mark.parametrize(
@@ -43,24 +43,24 @@ def test_numbers_below_one_are_refused(side_by_side: int, max_turns: int | None,
 )
 def test_what_no_conduct_is_made_of_is_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(FlowDefinitionError, match=told):
-        conduct("f", **given)
+        run_rules("f", **given)
 
 
 def test_turns_are_limited_by_what_is_given() -> None:
-    assert designed("f", [Task("a", agents=["x"])], conduct("f", max_turns=3)).max_turns == 3
+    assert make_design("f", [Task("a", agents=["x"])], run_rules("f", max_turns=3)).max_turns == 3
 
 
 def test_a_task_that_nobody_may_do_is_refused() -> None:
     with pytest.raises(FlowDefinitionError, match="Nobody is there to do the task 'a'"):
-        designed("f", [Task("a")], PLAIN)
-    assert designed("f", [Task("a")], PLAIN, agents=("x",)).agents == ("x",)
+        make_design("f", [Task("a")], PLAIN)
+    assert make_design("f", [Task("a")], PLAIN, agents=("x",)).agents == ("x",)
 
 
 def test_conditions_and_targets_name_tasks_that_are_there() -> None:
     tasks = [Task("a", agents=["x"])]
     with pytest.raises(FlowDefinitionError, match="no task 'b'"):
-        designed("f", tasks, PLAIN, targets=["b"])
+        make_design("f", tasks, PLAIN, targets=["b"])
     with pytest.raises(FlowDefinitionError, match="has no targets"):
-        designed("f", tasks, PLAIN, targets=[])
+        make_design("f", tasks, PLAIN, targets=[])
     with pytest.raises(FlowDefinitionError, match="no task 'b'"):
-        designed("f", tasks, PLAIN._replace(until=AnyComplete("b")))
+        make_design("f", tasks, PLAIN._replace(until=AnyComplete("b")))

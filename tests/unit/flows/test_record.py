@@ -7,7 +7,7 @@ from turnwise import AgentContext, Runner, Sequential, SqlSessionStore, agent
 from turnwise.facts.events import Actions, Event
 from turnwise.flows.flow import Flow
 from turnwise.flows.planned import PlannedFlow
-from turnwise.flows.record import FlowRecord, Reading, Unplanned
+from turnwise.flows.record import FlowReader, FlowRecord, UnplannedRun
 from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.task import Status, Task
 from turnwise.ports.agent import Agent
@@ -71,7 +71,7 @@ async def ran(root: Agent, *messages: str) -> AsyncIterator[list[Event]]:
 
 
 def record_of(graph: Graph, events: Iterable[Event]) -> FlowRecord | None:
-    reading = Reading(graph.flow, graph)
+    reading = FlowReader(graph.flow, graph)
     for event in events:
         reading.add(event)
     return reading.record
@@ -118,7 +118,7 @@ async def test_turns_say_whose_they_were_and_why() -> None:
 async def test_an_answer_ends_the_question_and_the_run_its_end() -> None:
     flow = report()
     async with ran(flow, "Go", "yes") as events:
-        reading = Reading("report", flow.graph)
+        reading = FlowReader("report", flow.graph)
         for event in events:
             reading.add(event)
             if event.text == "yes":
@@ -203,7 +203,7 @@ async def test_runs_that_overlap_are_kept_apart() -> None:
 async def test_a_plan_tells_what_the_tasks_are() -> None:
     """D12: the tasks of such a flow are those that its log holds."""
     async with ran(planned(), "Go", "fine") as events:
-        reading = Reading("plans")
+        reading = FlowReader("plans")
         for event in events:
             reading.add(event)
     assert reading.graph is not None
@@ -214,13 +214,13 @@ async def test_a_plan_tells_what_the_tasks_are() -> None:
 
 async def test_a_run_without_a_plan_is_told_from_the_one_before_it() -> None:
     async with ran(planned(), "Go", "fine", "unsure", "me", "fine", "lost") as events:
-        reading, seen = Reading("plans"), []
+        reading, seen = FlowReader("plans"), []
         for event in events:
             reading.add(event)
             if event.text in ("For whom?", "me"):
                 seen.append(reading.unplanned)
     asked = next(event.invocation_id for event in events if event.text == "For whom?")
-    assert seen == [Unplanned("plans", asked, asked_by="planner", question="For whom?"), Unplanned("plans", asked)]
+    assert seen == [UnplannedRun("plans", asked, asked_by="planner", question="For whom?"), UnplannedRun("plans", asked)]
     assert reading.unplanned is not None
     assert reading.unplanned.end == "failed"
     assert "no idea" in reading.unplanned.detail
@@ -231,7 +231,7 @@ async def test_a_run_without_a_plan_is_told_from_the_one_before_it() -> None:
 async def test_a_plan_of_a_flow_below_another_is_its_own() -> None:
     outer = Flow("outer", [Task("x", agents=[planned()])])
     async with ran(outer, "Go", "fine") as events:
-        reading = Reading("plans")
+        reading = FlowReader("plans")
         for event in events:
             reading.add(event)
     assert reading.record is not None

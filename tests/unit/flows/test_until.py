@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.progress import Closing, begun, closed
+from turnwise.flows.tasks.progress import TaskEnd, initial_progress, with_task_ended
 from turnwise.flows.tasks.task import Status, Task
-from turnwise.flows.until import AllComplete, AnyComplete, AnyFailed, MaxModelCalls, MaxTurns, Standing, Until
+from turnwise.flows.until import AllComplete, AnyComplete, AnyFailed, MaxModelCalls, MaxTurns, RunCounts, Until
 
 A = Task("a")
 GRAPH = Graph("pair", [A, Task("b"), Task("c", depends_on=["a"])])
 
 
-def standing(turns: int = 0, model_calls: int = 0, **ends: Status) -> Standing:
-    progress = begun(GRAPH)
+def standing(turns: int = 0, model_calls: int = 0, **ends: Status) -> RunCounts:
+    progress = initial_progress(GRAPH)
     for task, status in ends.items():
-        progress = closed(GRAPH, progress, Closing(task=task, status=status, by="worker"))
-    return Standing(GRAPH, progress, turns, model_calls)
+        progress = with_task_ended(GRAPH, progress, TaskEnd(task=task, status=status, by="worker"))
+    return RunCounts(GRAPH, progress, turns, model_calls)
 
 
 NOTHING = standing()
@@ -53,7 +53,7 @@ ALL_ENDED = standing(a=Status.FAILED, b=Status.SUCCESSFUL)
         (MaxModelCalls(5), standing(model_calls=6), "limit:model_calls"),
     ],
 )
-def test_each_condition(until: Until, where: Standing, reason: str | None) -> None:
+def test_each_condition(until: Until, where: RunCounts, reason: str | None) -> None:
     assert until.met(where) == reason
 
 
@@ -117,7 +117,7 @@ STANDINGS = st.builds(
 
 
 @given(CONDITIONS, CONDITIONS, CONDITIONS, STANDINGS)
-def test_whether_a_condition_is_met_follows_logic(one: Until, two: Until, three: Until, where: Standing) -> None:
+def test_whether_a_condition_is_met_follows_logic(one: Until, two: Until, three: Until, where: RunCounts) -> None:
     def met(until: Until) -> bool:
         return until.met(where) is not None
 

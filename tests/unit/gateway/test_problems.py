@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from turnwise.facts.errors import Forbidden, RequestInvalid, RequestTimeout, SessionBusy, TooMany
-from turnwise.gateway.problems import Problem, Raised, answer_problems, answered_defect, problem_of
+from turnwise.gateway.problems import Problem, RaisedProblem, answer_problems, defect_response, problem_of
 from turnwise.telemetry.metrics import Metrics
 
 
@@ -72,7 +72,7 @@ GOOD = {"json": {"number": 1}}
     [
         (None, GOOD, 200, None),
         (Forbidden("No."), GOOD, 403, "access.forbidden"),
-        (Raised(RequestTimeout("Late.")), GOOD, 408, "request.timeout"),
+        (RaisedProblem(RequestTimeout("Late.")), GOOD, 408, "request.timeout"),
         (None, {"path": "/y"}, 404, "request.nothing_here"),
         (None, {"method": "GET"}, 405, "request.method"),
         (None, {"content": b"{", "headers": {"Content-Type": "application/json"}}, 422, "request.invalid"),
@@ -89,7 +89,7 @@ async def test_what_is_raised_becomes_an_answer(
 
 async def test_a_defect_while_a_body_is_read_stays_one() -> None:
     with pytest.raises(ZeroDivisionError):
-        await asked(Raised(ZeroDivisionError()), **GOOD)
+        await asked(RaisedProblem(ZeroDivisionError()), **GOOD)
 
 
 async def test_the_first_mistake_in_a_body_and_how_many_there_are() -> None:
@@ -137,6 +137,6 @@ async def test_what_a_path_takes_is_told() -> None:
 
 async def test_a_defect_says_nothing_of_its_cause_and_is_counted() -> None:
     metrics = Metrics()
-    answer = answered_defect(connection(metrics=metrics), lambda _: form)
+    answer = defect_response(connection(metrics=metrics), lambda _: form)
     assert (answer.status_code, b'"code":"internal"' in bytes(answer.body)) == (500, True)
     assert b"turnwise_errors_total{" in (await metrics.render())[0]

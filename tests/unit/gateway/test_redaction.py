@@ -23,7 +23,7 @@ from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event, J
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
 from turnwise.facts.sessions import Session
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.redaction import FAILED, View
+from turnwise.gateway.redaction import FAILED, Redactor
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = AgentTree(
@@ -48,7 +48,7 @@ def event(*parts: Part, author: str = "desk", branch: str = "1", partial: bool =
 
 
 def shown(given: Event, caller: Caller = USERS) -> Event:
-    return View(caller, TREE).event(given)
+    return Redactor(caller, TREE).event(given)
 
 
 def parts_of(given: Event) -> tuple[Part, ...]:
@@ -136,7 +136,7 @@ def test_what_an_agent_raised_is_not_shown() -> None:
     assert seen.error == ErrorInfo(code="agent.failed", message=FAILED)
     assert seen.actions.end == End(reason="failed", detail=FAILED)
     late = End(reason="limit:steps", detail="Too many.")
-    assert View(USERS, TREE).end(late) == late
+    assert Redactor(USERS, TREE).end(late) == late
 
 
 def test_agents_out_of_reach_are_taken_out_of_a_selection() -> None:
@@ -161,15 +161,15 @@ def test_agents_out_of_reach_are_taken_out_of_a_selection() -> None:
         excluded=(Exclusion(agent="vault", rule="roles"), Exclusion(agent="open", rule="resting")),
         excluded_count=60,
     )
-    seen = View(USERS, TREE).selection(selection)
+    seen = Redactor(USERS, TREE).selection(selection)
     assert [each.agent for each in seen.verdicts[0].candidates] == ["open", "gone"]
     assert seen.verdicts[0].also == ("open",)
     assert seen.verdicts[0].passed_over == ()
     # Of those that are counted and not listed nobody knows how many the user would know of.
     assert ([each.agent for each in seen.excluded], seen.excluded_count) == (["open"], 1)
     known = selection.model_copy(update={"excluded_count": 2})
-    assert View(STAFF, TREE).selection(selection) == known
-    assert View(OPERATOR, TREE).selection(selection) is selection
+    assert Redactor(STAFF, TREE).selection(selection) == known
+    assert Redactor(OPERATOR, TREE).selection(selection) is selection
     assert shown(event(author=USER, selection=selection)).actions.selection == seen
 
 
@@ -188,25 +188,25 @@ def test_what_a_selection_says_of_agents_out_of_reach_is_taken_out() -> None:
     )
     reason = "Nothing pointed to another agent, so desk takes it: vault may not be chosen."
     selection = Selection(agent="desk", method="default_fallback", confidence=0.6, reason=reason, verdicts=(verdict,))
-    seen = View(USERS, TREE).selection(selection)
+    seen = Redactor(USERS, TREE).selection(selection)
     assert "vault" not in seen.model_dump_json()
     assert seen.reason == "It was chosen by default_fallback."
     assert [(each.agent, each.evidence) for each in seen.verdicts[0].candidates] == [("open", ""), ("desk", "x")]
     kept = selection.model_copy(update={"reason": "The vaulting horse of desk."})
-    assert View(USERS, TREE).selection(kept).reason == kept.reason
+    assert Redactor(USERS, TREE).selection(kept).reason == kept.reason
 
 
 def test_the_state_that_all_users_share_is_for_operators() -> None:
     session = Session(
         app="a", user="ann", id="s", created_at=NOW, updated_at=NOW, state={"n": 1}, app_state={"x": 1}, user_state={"y": 2}
     )
-    assert View(USERS, TREE).state(session) == {"n": 1, "user:y": 2}
-    assert View(OPERATOR, TREE).state(session) == {"n": 1, "user:y": 2, "app:x": 1}
+    assert Redactor(USERS, TREE).state(session) == {"n": 1, "user:y": 2}
+    assert Redactor(OPERATOR, TREE).state(session) == {"n": 1, "user:y": 2, "app:x": 1}
 
 
 def test_who_is_reached() -> None:
     """C20."""
-    reach = {name: [View(caller, TREE).reaches(name) for caller in (USERS, STAFF, OPERATOR)] for name in ("open", "vault")}
+    reach = {name: [Redactor(caller, TREE).reaches(name) for caller in (USERS, STAFF, OPERATOR)] for name in ("open", "vault")}
     assert reach == {"open": [True, True, True], "vault": [False, True, True]}
-    assert View(Caller(id="x", agent_roles=None), TREE).reaches("vault")
-    assert View(USERS, TREE).reaches("who left long ago")
+    assert Redactor(Caller(id="x", agent_roles=None), TREE).reaches("vault")
+    assert Redactor(USERS, TREE).reaches("who left long ago")

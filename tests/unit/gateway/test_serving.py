@@ -10,7 +10,7 @@ import pytest
 from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.errors import ConfigError
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, JwtConfig
-from turnwise.gateway.serving import Serving, bound, front_for, serving
+from turnwise.gateway.serving import Serving, bound_socket, front_for, serving
 from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore
 
 
@@ -45,7 +45,7 @@ async def test_an_address_of_the_newer_kind() -> None:
 
 @pytest.mark.parametrize(("host", "here"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]")])
 async def test_where_it_is_reached_from_here_if_it_listens_everywhere(host: str, here: str) -> None:
-    gateway = Serving(front_for(runner(), GatewayConfig()), bound(host, 0))
+    gateway = Serving(front_for(runner(), GatewayConfig()), bound_socket(host, 0))
     assert here in gateway.address_here
     assert here not in gateway.address
     await gateway.end()
@@ -55,9 +55,9 @@ def test_an_address_that_cannot_be_had() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=rf"cannot listen at 127\.0\.0\.1, port {port}: Address already in use"):
-            bound("127.0.0.1", port)
+            bound_socket("127.0.0.1", port)
     with pytest.raises(ConfigError, match=r"cannot listen at 192\.0\.2\.1, port 0: Cannot assign"):
-        bound("192.0.2.1", 0)
+        bound_socket("192.0.2.1", 0)
 
 
 async def test_nobody_is_served_by_what_is_configured_wrongly() -> None:
@@ -68,10 +68,10 @@ async def test_nobody_is_served_by_what_is_configured_wrongly() -> None:
 
 
 async def test_one_that_never_began_gives_its_socket_back() -> None:
-    at = bound("127.0.0.1", 0)
+    at = bound_socket("127.0.0.1", 0)
     port = at.getsockname()[1]
     await Serving(front_for(runner(), GatewayConfig()), at).end()
-    bound("127.0.0.1", port).close()
+    bound_socket("127.0.0.1", port).close()
 
 
 async def began(url: str, request: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

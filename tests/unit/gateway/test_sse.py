@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.gateway.sse import streamed
+from turnwise.gateway.sse import event_stream
 
 HINT = b"come again"
 NEVER = 3600.0
@@ -14,7 +14,7 @@ NEVER = 3600.0
 
 def pieces(items: AsyncIterator[str], closing: asyncio.Event | None = None, ping: float = NEVER) -> Any:
     """What the response writes, one by one."""
-    response = streamed(items, str.encode, ping=ping, closing=closing or asyncio.Event(), hint=HINT)
+    response = event_stream(items, str.encode, ping=ping, closing=closing or asyncio.Event(), hint=HINT)
     return response.body_iterator
 
 
@@ -97,6 +97,6 @@ async def test_proxies_are_told_to_pass_it_on_at_once() -> None:
         return
         yield ""
 
-    response = streamed(nothing(), str.encode, ping=NEVER, closing=asyncio.Event(), hint=HINT)
+    response = event_stream(nothing(), str.encode, ping=NEVER, closing=asyncio.Event(), hint=HINT)
     assert (response.headers["x-accel-buffering"], response.headers["cache-control"]) == ("no", "no-cache")
     assert response.media_type == "text/event-stream"

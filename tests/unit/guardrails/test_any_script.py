@@ -14,7 +14,7 @@ from turnwise.guardrails.personal_data import find as find_personal
 from turnwise.guardrails.rules import compiled, labelled
 from turnwise.guardrails.secrets import _KEYS, Secrets
 from turnwise.guardrails.secrets import find as find_secrets
-from turnwise.runner.guards.stream_guard import Stage
+from turnwise.runner.guards.stream_guard import StreamStage
 
 _MIXED, _HEX = "aB1" * 30, "0123456789abcdef"
 KEYS = (
@@ -135,7 +135,7 @@ def test_a_stream_shows_none_of_it_wherever_it_is_cut(hidden: str, before: str, 
         return said if verdict.content is None else verdict.content.text
 
     async def streamed() -> tuple[str, str | None]:
-        stage, shown, at, turn = Stage(check, guardrail.reach or 0), "", 0, 0
+        stage, shown, at, turn = StreamStage(check, guardrail.reach or 0), "", 0, 0
         while at < len(text):
             step = cuts[turn % len(cuts)]
             shown += await stage.feed(text[at : at + step]) or ""

@@ -13,7 +13,7 @@ from turnwise.guardrails.personal_data import find as find_personal
 from turnwise.guardrails.rules import Find, kinds_in, labelled
 from turnwise.guardrails.secrets import REACH
 from turnwise.guardrails.secrets import find as find_secrets
-from turnwise.runner.guards.stream_guard import Stage
+from turnwise.runner.guards.stream_guard import StreamStage
 
 
 def personal(data: bytes) -> object:
@@ -66,7 +66,7 @@ def test_what_is_streamed_is_the_beginning_of_what_is_left(
         return labelled(piece, find)
 
     async def shown() -> str:
-        stage, at, out = Stage(check, reach), 0, []
+        stage, at, out = StreamStage(check, reach), 0, []
         for size in (*sizes, *[7] * len(whole)):
             out.append(await stage.feed(whole[at : at + size]) or "")
             at += size

@@ -16,7 +16,7 @@ from turnwise.learning.cases import Case, Turn
 from turnwise.learning.tune import TUNABLE, decisions, labelled, options_of, tuned
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.meaning import Meaning, Reading
+from turnwise.selection.meaning import Meaning, TextReading
 from turnwise.selection.policy import policy_from
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
@@ -167,7 +167,7 @@ class Contrary(Meaning):
         after.worse = 1.0
         return after
 
-    async def hear(self, message: str) -> Reading:
+    async def hear(self, message: str) -> TextReading:
         found = await super().hear(message)
         return found._replace(match=found.match._replace(novelty=max(found.match.novelty, self.worse)))
 

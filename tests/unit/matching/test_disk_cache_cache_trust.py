@@ -11,16 +11,16 @@ import pytest
 
 from turnwise.matching.disk_cache import (
     KEY_FILE,
-    Kept,
+    DiskCache,
     Untrusted,
     Vectors,
     check_digest,
     check_owner,
     digest_of,
     folder_problem,
-    keys_of,
     make_key,
     read_key,
+    text_keys,
 )
 
 needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system's files have no owners")
@@ -52,12 +52,12 @@ def data_files(folder: Path) -> list[Path]:
 def test_a_folder_that_others_may_write_to_is_neither_read_nor_written(
     folder: Path, mode: int, warnings: pytest.LogCaptureFixture
 ) -> None:
-    kept = Kept(folder)
+    kept = DiskCache(folder)
     kept.keep_matcher("a", HEADS)
     folder.chmod(mode)
     assert kept.matcher("a") is None
     kept.keep_matcher("b", HEADS)
-    assert not kept.keep_vectors("words", Vectors(keys_of(["one"]), np.ones((1, 3), np.float16)))
+    assert not kept.keep_vectors("words", Vectors(text_keys(["one"]), np.ones((1, 3), np.float16)))
     assert len(data_files(folder)) == 1
     assert [f"chmod go-w {folder}" in record.getMessage() for record in warnings.records] == [True]
     folder.chmod(0o755)  # others may look
@@ -66,7 +66,7 @@ def test_a_folder_that_others_may_write_to_is_neither_read_nor_written(
 
 @needs_root
 def test_a_folder_of_another_user_is_neither_read_nor_written(folder: Path, warnings: pytest.LogCaptureFixture) -> None:
-    kept = Kept(folder)
+    kept = DiskCache(folder)
     kept.keep_matcher("a", HEADS)
     os.chown(folder, STRANGER, -1)
     assert kept.matcher("a") is None
@@ -79,7 +79,7 @@ def test_a_folder_of_another_user_is_neither_read_nor_written(folder: Path, warn
 @needs_owners
 @pytest.mark.parametrize("mode", [0o620, 0o602])
 def test_a_file_that_others_may_write_to_is_made_again(folder: Path, mode: int, warnings: pytest.LogCaptureFixture) -> None:
-    kept = Kept(folder)
+    kept = DiskCache(folder)
     kept.keep_matcher("a", HEADS)
     (path,) = data_files(folder)
     path.chmod(mode)
@@ -92,7 +92,7 @@ def test_a_file_that_others_may_write_to_is_made_again(folder: Path, mode: int, 
 
 @needs_root
 def test_a_file_of_another_user_is_made_again(folder: Path) -> None:
-    kept = Kept(folder)
+    kept = DiskCache(folder)
     kept.keep_matcher("a", HEADS)
     os.chown(data_files(folder)[0], STRANGER, -1)
     assert kept.matcher("a") is None
@@ -101,7 +101,7 @@ def test_a_file_of_another_user_is_made_again(folder: Path) -> None:
 
 def test_arrays_that_were_swapped_are_not_used(folder: Path, tmp_path: Path, warnings: pytest.LogCaptureFixture) -> None:
     """Neither by another file of the same name, nor by another file of the same folder."""
-    kept, other = Kept(folder), Kept(tmp_path / "other")
+    kept, other = DiskCache(folder), DiskCache(tmp_path / "other")
     kept.keep_matcher("a", HEADS)
     other.keep_matcher("a", {"heads": -HEADS["heads"]})
     (path,) = data_files(folder)
@@ -117,7 +117,7 @@ def test_arrays_that_were_swapped_are_not_used(folder: Path, tmp_path: Path, war
 
 
 def test_without_its_key_a_file_is_made_again(folder: Path) -> None:
-    kept = Kept(folder)
+    kept = DiskCache(folder)
     kept.keep_matcher("a", HEADS)
     (folder / KEY_FILE).unlink()
     assert kept.matcher("a") is None

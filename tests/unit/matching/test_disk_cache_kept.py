@@ -14,12 +14,12 @@ import pytest
 from turnwise.matching.disk_cache import (
     DIGEST_BYTES,
     KEY_FILE,
-    Kept,
+    DiskCache,
     Vectors,
     digest_of,
     folder_from_environment,
-    keys_of,
     make_key,
+    text_keys,
     version,
 )
 
@@ -28,12 +28,12 @@ ENCODER = "words:1"
 
 def vectors_of(*texts: str) -> Vectors:
     rows = np.array([[len(text), sum(map(ord, text)) % 97, 1] for text in texts], np.float16).reshape(len(texts), 3)
-    return Vectors(keys_of(texts), rows)
+    return Vectors(text_keys(texts), rows)
 
 
-def found(kept: Kept, *texts: str) -> list[str]:
+def found(kept: DiskCache, *texts: str) -> list[str]:
     """Which of the texts are kept."""
-    places = kept.vectors(ENCODER, 3, keys_of(texts)).places(keys_of(texts))
+    places = kept.vectors(ENCODER, 3, text_keys(texts)).places(text_keys(texts))
     return [text for text, place in zip(texts, places, strict=True) if place >= 0]
 
 
@@ -57,19 +57,19 @@ def arrays_in(path: Path, **arrays: object) -> None:
 
 
 def test_vectors_come_back_by_text(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "deep" / "cache")
+    kept = DiskCache(tmp_path / "deep" / "cache")
     assert found(kept, "one") == []
     assert files(tmp_path) == []  # looking makes nothing
     assert kept.keep_vectors(ENCODER, vectors_of("one", "two", "three"))
     assert kept.keep_vectors(ENCODER, vectors_of("four"))
     assert found(kept, "four", "five", "two") == ["four", "two"]
-    again = kept.vectors(ENCODER, 3, keys_of(["four", "two"]))
-    assert again.rows[again.places(keys_of(["two"]))[0]].tolist() == vectors_of("two").rows[0].tolist()
-    assert len(kept.vectors("other", 3, keys_of(["four"]))) == 0
+    again = kept.vectors(ENCODER, 3, text_keys(["four", "two"]))
+    assert again.rows[again.places(text_keys(["two"]))[0]].tolist() == vectors_of("two").rows[0].tolist()
+    assert len(kept.vectors("other", 3, text_keys(["four"]))) == 0
 
 
 def test_a_matcher_comes_back_as_it_was(tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
+    kept = DiskCache(tmp_path)
     assert kept.matcher("a") is None
     kept.keep_matcher("a", {"heads": np.arange(6.0).reshape(2, 3), "name/of": np.array("ä")})
     arrays = kept.matcher("a")
@@ -82,13 +82,13 @@ def test_a_matcher_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_no_text_is_in_a_file(tmp_path: Path) -> None:
-    Kept(tmp_path).keep_vectors(ENCODER, vectors_of("a secret recipe"))
+    DiskCache(tmp_path).keep_vectors(ENCODER, vectors_of("a secret recipe"))
     assert all(b"secret" not in path.read_bytes() and "secret" not in path.name for path in files(tmp_path))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.99])
 def test_a_file_that_is_cut_off_counts_as_absent_and_is_written_anew(share: float, tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
+    kept = DiskCache(tmp_path)
     kept.keep_matcher("a", {"heads": np.arange(1000.0)})
     kept.keep_vectors(ENCODER, vectors_of("one", "two"))
     for path in files(tmp_path):
@@ -103,7 +103,7 @@ def test_a_file_that_is_cut_off_counts_as_absent_and_is_written_anew(share: floa
 
 
 def test_damaged_and_foreign_files_count_as_absent(tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
+    kept = DiskCache(tmp_path)
     kept.keep_matcher("a", {"heads": np.arange(1000.0)})
     (path,) = files(tmp_path)
     content = bytearray(path.read_bytes())
@@ -120,13 +120,13 @@ def test_damaged_and_foreign_files_count_as_absent(tmp_path: Path) -> None:
     arrays_in(path, format=np.array({"pickled": "object"}, dtype=object))
     assert kept.matcher("a") is None
     kept.keep_vectors(ENCODER, vectors_of("one"))
-    assert len(kept.vectors(ENCODER, 4, keys_of(["one"]))) == 0  # of other dimensions
+    assert len(kept.vectors(ENCODER, 4, text_keys(["one"]))) == 0  # of other dimensions
 
 
 @pytest.mark.parametrize(("place", "value"), [(8, 1), (8, 64), (10, 99), (6, 255)])
 def test_a_file_that_says_it_is_encrypted_or_packed_otherwise_counts_as_absent(place: int, value: int, tmp_path: Path) -> None:
     """One wrong byte in the directory of a file is enough for that."""
-    kept = Kept(tmp_path)
+    kept = DiskCache(tmp_path)
     kept.keep_matcher("a", {"heads": np.arange(3.0)})
     (path,) = files(tmp_path)
     content = bytearray(path.read_bytes())
@@ -139,7 +139,7 @@ def test_a_file_that_says_it_is_encrypted_or_packed_otherwise_counts_as_absent(p
 
 def test_a_folder_that_cannot_be_used_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("no folder")
-    kept = Kept(tmp_path / "file" / "cache")
+    kept = DiskCache(tmp_path / "file" / "cache")
     with caplog.at_level(logging.WARNING, "turnwise.matching"):
         assert not kept.keep_vectors(ENCODER, vectors_of("one"))
         kept.keep_matcher("a", {"heads": np.arange(3.0)})
@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_used_is_said_once(tmp_path: Path, caplog: pytes
 
 
 def test_what_was_not_used_for_the_longest_time_goes_first(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, limit=30_000)
+    kept = DiskCache(tmp_path, limit=30_000)
     for age, name in ((3, "old"), (2, "older but used"), (1, "new")):
         kept.keep_matcher(name, {"heads": np.zeros(1_000)})
         newest = max(files(tmp_path), key=lambda path: path.stat().st_mtime)
@@ -167,14 +167,14 @@ def test_what_a_killed_process_left_is_removed_and_what_is_not_ours_stays(tmp_pa
     for path in (left, begun, foreign):
         path.write_bytes(b"x" * 100)
     os.utime(left, (time.time() - 10_000,) * 2)
-    Kept(tmp_path, limit=0).keep_matcher("a", {"heads": np.zeros(3)})
+    DiskCache(tmp_path, limit=0).keep_matcher("a", {"heads": np.zeros(3)})
     assert not left.exists()
     assert begun.exists()
     assert foreign.exists()
 
 
 def test_many_small_files_become_one(tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
+    kept = DiskCache(tmp_path)
     texts = [f"text {number}" for number in range(12)]
     for text in texts:
         kept.keep_vectors(ENCODER, vectors_of(text))

@@ -12,7 +12,7 @@ from turnwise.matching.heads import Floats, Head, directions
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Phrase
 from turnwise.matching.matcher import Matcher, fit, nearest
-from turnwise.matching.scorers import COSINE_SCALE, OPINIONS, SHORTLISTED_ABOVE, Learned, learn, prepare
+from turnwise.matching.scorers import COSINE_SCALE, OPINIONS, SHORTLISTED_ABOVE, FittedScorers, fit_scorers, prepare
 
 SUBJECTS = {
     "orders": ("order", "parcel", "delivery", "shipment", "tracking"),
@@ -84,10 +84,10 @@ def test_where_examples_are_few_the_mean_of_what_is_known_counts_more_than_a_lin
     assert one["meaning"] / one["mean"] > none["meaning"] / none["mean"]
 
 
-def learned(skills: int) -> Learned:
+def learned(skills: int) -> FittedScorers:
     """Of three labels with so many skills each."""
     head, starts = Head(np.zeros((1, 3), np.float32), np.zeros(3, np.float32)), skills * np.arange(3)
-    return Learned(starts, head, head, Lexicon.of(["a text"]), np.ones((3 * skills, 1), np.float32))
+    return FittedScorers(starts, head, head, Lexicon.of(["a text"]), np.ones((3 * skills, 1), np.float32))
 
 
 def test_what_opinions_weigh_goes_with_examples_and_skills() -> None:
@@ -107,7 +107,7 @@ def test_of_very_many_labels_each_counts_by_its_nearest_skill() -> None:
     skills = np.arange(2 * labels)
     texts = [f"request {skill}" for skill in skills]
     vectors = directions(np.random.default_rng(3).normal(size=(len(texts), 24)).astype(np.float32))
-    held = learn(prepare(texts, vectors, skills // 2, skills, skills // 2))
+    held = fit_scorers(prepare(texts, vectors, skills // 2, skills, skills // 2))
     for skill in (0, 7, 2 * labels - 1):
         said = held.say([texts[skill]], vectors[[skill]], np.zeros((1, labels), np.float32))
         assert said.labels is not None

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from turnwise.matching.novelty import REFUSED, SURELY, SURELY_REFUSED, fit_gate, signs, tune_gate, untried
+from turnwise.matching.novelty import REFUSED, SURELY, SURELY_REFUSED, default_gate, fit_gate, signs, tune_gate
 
-UNTRIED = untried(20)
+UNTRIED = default_gate(20)
 
 
 def drawn(belonging: int, strange: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
@@ -64,7 +64,7 @@ def test_what_is_unlike_every_phrase_is_novel_though_its_sign_is_high() -> None:
 
 
 def test_the_more_phrases_the_nearer_must_one_of_them_be() -> None:
-    halves = [float(untried(count).unlike) for count in (0, 1, 4, 15, 25, 100_000)]
+    halves = [float(default_gate(count).unlike) for count in (0, 1, 4, 15, 25, 100_000)]
     assert halves == sorted(halves)
     assert halves[0] == halves[1]
     assert halves[-2] == halves[-1]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.matching.spelling import READ_CHARACTERS, Mended, Slip, Spelling
+from turnwise.matching.spelling import READ_CHARACTERS, CorrectedText, Correction, SpellingCorrector
 
-AGENTS = Spelling([
+AGENTS = SpellingCorrector([
     "I want a refund", "where is my invoice", "cancel my subscription", "reset my password", "I forgot my password",
     "track my parcel", "reactivate my card", "talk to Kowalski",
 ])  # fmt: skip
@@ -30,35 +30,35 @@ def test_a_word_that_nobody_knows_is_read_as_the_one_it_nearly_is(text: str, sli
     expected = text
     for typed, meant in slips:
         expected = expected.replace(typed, meant)
-    assert AGENTS.mended(text) == Mended(expected, tuple(Slip(*each) for each in slips))
+    assert AGENTS.mended(text) == CorrectedText(expected, tuple(Correction(*each) for each in slips))
 
 
 def test_agents_words_come_before_english_ones() -> None:
-    assert Spelling([]).mended("about my plaze").text == "about my place"
-    assert Spelling(["the plaza hotel"]).mended("about my plaze").text == "about my plaza"
-    assert Spelling(["the glimmerbox is broken"]).mended("my glimerbox hums").text == "my glimmerbox hums"
+    assert SpellingCorrector([]).mended("about my plaze").text == "about my place"
+    assert SpellingCorrector(["the plaza hotel"]).mended("about my plaze").text == "about my plaza"
+    assert SpellingCorrector(["the glimmerbox is broken"]).mended("my glimerbox hums").text == "my glimmerbox hums"
 
 
 def test_a_part_of_an_agents_word_is_no_word() -> None:
-    assert Spelling(["eine Überweisung"]).mended("my berweisng is here").slips == ()
+    assert SpellingCorrector(["eine Überweisung"]).mended("my berweisng is here").slips == ()
 
 
 def test_the_first_letter_stays_unless_two_are_swapped() -> None:
     """What is put before a word often turns it round."""
-    agents = Spelling(["rechnungen anmelden", "lock the glimmerbox", "quittance"])
+    agents = SpellingCorrector(["rechnungen anmelden", "lock the glimmerbox", "quittance"])
     assert agents.mended("my zlimmerbox is here").slips == ()
     assert agents.mended("my climmerbox is here").slips == ()
-    assert agents.mended("my lgimmerbox is here").slips == (Slip("lgimmerbox", "glimmerbox"),)
+    assert agents.mended("my lgimmerbox is here").slips == (Correction("lgimmerbox", "glimmerbox"),)
     assert agents.mended("an acquittance is here, uittance").slips == ()
 
 
 def test_of_two_words_as_near_the_one_with_the_same_letters_is_meant() -> None:
-    assert Spelling(["salsa salsa salsa", "a salad"]).mended("one salda please").text == "one salad please"
+    assert SpellingCorrector(["salsa salsa salsa", "a salad"]).mended("one salda please").text == "one salad please"
 
 
 def test_where_most_words_are_strange_only_agents_words_count() -> None:
     """It may be another language."""
-    assert AGENTS.mended("chnge plaese") == Mended("chnge plaese")
+    assert AGENTS.mended("chnge plaese") == CorrectedText("chnge plaese")
     assert AGENTS.mended("pasword chnge").text == "password chnge"
     assert AGENTS.mended("thnks").text == "thanks"
     strange = "".join(f"pasword xq{letter * 4} " for letter in "abcdefghijk")
@@ -94,7 +94,7 @@ def test_where_most_words_are_strange_only_agents_words_count() -> None:
     ],
 )
 def test_what_is_no_slip_stays(text: str) -> None:
-    assert AGENTS.mended(text) == Mended(text)
+    assert AGENTS.mended(text) == CorrectedText(text)
 
 
 def test_a_long_text_is_mended_where_it_is_read_and_no_word_is_cut() -> None:
@@ -102,11 +102,11 @@ def test_a_long_text_is_mended_where_it_is_read_and_no_word_is_cut() -> None:
         begins = f"pasword{space}" + f"please reset it{space}" * 130
         text = begins[: READ_CHARACTERS - 7].strip().ljust(READ_CHARACTERS - 7, "!") + space + "passwordx pasword"
         mended = AGENTS.mended(text)
-        assert mended.slips == (Slip("pasword", "password"),)
+        assert mended.slips == (Correction("pasword", "password"),)
         assert mended.text == "password" + text.removeprefix("pasword")
-    assert AGENTS.mended(" " * 5_000) == Mended(" " * 5_000)
+    assert AGENTS.mended(" " * 5_000) == CorrectedText(" " * 5_000)
     word = "p" * 40
-    assert Spelling([word]).mended(f"my {word}q is here").slips == ()
+    assert SpellingCorrector([word]).mended(f"my {word}q is here").slips == ()
 
 
 def test_one_slip_in_most_words_is_found() -> None:
@@ -130,7 +130,7 @@ def test_one_slip_in_most_words_is_found() -> None:
 @given(st.text(max_size=300) | st.text("abcdeioprstw  .,ABP", max_size=300))
 def test_only_slips_change_and_what_is_mended_stays(text: str) -> None:
     mended = AGENTS.mended(text)
-    assert AGENTS.mended(mended.text) == Mended(mended.text)
+    assert AGENTS.mended(mended.text) == CorrectedText(mended.text)
     rest = text
     for slip in mended.slips:
         _, typed, rest = rest.partition(slip.typed)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from turnwise.matching.text_features import READ_CHARACTERS, Clues, clues
+from turnwise.matching.text_features import READ_CHARACTERS, TextFeatures, text_features
 from turnwise.testing.selector_suite import ODD_TEXTS
 
 
 def shown(text: str) -> set[str]:
     """The names of the clues that are simply there or not, where they are."""
-    return {name for name, value in clues(text)._asdict().items() if value is True}
+    return {name for name, value in text_features(text)._asdict().items() if value is True}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_is_no_value(text: str) -> None:
 )
 def test_openings(text: str, kinds: set[str], rest: int) -> None:
     """C2; C8: whole words, at the beginning."""
-    found = clues(text)
+    found = text_features(text)
     assert {kind for kind in ("greeting", "yes", "no", "ok", "thanks") if getattr(found, f"opens_{kind}")} == kinds
     assert found.rest == rest
 
@@ -101,31 +101,31 @@ def test_talking_to_you_later_asks_for_nobody() -> None:
 
 def test_counts() -> None:
     """C2: words behind the opening, and those that name something."""
-    found = clues("Hi, where is my order #4711, and my refund?")
+    found = text_features("Hi, where is my order #4711, and my refund?")
     assert (found.words, found.rest, found.content, found.numbers) == (9, 8, 3, 1)
 
 
 def test_scripts() -> None:
     """C2: shares of the letters; neutral without any."""
-    assert (clues("Straße über").latin, clues("Straße über").other_script) == (1.0, 0.0)
-    russian = clues("где мой заказ?")
+    assert (text_features("Straße über").latin, text_features("Straße über").other_script) == (1.0, 0.0)
+    russian = text_features("где мой заказ?")
     assert (russian.other_script, russian.words, russian.question_mark) == (1.0, 3, True)
-    half = clues("ab 你好")
+    half = text_features("ab 你好")
     assert (half.latin, half.other_script) == (0.5, 0.5)
-    assert (clues("12 !").latin, clues("12 !").other_script) == (1.0, 0.0)
-    assert clues("我的订单在哪里").words == clues("我的订单在哪里").rest > 2
+    assert (text_features("12 !").latin, text_features("12 !").other_script) == (1.0, 0.0)
+    assert text_features("我的订单在哪里").words == text_features("我的订单在哪里").rest > 2
 
 
 def test_odd_texts_and_long_ones() -> None:
     """C2: nothing raises, and only the beginning is read."""
     for text in ODD_TEXTS:
-        found = clues(text)
+        found = text_features(text)
         assert found.characters <= READ_CHARACTERS
         assert 0.0 <= found.latin <= 1.0
-    assert clues("") == Clues()
-    assert clues("word " * 400 + "me@example.com") == clues("word " * 400)
+    assert text_features("") == TextFeatures()
+    assert text_features("word " * 400 + "me@example.com") == text_features("word " * 400)
 
 
 def test_form_plays_no_part() -> None:
     """C2: full width, invisible characters and repeated space read the same."""
-    assert clues("ｙｅｓ\u200b   please") == clues("yes please")
+    assert text_features("ｙｅｓ\u200b   please") == text_features("yes please")

@@ -7,19 +7,19 @@ from turnwise.facts.content import BlobPart, Content, DataPart, TextPart, ToolCa
 from turnwise.facts.errors import EmptyMessage, ForbiddenPart, MessageError, MessageTooLarge
 from turnwise.facts.limits import Limits
 from turnwise.facts.messages import MessageContext, OfferedTool
-from turnwise.runner.admission import checked_context, incoming
+from turnwise.runner.admission import checked_context, checked_message
 
 LIMITS = Limits(message_bytes=100, blob_bytes=10, parts=3)
 
 
 def test_a_text_becomes_content_of_the_user() -> None:
-    assert incoming("hi", LIMITS) == Content(role="user", parts=(TextPart(text="hi"),))
+    assert checked_message("hi", LIMITS) == Content(role="user", parts=(TextPart(text="hi"),))
 
 
 def test_the_role_is_forced_on_a_copy() -> None:
     """A25: the caller's object is untouched."""
     mine = Content(role="agent", parts=(TextPart(text="hi"),))
-    assert incoming(mine, LIMITS).role == "user"
+    assert checked_message(mine, LIMITS).role == "user"
     assert mine.role == "agent"
 
 
@@ -27,13 +27,13 @@ def test_the_role_is_forced_on_a_copy() -> None:
 def test_an_empty_message_is_refused(empty: str | Content) -> None:
     """A25."""
     with pytest.raises(EmptyMessage):
-        incoming(empty, LIMITS)
+        checked_message(empty, LIMITS)
 
 
 def test_a_tool_call_of_a_user_is_refused() -> None:
     """A25."""
     with pytest.raises(ForbiddenPart, match="pay"):
-        incoming(Content(parts=(ToolCallPart(call_id="1", tool="pay"),)), LIMITS)
+        checked_message(Content(parts=(ToolCallPart(call_id="1", tool="pay"),)), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -50,18 +50,18 @@ def test_a_tool_call_of_a_user_is_refused() -> None:
 )
 def test_what_is_too_large_is_refused_and_the_limit_named(large: str | Content) -> None:
     with pytest.raises(MessageTooLarge, match=r"limits\."):
-        incoming(large, LIMITS)
+        checked_message(large, LIMITS)
 
 
 def test_blobs_do_not_count_as_text() -> None:
-    assert incoming(Content(parts=(BlobPart(data=b"x" * 10),)), LIMITS).parts
+    assert checked_message(Content(parts=(BlobPart(data=b"x" * 10),)), LIMITS).parts
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_a_result_that_is_no_json_value_is_refused(number: float) -> None:
     """A25: before it uses up the wait for it."""
     with pytest.raises(MessageError, match="call '1' is no JSON value"):
-        incoming(Content(parts=(ToolResultPart(call_id="1", result={"deep": [number]}),)), LIMITS)
+        checked_message(Content(parts=(ToolResultPart(call_id="1", result={"deep": [number]}),)), LIMITS)
 
 
 def test_tools_are_checked_before_anything_is_stored() -> None:
@@ -98,7 +98,7 @@ def test_what_could_not_be_read_again_is_not_taken() -> None:
     """A25: a message like that would be stored, and no turn could read the session any more."""
     for part in (DataPart(data=nested(101)), ToolResultPart(call_id="c", result=nested(101))):
         with pytest.raises(MessageTooLarge, match="nested"):
-            incoming(Content(parts=(part,)), Limits())
-    incoming(Content(parts=(DataPart(data=nested(100)),)), Limits())
+            checked_message(Content(parts=(part,)), Limits())
+    checked_message(Content(parts=(DataPart(data=nested(100)),)), Limits())
     with pytest.raises(MessageTooLarge, match="nested"):
         checked_context(MessageContext(attributes={"a": nested(100)}), Limits())

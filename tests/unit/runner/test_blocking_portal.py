@@ -4,14 +4,14 @@ import threading
 
 import pytest
 
-from turnwise.runner.blocking_portal import SyncDoor
+from turnwise.runner.blocking_portal import BlockingPortal
 
 
 def test_what_is_run_gives_its_result_or_raises() -> None:
     async def work(number: int) -> float:
         return 6 / number
 
-    door = SyncDoor()
+    door = BlockingPortal()
     assert door.run(work(2)) == 3
     with pytest.raises(ZeroDivisionError):
         door.run(work(0))
@@ -34,7 +34,7 @@ def test_what_still_runs_when_the_door_goes_is_cancelled_and_cleans_up() -> None
         held.append(asyncio.create_task(hold()))
         await asyncio.sleep(0)
 
-    door = SyncDoor()
+    door = BlockingPortal()
     door.run(begin())
     del door
     gc.collect()
@@ -48,7 +48,7 @@ async def test_a_door_may_go_inside_another_loop() -> None:
     async def begin() -> "asyncio.Task[None]":
         return asyncio.create_task(held())
 
-    doors, tasks = [SyncDoor()], []
+    doors, tasks = [BlockingPortal()], []
     thread = threading.Thread(target=lambda: tasks.append(doors[0].run(begin())))
     thread.start()
     thread.join()

@@ -8,7 +8,7 @@ from turnwise.facts.events import USER, Actions, Await, End, Event, StepRecord
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Session, fold
 from turnwise.runner.record.events import Origin
-from turnwise.runner.sessions import Reading, reading_of
+from turnwise.runner.sessions import InvocationStatus, invocation_status
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST, SECOND = Origin("s", "m-1").event_id, Origin("s", "m-2").event_id
@@ -21,10 +21,10 @@ def event(author: str, text: str, id_: str = "", **actions: Any) -> Event:
     return Event(id=id_ or text, author=author, invocation_id="i", created_at=NOW, content=content, actions=Actions(**actions))
 
 
-def read(*events: Event, held: bool = False, of: str | None = FIRST) -> Reading:
+def read(*events: Event, held: bool = False, of: str | None = FIRST) -> InvocationStatus:
     numbered = [each.model_copy(update={"sequence": number}) for number, each in enumerate(events, 1)]
     empty = Session(app="a", user="u", id="s", created_at=NOW, updated_at=NOW, holder="p" if held else None)
-    reading = reading_of(fold(empty, numbered), numbered, of)
+    reading = invocation_status(fold(empty, numbered), numbered, of)
     assert reading is not None
     return reading
 
@@ -35,7 +35,7 @@ REPLY = event(USER, "that", SECOND, answers="w")
 ENDED = event("desk", "done", end=End())
 
 
-def told(reading: Reading) -> tuple[str, str, str]:
+def told(reading: InvocationStatus) -> tuple[str, str, str]:
     assert reading.result is not None
     return reading.message_id, reading.state, reading.result.text
 
@@ -81,5 +81,5 @@ def test_what_steps_gave_is_for_their_agent_alone() -> None:
 
 def test_there_may_be_no_such_message() -> None:
     session = Session(app="a", user="u", id="s", created_at=NOW, updated_at=NOW)
-    assert reading_of(session, []) is None
-    assert reading_of(session, [ASKED], "another") is None
+    assert invocation_status(session, []) is None
+    assert invocation_status(session, [ASKED], "another") is None

@@ -17,10 +17,10 @@ from turnwise.facts.selections import Candidate, Selection, Verdict
 from turnwise.facts.sessions import AuthorMark, Exchange, Head, OpenInvocation
 from turnwise.facts.tree import AgentTree
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
-from turnwise.matching.encoder.remembered import Remembered
+from turnwise.matching.encoder.remembered import CachingEncoder
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.model import ModelRequest
-from turnwise.selection.active_agent import standing
+from turnwise.selection.active_agent import conversation_state
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.clarify import Clarify
 from turnwise.selection.model import ModelSelector
@@ -60,8 +60,8 @@ CONTINUES = frozenset({"not_routable"})
 
 
 @cache
-def encoder() -> Remembered:
-    return Remembered(OnnxEncoder())
+def encoder() -> CachingEncoder:
+    return CachingEncoder(OnnxEncoder())
 
 
 def judge() -> FunctionModel:
@@ -249,7 +249,7 @@ async def test_who_failed_after_its_question_is_not_resumed_for_the_question() -
     """A10: where a stage before found that."""
     request = request_for(TREE, "12345", head=had("hours", failed=4))
     assert (await Resume().select(request)).agent == "hours"  # alone, it goes by what was said before the failure
-    passed = standing(request).passed_over
+    passed = conversation_state(request).passed_over
     assert [each.rule for each in passed] == ["failed"]
     verdict = await Resume().select(request._replace(verdicts=(Verdict(selector="contextual", passed_over=passed),)))
     assert verdict.agent is None
@@ -276,5 +276,5 @@ def test_every_agent_that_waits_for_a_reply_may_go_on() -> None:
         for number, name in enumerate(("orders", "billing"), 1)
     }
     head = had("orders").model_copy(update={"invocations": waits})
-    found = standing(request_for(TREE, "x", head=head))
+    found = conversation_state(request_for(TREE, "x", head=head))
     assert (found.active, found.awaiting, found.passed_over) == ("orders", "billing", ())

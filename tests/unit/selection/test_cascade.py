@@ -14,7 +14,7 @@ from turnwise.facts.selections import Candidate, Selection, Verdict
 from turnwise.facts.sessions import AuthorMark, Head, OpenCall, OpenInvocation
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.cascade import Cascade, positions_of
+from turnwise.selection.cascade import Cascade, moved_positions
 from turnwise.selection.named import named
 from turnwise.selection.policy import PolicySpec, SegmentSpec, StageSpec
 from turnwise.testing.selector_suite import answer_of
@@ -132,7 +132,7 @@ class TestSelectorsOfOnesOwn:
         assert selection.agent == "root"
         assert stages(selection) == [("own", "abstained"), ("default", "chosen")]
         assert "passed over" in selection.verdicts[0].reason
-        assert positions_of(selection) == {}
+        assert moved_positions(selection) == {}
 
     async def test_what_it_raises_does_not_end_the_turn_nor_reach_the_record(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.DEBUG):
@@ -172,7 +172,7 @@ class TestSelectorsOfOnesOwn:
         head = Head(positions={"rota": 8, "own": 1})
         selection = await decide("x", spec, custom={"mine:make": factory}, head=head)
         assert made[0].asked[0].positions["own"] == 8
-        assert positions_of(selection) == {"rota": 9}
+        assert moved_positions(selection) == {"rota": 9}
 
 
 class TestSegments:

@@ -8,7 +8,7 @@ from selection_play import ASKED, SPOKE, TREE, decide, policy_of, stages, user
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head
-from turnwise.selection.cascade import Cascade, positions_of
+from turnwise.selection.cascade import Cascade, moved_positions
 from turnwise.selection.named import named
 from turnwise.selection.policy import SegmentSpec
 from turnwise.testing.selector_suite import answer_of
@@ -72,9 +72,9 @@ class TestTheReferencesPolicies:
         for _ in range(3):
             selection = await decide("x", spec, head=head)
             chosen.append(selection.agent)
-            head = head.model_copy(update={"positions": head.positions | positions_of(selection)})
+            head = head.model_copy(update={"positions": head.positions | moved_positions(selection)})
         assert chosen == ["orders", "returns", "orders"]
-        assert positions_of(selection) == {"iterative": 1}
+        assert moved_positions(selection) == {"iterative": 1}
 
     async def test_conversational_reads_the_answer_and_never_the_user(self) -> None:
         """B4, B5"""

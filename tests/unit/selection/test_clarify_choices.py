@@ -4,7 +4,7 @@ import pytest
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
-from turnwise.selection.clarify import Answer, asked, choices_of, read_answer
+from turnwise.selection.clarify import Answer, choices_of, question_text, read_answer
 
 TREE = AgentTree(
     [
@@ -148,7 +148,7 @@ def test_an_agent_may_be_named_like_a_word_of_politeness() -> None:
 
 def test_how_they_are_shown() -> None:
     """E5: a label and one sentence each."""
-    assert asked(OFFERED[:3], "Which is it?") == (
+    assert question_text(OFFERED[:3], "Which is it?") == (
         "Which is it?\n1. Orders – Tells where an order is\n2. Returns – Takes things back\n3. Password reset"
     )
     assert OFFERED[3].label == "Gift Cards"

@@ -4,7 +4,7 @@ import pytest
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
-from turnwise.selection.eligibility import Names, eligible
+from turnwise.selection.eligibility import NameSet, eligible
 
 
 def card(name: str, parent: str | None = "root", **fields: object) -> AgentCard:
@@ -107,7 +107,7 @@ def test_a_deep_tree_is_no_problem() -> None:
 
 
 def test_names_are_a_tuple_with_a_quick_in() -> None:
-    names = Names(["a", "b"])
+    names = NameSet(["a", "b"])
     assert names == ("a", "b")
     assert names[0] == "a"
     assert "b" in names

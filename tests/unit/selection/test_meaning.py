@@ -17,8 +17,8 @@ from words import Words
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import EncoderError
 from turnwise.facts.tree import AgentTree
-from turnwise.matching.disk_cache import Kept
-from turnwise.matching.spelling import Slip, dictionary
+from turnwise.matching.disk_cache import DiskCache
+from turnwise.matching.spelling import Correction, dictionary
 from turnwise.selection.meaning import Meaning, fingerprint_of
 from turnwise.selection.phrases import phrases_of
 
@@ -129,7 +129,7 @@ async def test_a_remote_encoder_is_asked_once_for_a_long_message() -> None:
 async def test_slips_in_any_part_are_told() -> None:
     told = "my aunt has a dog and the dog has a cat. " * 60
     heard = await Meaning(tree_of(), Words()).hear(f"{told}send the invocie")
-    assert heard.mended.slips == (Slip("invocie", "invoice"),)
+    assert heard.mended.slips == (Correction("invocie", "invoice"),)
 
 
 async def test_what_a_user_tells_at_length_is_heard_part_by_part() -> None:
@@ -160,7 +160,7 @@ async def test_one_process_fits_and_the_next_takes_it_over(tmp_path: Path) -> No
 
 async def test_a_kept_matcher_that_is_none_is_fitted_again(tmp_path: Path) -> None:
     await Meaning(tree_of(), Words(), tmp_path).fitted()
-    kept = Kept(tmp_path)
+    kept = DiskCache(tmp_path)
     fingerprint = fingerprint_of(phrases_of(tree_of()), Words())
     kept.keep_matcher(fingerprint, {"nonsense": np.zeros(3)})
     meaning = Meaning(tree_of(), Words(), tmp_path)
@@ -184,7 +184,7 @@ async def test_a_kept_matcher_whose_parts_do_not_belong_together_is_fitted_again
 ) -> None:
     meaning = Meaning(tree_of(), Words(), tmp_path)
     await meaning.fitted()
-    kept = Kept(tmp_path)
+    kept = DiskCache(tmp_path)
     fingerprint = meaning.fingerprint.removesuffix("-fitted")
     arrays = kept.matcher(fingerprint)
     assert arrays is not None

@@ -8,15 +8,17 @@ from words import Words
 from turnwise.matching.match import Phrase
 from turnwise.matching.matcher import nearest
 from turnwise.matching.smalltalk import SmallTalk
-from turnwise.matching.spelling import Spelling
-from turnwise.selection.reader import REMEMBERED, Served, with_parts
+from turnwise.matching.spelling import SpellingCorrector
+from turnwise.selection.reader import REMEMBERED, TextReader, with_parts
 
 PHRASES = (Phrase("billing", "where is my invoice"), Phrase("travel", "book a flight to rome"))
 
 
-def served_of(encoder: Words, phrases: tuple[Phrase, ...] = PHRASES) -> Served:
+def served_of(encoder: Words, phrases: tuple[Phrase, ...] = PHRASES) -> TextReader:
     matcher = nearest(phrases, encoder.encode([phrase.text for phrase in phrases])) if phrases else None
-    return Served(encoder, matcher, SmallTalk.for_encoder(encoder), Spelling(phrase.text for phrase in phrases), "f")
+    return TextReader(
+        encoder, matcher, SmallTalk.for_encoder(encoder), SpellingCorrector(phrase.text for phrase in phrases), "f"
+    )
 
 
 def test_readings_have_the_order_of_their_texts() -> None:

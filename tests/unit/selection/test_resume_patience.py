@@ -6,7 +6,7 @@ from turnwise.facts.events import Await
 from turnwise.facts.selections import Candidate, Verdict
 from turnwise.facts.sessions import AuthorMark, Head, OpenInvocation
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.resume import Patient
+from turnwise.selection.resume import HoldOpenQuestion
 from turnwise.testing.selector_suite import request_for, sample_tree
 
 TREE = sample_tree()
@@ -44,7 +44,7 @@ class Sure:
 )
 async def test_another_agent_must_be_plainly_meant(agent: str | None, confidence: float, kept: str | None) -> None:
     """C9"""
-    verdict = await Patient(Sure(agent, confidence)).select(request_for(TREE, "x", head=ASKED))
+    verdict = await HoldOpenQuestion(Sure(agent, confidence)).select(request_for(TREE, "x", head=ASKED))
     assert verdict.agent == kept
     assert (verdict.candidates, verdict.novelty) == ((Candidate(agent="orders", score=confidence),), 0.1 if agent else 0.7)
     if agent == "orders" and kept is None:
@@ -53,7 +53,7 @@ async def test_another_agent_must_be_plainly_meant(agent: str | None, confidence
 
 async def test_without_an_open_question_nothing_changes() -> None:
     """C9: nor once somebody else has been preferred since, or the asker may not be chosen."""
-    patient = Patient(Sure("orders", 0.2), awaited=0.9)
+    patient = HoldOpenQuestion(Sure("orders", 0.2), awaited=0.9)
     assert patient.name == "sure"
     since = ASKED.model_copy(update={"authors": {**ASKED.authors, "orders": AuthorMark(spoke=9)}})
     for request in (

@@ -7,7 +7,7 @@ import pytest
 from turnwise.facts.cards import AgentCard, Skill
 from turnwise.facts.tree import AgentTree
 from turnwise.selection.phrases import phrases_of
-from turnwise.selection.semantic import Silent, has_words
+from turnwise.selection.semantic import NoTextSelector, has_words
 from turnwise.testing.selector_suite import request_for
 
 
@@ -47,6 +47,6 @@ def test_another_default_agent_is_quiet() -> None:
 
 
 async def test_silent_says_why() -> None:
-    verdict = await Silent("contextual").select(request_for(tree({}, {}), "hi"))
+    verdict = await NoTextSelector("contextual").select(request_for(tree({}, {}), "hi"))
     assert (verdict.selector, verdict.outcome) == ("contextual", "abstained")
     assert "examples" in verdict.reason

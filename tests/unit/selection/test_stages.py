@@ -13,7 +13,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.policy import PolicySpec, StageSpec
-from turnwise.selection.stages import BUILT_IN, Stage, build, site_of
+from turnwise.selection.stages import BUILT_IN, Stage, build, build_context
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 from turnwise.testing.selector_suite import request_for
 
@@ -41,7 +41,7 @@ NEEDED: dict[str, dict[str, Any]] = {
 
 
 def made(selector: str, options: dict[str, Any] | None = None, *, custom: Any = None, tree: AgentTree = TREE) -> Stage:
-    site = site_of(PolicySpec(name="p"), tree, custom or {})
+    site = build_context(PolicySpec(name="p"), tree, custom or {})
     return build(site, "stage", StageSpec(selector=selector, options=options or {}))
 
 
@@ -118,7 +118,7 @@ def test_a_bad_pattern_is_found() -> None:
 
 
 def test_patterns_are_compiled_once_for_all_stages() -> None:
-    site = site_of(PolicySpec(), TREE, {})
+    site = build_context(PolicySpec(), TREE, {})
     assert site.patterns() is site.patterns()
 
 
@@ -175,7 +175,7 @@ async def test_what_one_stage_gives_to_nobody_another_does_not_resume(
 ) -> None:
     """C20: the number stands in one place, at the stage that judges."""
     judge = StageSpec(selector="contextual", options={} if nobody is None else {"nobody": nobody})
-    site = site_of(PolicySpec(stages=(judge,)), TREE, {})
+    site = build_context(PolicySpec(stages=(judge,)), TREE, {})
     selector = build(site, "stage", StageSpec(selector="resume", options={"stage": "contextual", **own})).selector
     request = request_for(TREE, "hm", head=Head(authors={"a": AuthorMark(spoke=2)}))
     judged = request._replace(verdicts=(Verdict(selector="contextual", reason="r", novelty=0.7),))
@@ -187,7 +187,7 @@ async def test_who_was_given_to_nobody_is_not_asked(nobody: float, asks: bool) -
     """C20, E5"""
     stages = (StageSpec(selector="contextual", options={"nobody": nobody}),)
     selector = build(
-        site_of(PolicySpec(stages=stages), PAIR, {}), "stage", StageSpec(selector="clarify", options=ONLY_ASKS)
+        build_context(PolicySpec(stages=stages), PAIR, {}), "stage", StageSpec(selector="clarify", options=ONLY_ASKS)
     ).selector
     tie = tuple(Candidate(agent=name, score=0.5) for name in ("a", "b"))
     judged = Verdict(selector="contextual", reason="r", novelty=0.4, candidates=tie)
@@ -200,7 +200,7 @@ WORDED = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root", e
 
 @pytest.mark.parametrize("selector", ["semantic", "contextual", "clarify"])
 def test_without_words_nothing_of_meaning_is_made(selector: str) -> None:
-    site = site_of(PolicySpec(), TREE, {}, lambda: pytest.fail("made"))
+    site = build_context(PolicySpec(), TREE, {}, lambda: pytest.fail("made"))
     build(site, "stage", StageSpec(selector=selector))
     assert site.made() is None
 
@@ -213,7 +213,7 @@ def test_meaning_is_made_once_for_all_stages(selector: str) -> None:
         made_of.append(Meaning(WORDED, BagOfWordsEncoder()))
         return made_of[-1]
 
-    site = site_of(PolicySpec(), WORDED, {}, make)
+    site = build_context(PolicySpec(), WORDED, {}, make)
     assert site.made() is None
     for name in ("one", "two"):
         build(site, name, StageSpec(selector=selector))
@@ -221,7 +221,7 @@ def test_meaning_is_made_once_for_all_stages(selector: str) -> None:
 
 
 def test_who_only_asks_needs_no_meaning() -> None:
-    site = site_of(PolicySpec(), WORDED, {}, lambda: pytest.fail("made"))
+    site = build_context(PolicySpec(), WORDED, {}, lambda: pytest.fail("made"))
     build(site, "stage", StageSpec(selector="clarify", options={"only": "question"}))
     build(site, "patterns", StageSpec(selector="patterns"))
     assert site.made() is None

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from words import Words
 
 from turnwise.facts.errors import EncoderError
-from turnwise.matching.disk_cache import Kept
-from turnwise.selection.vectors import Keeping, vectors_of
+from turnwise.matching.disk_cache import DiskCache
+from turnwise.selection.vectors import CachedEncoder, vectors_of
 
 
 def silent(what: str, done: int, total: int) -> None: ...
@@ -39,27 +39,27 @@ def test_each_text_has_its_row_and_each_text_is_encoded_once() -> None:
 
 def test_kept_vectors_are_taken_and_are_the_same(tmp_path: Path) -> None:
     """E9: whether a vector is new or kept makes no difference."""
-    first = vectors_of(["one", "two"], Words(), kept=Kept(tmp_path), progress=silent)
+    first = vectors_of(["one", "two"], Words(), kept=DiskCache(tmp_path), progress=silent)
     encoder = Words()
-    second = vectors_of(["two", "three"], encoder, kept=Kept(tmp_path), progress=silent)
+    second = vectors_of(["two", "three"], encoder, kept=DiskCache(tmp_path), progress=silent)
     assert encoder.asked == ["three"]
     assert np.array_equal(first[1], second[0])
     assert np.array_equal(second[1], vectors_of(["three"], Words(), kept=None, progress=silent)[0])
 
 
 def test_vectors_of_another_encoder_are_not_taken(tmp_path: Path) -> None:
-    vectors_of(["one"], Words(), kept=Kept(tmp_path), progress=silent)
+    vectors_of(["one"], Words(), kept=DiskCache(tmp_path), progress=silent)
     other = Words("words:2")
-    vectors_of(["one"], other, kept=Kept(tmp_path), progress=silent)
+    vectors_of(["one"], other, kept=DiskCache(tmp_path), progress=silent)
     assert other.asked == ["one"]
 
 
 def test_what_was_encoded_before_a_failure_is_kept(tmp_path: Path) -> None:
     texts = [f"text {number}" for number in range(300)]
     with pytest.raises(EncoderError):
-        vectors_of(texts, Fragile(), kept=Kept(tmp_path), progress=silent)
+        vectors_of(texts, Fragile(), kept=DiskCache(tmp_path), progress=silent)
     encoder = Words()
-    vectors_of(texts, encoder, kept=Kept(tmp_path), progress=silent)
+    vectors_of(texts, encoder, kept=DiskCache(tmp_path), progress=silent)
     assert 0 < len(encoder.asked) < 300
 
 
@@ -81,8 +81,8 @@ def test_progress_is_told_and_can_stop_it() -> None:
 
 def test_a_keeping_encoder_encodes_a_text_once_for_all_processes(tmp_path: Path) -> None:
     first, second = Words(), Words()
-    rows = Keeping(first, Kept(tmp_path), silent).encode(["one", "two"])
-    again = Keeping(second, Kept(tmp_path), silent)
+    rows = CachedEncoder(first, DiskCache(tmp_path), silent).encode(["one", "two"])
+    again = CachedEncoder(second, DiskCache(tmp_path), silent)
     assert np.array_equal(again.encode(["two", "one"]), rows[::-1])
     assert (sorted(first.asked), second.asked) == (["one", "two"], [])
     assert again.fingerprint == first.fingerprint
@@ -100,5 +100,5 @@ def test_what_is_no_number_is_an_error_and_never_kept(wrong: float, tmp_path: Pa
 
     for encoder in (Wrong(), Short()):
         with pytest.raises(EncoderError, match="gave something else than 2 rows of 128 numbers"):
-            vectors_of(["one", "two"], encoder, kept=Kept(tmp_path), progress=silent)
+            vectors_of(["one", "two"], encoder, kept=DiskCache(tmp_path), progress=silent)
     assert not [*tmp_path.iterdir()]

@@ -13,8 +13,8 @@ from logs import asks, call, event, is_question, log_of, numbered, opening_of, r
 from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import USER, End, Event, Summary, sees
 from turnwise.facts.sessions import visible
-from turnwise.transcript.compile import compiled, reaches_far_enough
-from turnwise.transcript.fences import inside
+from turnwise.transcript.compile import compile_transcript, reaches_far_enough
+from turnwise.transcript.fences import fenced
 from turnwise.transcript.validity import problems
 from turnwise.transcript.view import Budget, View
 
@@ -120,10 +120,10 @@ def is_of_run(each: Event, view: View) -> bool:
 def test_every_transcript_is_valid_and_within_the_budget(seed: int) -> None:
     """D9."""
     case = situation(seed)
-    made = compiled(*case)
+    made = compile_transcript(*case)
     assert problems(made.messages) == []
-    assert made.tokens <= max(case.budget.tokens, compiled(*case[:3], Budget(0, 0)).tokens)
-    assert compiled(*case) == made
+    assert made.tokens <= max(case.budget.tokens, compile_transcript(*case[:3], Budget(0, 0)).tokens)
+    assert compile_transcript(*case) == made
 
 
 @given(SEEDS)
@@ -134,12 +134,12 @@ def test_nothing_foreign_is_the_agents_own_and_nothing_hidden_is_shown(seed: int
     own = {word for each in case.log if each.author == case.view.agent for word in words(each.content)}
     allowed = may_show(case)
     for budget in (case.budget, PLENTY):
-        messages = compiled(*case[:3], budget).messages
+        messages = compile_transcript(*case[:3], budget).messages
         assert set(words(messages)) <= allowed
         assert set(words([message for message in messages if message.role == "agent"])) <= own
         for message in messages:
             for part in parts_of(message, TextPart, ThinkingPart) if message.role == "user" else ():
-                assert not MARK.search(inside(part.text)[1])
+                assert not MARK.search(fenced(part.text)[1])
                 assert part.seal is None
 
 
@@ -150,7 +150,7 @@ def test_told_in_words_nothing_is_a_call(seed: int) -> None:
     case = situation(seed)
     outside = View(case.view.agent, "", "", case.view.scopes, calls_as_text=True)
     for budget in (case.budget, PLENTY):
-        messages = compiled(case.log, outside, case.opening, budget).messages
+        messages = compile_transcript(case.log, outside, case.opening, budget).messages
         assert problems(messages) == []
         assert not [part for message in messages for part in parts_of(message, ToolCallPart, ToolResultPart, ThinkingPart)]
 
@@ -162,7 +162,7 @@ def test_with_room_everything_is_shown_once(seed: int) -> None:
     case = situation(seed)
     log, view, opening, _ = case
     log = [each.model_copy(update={"actions": each.actions.model_copy(update={"summary": None})}) for each in log]
-    found = words(compiled(log, view, opening, PLENTY).messages)
+    found = words(compile_transcript(log, view, opening, PLENTY).messages)
     opens = words(parts_of(opening, TextPart))
     for each in seen(log, view):
         if asks_leave(each):
@@ -181,7 +181,10 @@ def test_what_stands_before_a_window_that_reaches_far_enough_changes_nothing(see
     log, view, opening, budget = case
     for window in (log[cut:], [each for each in visible(log[cut:]) if reaches(view, each)]):
         if reaches_far_enough(window, view, budget):
-            assert compiled(window, view, opening, budget).messages == compiled(log, view, opening, budget).messages
+            assert (
+                compile_transcript(window, view, opening, budget).messages
+                == compile_transcript(log, view, opening, budget).messages
+            )
 
 
 def talk(turns: int) -> list[Event]:
@@ -214,7 +217,10 @@ def test_how_much_is_read_does_not_depend_on_the_length_of_the_log(turns: int) -
     for budget in (Budget(500, 1_000), Budget(100_000, 20)):
         window = read_backwards(log, view, budget)
         assert len(window) <= 30
-        assert compiled(window, view, opening, budget).messages == compiled(log, view, opening, budget).messages
+        assert (
+            compile_transcript(window, view, opening, budget).messages
+            == compile_transcript(log, view, opening, budget).messages
+        )
 
 
 def test_a_summary_is_as_far_as_one_has_to_read() -> None:
@@ -223,8 +229,8 @@ def test_a_summary_is_as_far_as_one_has_to_read() -> None:
     log, view, budget = numbered(log), View("a", "1", "now"), Budget(100_000, 1_000)
     window = read_backwards(log, view, budget)
     assert 16 <= len(window) <= 26
-    made = compiled(window, view, text_content("And all of them?", "user"), budget)
-    assert made.messages == compiled(log, view, text_content("And all of them?", "user"), budget).messages
+    made = compile_transcript(window, view, text_content("And all of them?", "user"), budget)
+    assert made.messages == compile_transcript(log, view, text_content("And all of them?", "user"), budget).messages
     assert made.messages[0].text.startswith('<said note="summary">All orders are sent.</said>')
 
 
@@ -242,7 +248,7 @@ def test_a_window_that_begins_between_a_call_and_its_result_is_too_short() -> No
     log, view, budget = numbered([*begins, *window]), View("a", "1", "now"), Budget(10_000, 2)
     assert not reaches_far_enough(log[2:], view, budget)
     assert reaches_far_enough(log, view, budget)
-    made = compiled(log, view, text_content("hi", "user"), budget)
+    made = compile_transcript(log, view, text_content("hi", "user"), budget)
     assert [message.text for message in made.messages] == ["hi"]
 
 
@@ -251,7 +257,7 @@ def test_two_agents_read_one_conversation_each_as_its_own() -> None:
     log, opening = talk(2), text_content("And all of them?", "user")
     told = [
         [(message.role, [getattr(part, "text", part.kind) for part in message.parts]) for message in made.messages]
-        for made in (compiled(log, View(name, "1", "now"), opening, PLENTY) for name in "ab")
+        for made in (compile_transcript(log, View(name, "1", "now"), opening, PLENTY) for name in "ab")
     ]
     others = [
         [

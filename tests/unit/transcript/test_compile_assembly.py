@@ -3,7 +3,7 @@
 from logs import call, result
 
 from turnwise.facts.content import Content, TextPart, ThinkingPart
-from turnwise.transcript.compile import assembled
+from turnwise.transcript.compile import assemble_messages
 from turnwise.transcript.groups import Group, group_of
 from turnwise.transcript.sizes import tokens_of_parts
 from turnwise.transcript.trimming import NOT_SHOWN, YOUR_TURN
@@ -19,7 +19,7 @@ def heard(*texts: str) -> Group:
 
 
 def messages(*groups: Group) -> tuple[Content, ...]:
-    made, tokens = assembled(groups)
+    made, tokens = assemble_messages(groups)
     assert problems(made) == []
     assert tokens == sum(tokens_of_parts(message.parts) for message in made)
     return made

@@ -5,20 +5,20 @@ from logs import asks, call, event, numbered, result
 from turnwise.facts.content import Content, TextPart, text_content
 from turnwise.facts.events import USER, Event, Summary
 from turnwise.transcript.groups import Group
-from turnwise.transcript.trimming import Chosen, chosen
+from turnwise.transcript.trimming import ChosenGroups, choose_groups
 from turnwise.transcript.view import Budget, View
-from turnwise.transcript.visible import read
+from turnwise.transcript.visible import visible_log
 
 ME = View("a", "1", "now")
 OPENING = text_content("And now?", "user")
 PLENTY = Budget(100_000, 1_000)
 
 
-def choice(*events: Event, budget: Budget, opening: Content | None = OPENING) -> Chosen:
-    return chosen(read(numbered(events), ME), ME, budget, opening)
+def choice(*events: Event, budget: Budget, opening: Content | None = OPENING) -> ChosenGroups:
+    return choose_groups(visible_log(numbered(events), ME), ME, budget, opening)
 
 
-def texts(made: Chosen) -> list[str]:
+def texts(made: ChosenGroups) -> list[str]:
     return [part.text for group in made.groups for part in (*group.said, *group.heard) if isinstance(part, TextPart)]
 
 

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.facts.content import BlobPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from turnwise.transcript.fences import said_by
+from turnwise.transcript.fences import attributed
 from turnwise.transcript.groups import group_of
-from turnwise.transcript.trimming import cut, fitted
+from turnwise.transcript.trimming import cut, fit_groups
 
 LONG = "".join(f"{n} " for n in range(5_000))
 
@@ -19,7 +19,7 @@ def test_beginning_and_end_stay_and_the_gap_is_told() -> None:
 
 
 def test_our_marks_stay_around_what_is_cut() -> None:
-    shorter = cut(said_by("b", LONG, to_reader=True), 90)
+    shorter = cut(attributed("b", LONG, to_reader=True), 90)
     assert shorter.startswith('<said by="b" to="you">0 1 2')
     assert shorter.endswith("4999 </said>")
 
@@ -35,22 +35,22 @@ def test_our_marks_stay_around_what_is_cut() -> None:
     ],
 )
 def test_every_kind_of_text_can_be_cut(part: Part) -> None:
-    (group,) = fitted([group_of((), [part])], 200)
+    (group,) = fit_groups([group_of((), [part])], 200)
     assert 150 <= group.tokens <= 200
 
 
 def test_thinking_and_files_are_not_cut() -> None:
     parts = (ThinkingPart(text=LONG), BlobPart(data=b"x"), TextPart(text="short"))
-    assert fitted([group_of(parts, ())], 0) == [group_of(parts, ())]
+    assert fit_groups([group_of(parts, ())], 0) == [group_of(parts, ())]
 
 
 def test_the_oldest_of_the_longest_is_cut_first() -> None:
     groups = [group_of((), [TextPart(text="word " * length)]) for length in (300, 2_000, 2_000)]
     total = sum(group.tokens for group in groups)
-    first = fitted(groups, total - 100)
+    first = fit_groups(groups, total - 100)
     assert [one == other for one, other in zip(first, groups, strict=True)] == [True, False, True]
     assert total - 150 <= sum(group.tokens for group in first) <= total - 100
-    assert fitted(groups, total) == groups
+    assert fit_groups(groups, total) == groups
 
 
 TEXTS = st.lists(st.tuples(st.sampled_from(["a", "語", "word "]), st.integers(0, 3_000)), max_size=6)
@@ -60,5 +60,5 @@ TEXTS = st.lists(st.tuples(st.sampled_from(["a", "語", "word "]), st.integers(0
 @settings(max_examples=100, deadline=None)
 def test_it_fits_if_it_can(texts: list[tuple[str, int]], tokens: int) -> None:
     groups = [group_of([TextPart(text=text * times)], ()) for text, times in texts]
-    least = sum(group.tokens for group in fitted(groups, 0))
-    assert sum(group.tokens for group in fitted(groups, tokens)) <= max(tokens, least)
+    least = sum(group.tokens for group in fit_groups(groups, 0))
+    assert sum(group.tokens for group in fit_groups(groups, tokens)) <= max(tokens, least)

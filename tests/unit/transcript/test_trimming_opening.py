@@ -4,10 +4,10 @@ from logs import asks, event, numbered
 
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.events import USER, Event
-from turnwise.transcript.compile import compiled
-from turnwise.transcript.trimming import giver, opening_place, run_begins
+from turnwise.transcript.compile import compile_transcript
+from turnwise.transcript.trimming import opening_author, opening_place, run_begins
 from turnwise.transcript.view import Budget, View
-from turnwise.transcript.visible import Reading, read
+from turnwise.transcript.visible import VisibleLog, visible_log
 
 ME = View("a", "1", "i1")
 
@@ -16,8 +16,8 @@ def place_of(opening: str, *events: Event, view: View = ME) -> int | None:
     return opening_place(reading(*events, view=view), view, text_content(opening))
 
 
-def reading(*events: Event, view: View = ME) -> Reading:
-    return read(numbered(events), view)
+def reading(*events: Event, view: View = ME) -> VisibleLog:
+    return visible_log(numbered(events), view)
 
 
 def test_a_message_is_found_in_the_log_whatever_its_role() -> None:
@@ -42,11 +42,11 @@ def test_what_a_called_agent_is_handed_stands_in_no_log() -> None:
     called = View("c", "1/~b/>c#1", "i1")
     log = (asks("hello"), event("b", "I ask c.", branch="1/~b"), event("a", "I wait.", branch="1"))
     assert place_of("hello", *log, view=called) is None
-    assert giver(reading(*log, view=called), called) == "b"
-    assert giver(reading(log[0], view=called), called) == ""
-    assert giver(reading(*log), ME) is None
+    assert opening_author(reading(*log, view=called), called) == "b"
+    assert opening_author(reading(log[0], view=called), called) == ""
+    assert opening_author(reading(*log), ME) is None
     below = View("d", "1/~b/>c#1/d", "i1")
-    assert giver(reading(*log, view=below), below) == "b"
+    assert opening_author(reading(*log, view=below), below) == "b"
 
 
 def test_a_run_begins_with_its_first_event() -> None:
@@ -61,13 +61,13 @@ def test_what_a_flow_tells_an_agent_stands_in_no_log() -> None:
     view = View("a", "1/a#1", "i1", giver="flow")
     log = (asks("Go."), event("b", "over", transfer_to="a", brief=text_content("Go.")))
     assert place_of("Go.", *log, view=view) is None
-    assert giver(reading(*log, view=view), view) == "flow"
+    assert opening_author(reading(*log, view=view), view) == "flow"
 
 
 def test_a_flows_message_opens_the_readers_run() -> None:
     """D8: after what was said before, in a mark that says that it is for the reader."""
     log = numbered([asks("hello"), event("b", "I am b."), event("a", "I count.", branch="1/a#1")])
-    made = compiled(log, View("a", "1/a#1", "i1", giver="flow"), text_content("Count."), Budget(10_000, 100))
+    made = compile_transcript(log, View("a", "1/a#1", "i1", giver="flow"), text_content("Count."), Budget(10_000, 100))
     assert [getattr(part, "text", part.kind) for message in made.messages[:2] for part in message.parts] == [
         "hello",
         '<said by="b">I am b.</said>',

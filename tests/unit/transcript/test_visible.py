@@ -7,20 +7,20 @@ from pydantic import JsonValue
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Await, End, ErrorInfo, Event, Rewind, Summary
 from turnwise.transcript.view import View
-from turnwise.transcript.visible import Reading, read
+from turnwise.transcript.visible import VisibleLog, visible_log
 
 ME = View("a", "1", "i1")
 
 
-def reading(*events: Event, view: View = ME) -> Reading:
-    return read(numbered(events), view)
+def reading(*events: Event, view: View = ME) -> VisibleLog:
+    return visible_log(numbered(events), view)
 
 
-def texts(read_: Reading) -> list[str]:
+def texts(read_: VisibleLog) -> list[str]:
     return [read_.events[place].text for place in read_.order]
 
 
-def results(read_: Reading) -> list[object]:
+def results(read_: VisibleLog) -> list[object]:
     return [call.result and call.result.result for calls in read_.calls.values() for call in calls]
 
 
@@ -167,4 +167,4 @@ def test_the_last_summary_of_this_agent_counts() -> None:
 
     assert reading(made("a"), made("a"), made("b")).summarized == 1
     assert reading(made("b"), made("a", branch="1/>x#1")).summarized is None
-    assert read([], ME).order == []
+    assert visible_log([], ME).order == []

@@ -13,8 +13,17 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from turnwise.agents.adapters.turn import HISTORY, Resumed, Said, Voice, given, news, pieces, take_turn
-from turnwise.agents.adapters.wrap import card_of, failure, words
+from turnwise.agents.adapters.turn import (
+    HISTORY,
+    PieceWriter,
+    ResumedRun,
+    TurnAnswer,
+    new_message,
+    resolved,
+    take_turn,
+    usable_parts,
+)
+from turnwise.agents.adapters.wrap import card_of, error_text, model_error
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, MissingExtra, ModelUnavailable, TurnwiseError
@@ -130,19 +139,19 @@ class A2aAgent:
         return
         yield
 
-    async def _answer(self, context: AgentContext, voice: Voice, resumed: Resumed | None) -> Said:
+    async def _answer(self, context: AgentContext, voice: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
         from a2a.client import ClientCallContext
 
         own = f"a2a:{self.card.name}"
         is_private = context.event().is_private
         known = {} if is_private else dict(context.state.get(own, {}))
         if resumed is None:
-            said = await news(context, self._history, known.get("heard", 0))
+            said = await new_message(context, self._history, known.get("heard", 0))
             message, known["heard"], task, number = said.messages[0], said.until, "", 0
         else:
             message, task, known["context"] = resumed.reply, resumed.kept["task"], resumed.kept["context"]
             number = resumed.kept.get("number", 0) + 1
-        call = ClientCallContext(timeout=self._seconds, service_parameters=dict(await given(self._headers, context) or {}))
+        call = ClientCallContext(timeout=self._seconds, service_parameters=dict(await resolved(self._headers, context) or {}))
         client = await self._client(call, streaming=context.config.streaming)
         exchange = _Exchange(self.card.name, client, call, voice)
         await exchange.hold(_message(message, known.get("context", ""), task, _id(context, number)))
@@ -193,21 +202,21 @@ class A2aAgent:
                 f"{self._named()} gave no answer in {self._seconds:g} s.", fix="Try again later, or raise `seconds`."
             )
         if isinstance(cause, httpx.RemoteProtocolError):
-            return AgentFailed(f"{self._named()} gave an answer that cannot be read: {words(cause)}")
+            return AgentFailed(f"{self._named()} gave an answer that cannot be read: {error_text(cause)}")
         if isinstance(cause, httpx.RequestError) or (status is not None and (status == 429 or status >= 500)):
             why = type(cause).__name__ if status is None else f"status {status}"
             return ModelUnavailable(f"{self._named()} cannot be reached: {why}.", fix="Check that it runs, or try later.")
         if status is not None:
             return AgentFailed(f"{self._named()} refused the request: status {status}.", fix="Check its URL and `headers`.")
         if isinstance(error, A2AError):
-            return AgentFailed(f"{self._named()} answered {type(error).__name__}: {words(error)}")
-        return failure(self.card.name, error)
+            return AgentFailed(f"{self._named()} answered {type(error).__name__}: {error_text(error)}")
+        return model_error(self.card.name, error)
 
 
 class _Exchange:
     """One message to a remote, and what came of it: a message, or a task in some state."""
 
-    def __init__(self, agent: str, client: "Client", call: "ClientCallContext", voice: Voice) -> None:
+    def __init__(self, agent: str, client: "Client", call: "ClientCallContext", voice: PieceWriter) -> None:
         from a2a.types import Message, Task
 
         self._agent, self._client, self._call, self._voice = agent, client, call, voice
@@ -234,23 +243,23 @@ class _Exchange:
             await self._cancel()
             raise
 
-    def said(self, limits: Limits, number: int) -> Said:
+    def said(self, limits: Limits, number: int) -> TurnAnswer:
         """What it came to. AgentFailed when the task failed. number: how many messages the remote had before."""
         from a2a.types import TaskState
 
         if self._message.parts:
-            return Said(_taken(self._message.parts, limits))
+            return TurnAnswer(_taken(self._message.parts, limits))
         state, last = self._task.status.state, self._task.status.message.parts
         if state in (TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED):
             question = Content(parts=_taken(last, limits)).text or f"{self._agent} needs something more from you."
             kept: dict[str, Any] = {"task": self._task.id, "context": self._task.context_id, "number": number}
-            return Said(question=question, kept=kept)
+            return TurnAnswer(question=question, kept=kept)
         if state != TaskState.TASK_STATE_COMPLETED:
             ended = TaskState.Name(state).removeprefix("TASK_STATE_").lower()
-            why = words(Exception(Content(parts=_taken(last, limits)).text))
+            why = error_text(Exception(Content(parts=_taken(last, limits)).text))
             raise AgentFailed(f"The task of the remote agent {self._agent!r} is {ended}: {why or 'it does not say why'}")
         parts = [part for artifact in self._task.artifacts for part in _taken(artifact.parts, limits)]
-        return Said([*parts, *(part for part in _taken(last, limits) if part not in parts)][: limits.parts])
+        return TurnAnswer([*parts, *(part for part in _taken(last, limits) if part not in parts)][: limits.parts])
 
     async def _hear(self, response: "theirs.StreamResponse") -> None:
         if response.HasField("message"):
@@ -316,7 +325,7 @@ def _message(content: Content, context_id: str, task_id: str, id_: str) -> "thei
         theirs.Part(text=piece)
         if isinstance(piece, str)
         else theirs.Part(raw=piece.data, media_type=piece.mime_type, filename=piece.name or "")
-        for piece in pieces(content)
+        for piece in usable_parts(content)
     ]
     role = theirs.Role.ROLE_USER
     return theirs.Message(message_id=id_, role=role, parts=parts, context_id=context_id, task_id=task_id)

@@ -6,8 +6,18 @@ from typing import Any
 
 from pydantic_core import from_json, to_jsonable_python
 
-from turnwise.agents.adapters.turn import HISTORY, Resumed, Said, Voice, given, heard, pieces, take_turn, text_parts
-from turnwise.agents.adapters.wrap import card_of, failure, need, not_an_agent, too_many_steps, words
+from turnwise.agents.adapters.turn import (
+    HISTORY,
+    PieceWriter,
+    ResumedRun,
+    TurnAnswer,
+    read_conversation,
+    resolved,
+    take_turn,
+    text_parts,
+    usable_parts,
+)
+from turnwise.agents.adapters.wrap import card_of, error_text, model_error, not_an_agent, require_library, too_many_steps
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart
 from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
@@ -52,7 +62,7 @@ class GoogleAdkAgent:
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
-        need("google.adk", "google-adk", "adk", (2, 13))
+        require_library("google.adk", "google-adk", "adk", (2, 13))
         from google.adk.workflow import BaseNode
 
         if not isinstance(agent, BaseNode):
@@ -71,7 +81,7 @@ class GoogleAdkAgent:
         return f"GoogleAdkAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        async def work(voice: Voice, _: Resumed | None) -> Said:
+        async def work(voice: PieceWriter, _: ResumedRun | None) -> TurnAnswer:
             return await self._answer(context, voice)
 
         await take_turn(context, work, self._explain)
@@ -90,15 +100,18 @@ class GoogleAdkAgent:
         app = App(name=APP, root_agent=self._agent, plugins=self._plugins)
         return Runner(app=app, session_service=InMemorySessionService(), **self._services)
 
-    async def _answer(self, context: AgentContext, voice: Voice) -> Said:
+    async def _answer(self, context: AgentContext, voice: PieceWriter) -> TurnAnswer:
         runner = self._runner()
         session = await runner.session_service.create_session(
-            app_name=APP, user_id=context.session.user, session_id=context.session.id, state=await given(self._state, context)
+            app_name=APP,
+            user_id=context.session.user,
+            session_id=context.session.id,
+            state=await resolved(self._state, context),
         )
-        messages = (await heard(context, self._history)).messages
+        messages = (await read_conversation(context, self._history)).messages
         for message in messages[:-1]:
             await runner.session_service.append_event(session, self._event(message))
-        answering = _Answering(self.card.name, voice)
+        answering = _RunEvents(self.card.name, voice)
         events = runner.run_async(
             user_id=session.user_id,
             session_id=session.id,
@@ -126,13 +139,13 @@ class GoogleAdkAgent:
 
         if isinstance(error, LlmCallsLimitExceededError):
             return too_many_steps(self.card.name, error, f"max_llm_calls in the run_config of agent {self.card.name!r}")
-        return failure(self.card.name, error)
+        return model_error(self.card.name, error)
 
 
-class _Answering:
+class _RunEvents:
     """What becomes of the events of one run."""
 
-    def __init__(self, agent: str, voice: Voice) -> None:
+    def __init__(self, agent: str, voice: PieceWriter) -> None:
         self.author = ""
         self._agent, self._voice = agent, voice
         self._answers: dict[str, int] = {}
@@ -158,7 +171,7 @@ class _Answering:
         elif event.is_final_response() and event.content is not None and event.content.parts:
             self._final, self.author = event, event.author
 
-    def said(self, *, has_schema: bool) -> Said:
+    def said(self, *, has_schema: bool) -> TurnAnswer:
         """The answer. ModelError when a model had a problem; AgentFailed when tools wait for somebody."""
         if self._final is None:
             if self._problem is not None:
@@ -168,13 +181,13 @@ class _Answering:
                     f"Agent {self._agent!r} waits for the results of {', '.join(self._waits)}, which nobody can give it here.",
                     fix="Let its tools return their results, or use a Turnwise LlmAgent with tools that wait.",
                 )
-            return Said(usage=self._usage)
+            return TurnAnswer(usage=self._usage)
         if has_schema:
             try:
-                return Said((DataPart(name="output", data=from_json(_text(self._final))),), self._usage)
+                return TurnAnswer((DataPart(name="output", data=from_json(_text(self._final))),), self._usage)
             except ValueError:
                 raise ModelAnswerInvalid(f"Agent {self._agent!r} gave no JSON, though it has an output schema.") from None
-        return Said(_parts(self._final), self._usage)
+        return TurnAnswer(_parts(self._final), self._usage)
 
 
 def _schema(author: str, root: Any) -> Any:
@@ -192,7 +205,7 @@ def _model_error(agent: str, event: Any) -> TurnwiseError:
         return ModelUnavailable(f"Agent {agent!r}: a model is not available: {code}.", fix="Try again later.")
     if code == "MAX_TOKENS":
         return ModelAnswerInvalid(f"Agent {agent!r}: its model ran into its limit of tokens.", fix="Raise max_output_tokens.")
-    return AgentFailed(f"Agent {agent!r} got the error {code} of its model: {words(Exception(event.error_message or ''))}")
+    return AgentFailed(f"Agent {agent!r} got the error {code} of its model: {error_text(Exception(event.error_message or ''))}")
 
 
 def _text(event: Any) -> str:
@@ -227,7 +240,7 @@ def _content(message: Content) -> Any:
             types.Part(text=piece)
             if isinstance(piece, str)
             else types.Part(inline_data=types.Blob(data=piece.data, mime_type=piece.mime_type))
-            for piece in pieces(message)
+            for piece in usable_parts(message)
         ],
     )
 

@@ -11,18 +11,18 @@ from pydantic_core import to_jsonable_python
 
 from turnwise.agents.adapters.turn import (
     HISTORY,
-    Resumed,
-    Said,
-    Voice,
-    given,
-    heard,
+    PieceWriter,
+    ResumedRun,
+    TurnAnswer,
     joined,
-    news,
-    pieces,
+    new_message,
+    read_conversation,
+    resolved,
     take_turn,
     text_parts,
+    usable_parts,
 )
-from turnwise.agents.adapters.wrap import card_of, failure, need, not_an_agent, too_many_steps
+from turnwise.agents.adapters.wrap import card_of, model_error, not_an_agent, require_library, too_many_steps
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part
 from turnwise.facts.errors import AgentDefinitionError, AgentFailed, TurnwiseError
@@ -75,7 +75,7 @@ class LangGraphAgent:
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
-        need("langgraph.pregel", "langgraph", "langgraph", (1,))
+        require_library("langgraph.pregel", "langgraph", "langgraph", (1,))
         from langgraph.pregel import Pregel
 
         if not isinstance(graph, Pregel):
@@ -95,9 +95,9 @@ class LangGraphAgent:
         return
         yield
 
-    async def _answer(self, context: AgentContext, voice: Voice, resumed: Resumed | None) -> Said:
+    async def _answer(self, context: AgentContext, voice: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
         counter = _counter()
-        config = dict(await given(self._config, context) or {})
+        config = dict(await resolved(self._config, context) or {})
         callbacks = config.get("callbacks") or []
         config["callbacks"] = [*callbacks, counter] if isinstance(callbacks, list) else callbacks
         if self._keeps:
@@ -106,30 +106,30 @@ class LangGraphAgent:
         ended = await self._ended(asked, config, context, voice)
         if ended.interrupts:
             return self._question(ended.interrupts[0], counter.usage)
-        return Said(self._parts(ended.state), counter.usage)
+        return TurnAnswer(self._parts(ended.state), counter.usage)
 
-    async def _asked(self, context: AgentContext, resumed: Resumed | None) -> Any:
+    async def _asked(self, context: AgentContext, resumed: ResumedRun | None) -> Any:
         if resumed is not None:
             from langgraph.types import Command
 
             return Command(resume={resumed.kept: resumed.reply.text})
         if self._keeps:
             known = f"langgraph:{self.card.name}"
-            said = await news(context, self._history, 0 if _is_private(context) else context.state.get(known, 0))
+            said = await new_message(context, self._history, 0 if _is_private(context) else context.state.get(known, 0))
             if not _is_private(context):
                 context.state[known] = said.until
         else:
-            said = await heard(context, self._history)
+            said = await read_conversation(context, self._history)
         messages = _messages(said.messages, _run_id(context))
         return {self._key: messages} if self._input is None else self._input(messages, context)
 
-    async def _ended(self, asked: Any, config: Any, context: AgentContext, voice: Voice) -> Ended:
+    async def _ended(self, asked: Any, config: Any, context: AgentContext, voice: PieceWriter) -> Ended:
         from langchain_core.messages import AIMessageChunk
 
         modes = ["values", "messages"] if context.config.streaming else ["values"]
         state: Any = None
         interrupts: Sequence[Any] = ()
-        runtime = await given(self._runtime, context)
+        runtime = await resolved(self._runtime, context)
         async with aclosing(self._graph.astream(asked, config, context=runtime, stream_mode=modes)) as chunks:
             async for mode, chunk in chunks:
                 if mode == "values":
@@ -139,13 +139,13 @@ class LangGraphAgent:
                     await voice.piece(str(chunk[0].text), str(chunk[0].id))
         return Ended(state, interrupts)
 
-    def _question(self, interrupt: Any, usage: Usage | None) -> Said:
+    def _question(self, interrupt: Any, usage: Usage | None) -> TurnAnswer:
         if not self._keeps:
             raise AgentFailed(
                 f"The graph of agent {self.card.name!r} was interrupted, and nothing kept where it stood.",
                 fix="Give the graph a checkpointer, and the adapter keeps_history=True.",
             )
-        return Said(usage=usage, question=as_text(_json(interrupt.value)), kept=interrupt.id)
+        return TurnAnswer(usage=usage, question=as_text(_json(interrupt.value)), kept=interrupt.id)
 
     def _parts(self, state: Any) -> Sequence[Part]:
         from langchain_core.messages import AIMessage
@@ -169,7 +169,7 @@ class LangGraphAgent:
 
         if isinstance(error, GraphRecursionError):
             return too_many_steps(self.card.name, error, f"recursion_limit in the config of agent {self.card.name!r}")
-        return failure(self.card.name, error)
+        return model_error(self.card.name, error)
 
 
 def _run_id(context: AgentContext) -> str:
@@ -196,13 +196,13 @@ def _messages(messages: Sequence[Content], run_id: str) -> list[Any]:
     return [
         HumanMessage(_asked(message), id=run_id if place == last else None)
         if message.role == "user"
-        else AIMessage(joined(pieces(message)))
+        else AIMessage(joined(usable_parts(message)))
         for place, message in enumerate(messages)
     ]
 
 
 def _asked(content: Content) -> Any:
-    found = pieces(content)
+    found = usable_parts(content)
     if all(isinstance(piece, str) for piece in found):
         return joined(found)
     return [{"type": "text", "text": piece} if isinstance(piece, str) else _file(piece) for piece in found]

@@ -9,9 +9,20 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_jsonable_python
 
 from turnwise.agents.adapters.handoff import NAME, Targets
-from turnwise.agents.adapters.turn import HISTORY, Resumed, Said, Voice, given, heard, joined, pieces, take_turn, text_parts
-from turnwise.agents.adapters.wrap import card_of, failure, need, not_an_agent, too_many_steps, words
-from turnwise.agents.approval import answer_of, worded
+from turnwise.agents.adapters.turn import (
+    HISTORY,
+    PieceWriter,
+    ResumedRun,
+    TurnAnswer,
+    joined,
+    read_conversation,
+    resolved,
+    take_turn,
+    text_parts,
+    usable_parts,
+)
+from turnwise.agents.adapters.wrap import card_of, error_text, model_error, not_an_agent, require_library, too_many_steps
+from turnwise.agents.approval import answer_of, question_text
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, ToolResultPart
 from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
@@ -55,7 +66,7 @@ class OpenAiAgent:
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
-        need("agents", "openai-agents", "openai-agents", (0, 22))
+        require_library("agents", "openai-agents", "openai-agents", (0, 22))
         import agents as sdk
 
         if not isinstance(agent, sdk.Agent):
@@ -74,15 +85,15 @@ class OpenAiAgent:
         return
         yield
 
-    async def _answer(self, context: AgentContext, voice: Voice, resumed: Resumed | None) -> Said:
+    async def _answer(self, context: AgentContext, voice: PieceWriter, resumed: ResumedRun | None) -> TurnAnswer:
         from agents import Runner
 
-        mine = await given(self._run_context, context)
+        mine = await resolved(self._run_context, context)
         targets = Targets.of(context) if self._hands_over else None
         agent = self._agent if targets is None else _with_transfer(self._agent, targets)
         asked: Any
         if resumed is None:
-            asked = _input((await heard(context, self._history)).messages)
+            asked = _input((await read_conversation(context, self._history)).messages)
         else:
             asked = await self._resumed(agent, resumed, mine)
         options: dict[str, Any] = {"context": mine, "max_turns": self._max_turns, "run_config": self._config()}
@@ -93,10 +104,10 @@ class OpenAiAgent:
             result = await Runner.run(agent, asked, **options)
         usage = _usage(result)
         if result.interruptions:
-            return Said(usage=usage, question=_question(result.interruptions), kept=_kept(result))
+            return TurnAnswer(usage=usage, question=_question(result.interruptions), kept=_kept(result))
         if targets is not None and targets.chosen is not None:
-            return Said(usage=usage, target=targets.chosen)
-        return Said(_parts(result.final_output), usage)
+            return TurnAnswer(usage=usage, target=targets.chosen)
+        return TurnAnswer(_parts(result.final_output), usage)
 
     def _config(self) -> Any:
         from dataclasses import replace
@@ -106,7 +117,7 @@ class OpenAiAgent:
         config = self._run_config or RunConfig()
         return config if self._tracing else replace(config, tracing_disabled=True)
 
-    async def _resumed(self, agent: Any, resumed: Resumed, mine: Any) -> Any:
+    async def _resumed(self, agent: Any, resumed: ResumedRun, mine: Any) -> Any:
         """The state of the run that waited, with the person's decision in it."""
         from agents import RunState
 
@@ -130,11 +141,11 @@ class OpenAiAgent:
         if isinstance(error, sdk.ModelTimeoutError):
             return ModelUnavailable(f"Agent {name!r}: its model took too long.", fix="Try again later.")
         if isinstance(error, sdk.ModelBehaviorError):
-            return ModelAnswerInvalid(f"Agent {name!r}: {words(error)}")
+            return ModelAnswerInvalid(f"Agent {name!r}: {error_text(error)}")
         if isinstance(error, sdk.InputGuardrailTripwireTriggered | sdk.OutputGuardrailTripwireTriggered):
             guardrail = error.guardrail_result.guardrail.get_name()
             return AgentFailed(f"Agent {name!r} was stopped by its guardrail {guardrail!r}.")
-        return failure(name, error)
+        return model_error(name, error)
 
 
 def _with_transfer(agent: Any, targets: Targets) -> Any:
@@ -158,7 +169,7 @@ def _with_transfer(agent: Any, targets: Targets) -> Any:
     return agent.clone(tools=[*agent.tools, tool], tool_use_behavior=ends if before == "run_llm_again" else before)
 
 
-async def _show(result: Any, voice: Voice) -> None:
+async def _show(result: Any, voice: PieceWriter) -> None:
     """Shows the run's texts to its end; when this is left, nothing of it runs any more."""
     answers = 0
     try:
@@ -178,9 +189,9 @@ async def _show(result: Any, voice: Voice) -> None:
 
 def _input(messages: Sequence[Content]) -> list[dict[str, Any]]:
     return [
-        {"role": "user", "content": [_asked(piece) for piece in pieces(message)]}
+        {"role": "user", "content": [_asked(piece) for piece in usable_parts(message)]}
         if message.role == "user"
-        else {"role": "assistant", "content": joined(pieces(message))}
+        else {"role": "assistant", "content": joined(usable_parts(message))}
         for message in messages
     ]
 
@@ -203,7 +214,7 @@ def _parts(output: Any) -> Sequence[Part]:
 
 
 def _question(interruptions: Sequence[Any]) -> str:
-    return "\n".join(worded(item.tool_name or "a tool", _arguments(item)) for item in interruptions)
+    return "\n".join(question_text(item.tool_name or "a tool", _arguments(item)) for item in interruptions)
 
 
 def _arguments(item: Any) -> Mapping[str, JsonValue]:

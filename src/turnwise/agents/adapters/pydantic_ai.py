@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from turnwise.agents.adapters.handoff import NAME, Targets
-from turnwise.agents.adapters.turn import HISTORY, Resumed, Said, Voice, given, heard, joined, pieces, take_turn, text_parts
-from turnwise.agents.adapters.wrap import card_of, failure, need, not_an_agent, too_many_steps, words
+from turnwise.agents.adapters.turn import (
+    HISTORY,
+    PieceWriter,
+    ResumedRun,
+    TurnAnswer,
+    joined,
+    read_conversation,
+    resolved,
+    take_turn,
+    text_parts,
+    usable_parts,
+)
+from turnwise.agents.adapters.wrap import card_of, error_text, model_error, not_an_agent, require_library, too_many_steps
 from turnwise.agents.members import members_of
 from turnwise.facts.content import BlobPart, Content, DataPart, Part
 from turnwise.facts.errors import AgentFailed, ModelAnswerInvalid, ModelRefused, ModelUnavailable, TurnwiseError
@@ -50,7 +61,7 @@ class PydanticAiAgent:
         children: Sequence[Agent] = (),
         **card: Any,
     ) -> None:
-        need("pydantic_ai", "pydantic-ai-slim", "pydantic-ai", (2,))
+        require_library("pydantic_ai", "pydantic-ai-slim", "pydantic-ai", (2,))
         from pydantic_ai.agent import AbstractAgent
 
         if not isinstance(agent, AbstractAgent):
@@ -64,20 +75,20 @@ class PydanticAiAgent:
         return f"PydanticAiAgent({self.card.name!r})"
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        async def work(voice: Voice, _: Resumed | None) -> Said:
+        async def work(voice: PieceWriter, _: ResumedRun | None) -> TurnAnswer:
             return await self._answer(context, voice)
 
         await take_turn(context, work, self._explain)
         return
         yield
 
-    async def _answer(self, context: AgentContext, voice: Voice) -> Said:
+    async def _answer(self, context: AgentContext, voice: PieceWriter) -> TurnAnswer:
         from pydantic_ai.usage import RunUsage
 
-        messages = (await heard(context, self._history)).messages
+        messages = (await read_conversation(context, self._history)).messages
         options: dict[str, Any] = {
             "message_history": _history(messages[:-1]),
-            "deps": await given(self._deps, context),
+            "deps": await resolved(self._deps, context),
             "usage_limits": self._limits,
             "infer_name": False,
         }
@@ -88,17 +99,19 @@ class PydanticAiAgent:
         try:
             return await self._run(messages, context, voice, options)
         except _HandedOver:
-            return Said(usage=_counted(used), target=targets.chosen)
+            return TurnAnswer(usage=_counted(used), target=targets.chosen)
 
-    async def _run(self, messages: Sequence[Content], context: AgentContext, voice: Voice, options: dict[str, Any]) -> Said:
+    async def _run(
+        self, messages: Sequence[Content], context: AgentContext, voice: PieceWriter, options: dict[str, Any]
+    ) -> TurnAnswer:
         if context.config.streaming:
             result = await self._streamed(_asked(messages[-1]), voice, options)
         else:
             result = await self._agent.run(_asked(messages[-1]), **options)
-        return Said(self._parts(result.output), _usage(result))
+        return TurnAnswer(self._parts(result.output), _usage(result))
 
     async def _streamed(
-        self, prompt: "str | list[theirs.UserContent]", voice: Voice, options: dict[str, Any]
+        self, prompt: "str | list[theirs.UserContent]", voice: PieceWriter, options: dict[str, Any]
     ) -> "AgentRunResult[Any]":
         from pydantic_ai import messages as theirs
         from pydantic_ai.run import AgentRunResultEvent
@@ -142,21 +155,21 @@ class PydanticAiAgent:
 
         name = self.card.name
         if isinstance(error, theirs.UsageLimitExceeded):
-            told = words(error).partition(" Consider ")[0]
+            told = error_text(error).partition(" Consider ")[0]
             if "request_limit" in told:
                 return too_many_steps(name, theirs.AgentRunError(told), f"the usage_limits of agent {name!r}")
             return AgentFailed(f"Agent {name!r} reached a limit of its own: {told}", fix="Raise its usage_limits.")
         if isinstance(error, theirs.ContentFilterError):
             return ModelRefused(f"Agent {name!r}: a filter of the provider stopped its model.", fix="Ask in other words.")
         if isinstance(error, theirs.UnexpectedModelBehavior):
-            return ModelAnswerInvalid(f"Agent {name!r}: {words(theirs.AgentRunError(error.message))}")
+            return ModelAnswerInvalid(f"Agent {name!r}: {error_text(theirs.AgentRunError(error.message))}")
         if isinstance(error, theirs.ModelAPIError) and getattr(error, "status_code", None) is None:
             return ModelUnavailable(
                 f"Agent {name!r}: a model is not available: {type(error).__name__}.",
                 fix="Try again later.",
                 retry_after=error.retry_after,
             )
-        return failure(name, error)
+        return model_error(name, error)
 
 
 class _HandedOver(Exception):
@@ -180,7 +193,7 @@ def _transfer_tools(targets: Targets) -> Any:
 def _asked(content: Content) -> "str | list[theirs.UserContent]":
     from pydantic_ai.messages import BinaryContent
 
-    found = pieces(content)
+    found = usable_parts(content)
     if all(isinstance(each, str) for each in found):
         return joined(found)
     return [each if isinstance(each, str) else BinaryContent(each.data, media_type=each.mime_type) for each in found]
@@ -192,7 +205,7 @@ def _history(messages: Sequence[Content]) -> "list[theirs.ModelMessage]":
     return [
         theirs.ModelRequest([theirs.UserPromptPart(_asked(message))])
         if message.role == "user"
-        else theirs.ModelResponse([theirs.TextPart(joined(pieces(message)))])
+        else theirs.ModelResponse([theirs.TextPart(joined(usable_parts(message)))])
         for message in messages
     ]
 

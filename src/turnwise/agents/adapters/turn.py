@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.agents.adapters.handoff import Target
-from turnwise.agents.history import LogReader
+from turnwise.agents.history import HistoryReader
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, Part, TextPart, text_content
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import USER, End, Event
 from turnwise.facts.usage import Usage
 from turnwise.ports.context import AgentContext, Show
-from turnwise.transcript.compile import compiled
-from turnwise.transcript.fences import PREAMBLE, defused, said_by
+from turnwise.transcript.compile import compile_transcript
+from turnwise.transcript.fences import PREAMBLE, attributed, escape_fences
 from turnwise.transcript.sizes import as_text
 from turnwise.transcript.view import Budget
 
 
-class Said(NamedTuple):
+class TurnAnswer(NamedTuple):
     """What a run came to: an answer, or a question to the user.
 
     usage: what its models took; None when that is not known. kept: what the run needs to go on once the question is answered.
@@ -35,14 +35,14 @@ class Said(NamedTuple):
     target: Target | None = None
 
 
-class Resumed(NamedTuple):
+class ResumedRun(NamedTuple):
     """A run that goes on: what it kept, and the reply to its question."""
 
     kept: Any
     reply: Content
 
 
-class Voice:
+class PieceWriter:
     """Shows the pieces of texts while they come. A library may say several things before its answer, each under a `key` of
     its own; only that which turns out to be the answer keeps the id under which it was shown.
     """
@@ -75,7 +75,7 @@ class Voice:
         return self._shown[key][0]
 
 
-Work = Callable[[Voice, Resumed | None], Awaitable[Said]]
+Work = Callable[[PieceWriter, ResumedRun | None], Awaitable[TurnAnswer]]
 Explain = Callable[[Exception], TurnwiseError]
 
 
@@ -86,7 +86,7 @@ async def take_turn(context: AgentContext, work: Work, explain: Explain) -> None
     becomes what `explain` makes of it; errors of ours stay as they are.
     """
     place = f"waits:{context.invocation_id}:{context.event().branch}"
-    resumed: Resumed | None = None
+    resumed: ResumedRun | None = None
     for number in count(1):
         await context.once(f"answer#{number}", _making(context, work, explain, place, resumed))
         waits = context.state.get(place)
@@ -97,14 +97,14 @@ async def take_turn(context: AgentContext, work: Work, explain: Explain) -> None
             await context.transfer(target["agent"], message=target["message"])
             return
         reply = await context.ask(waits["question"])
-        resumed = Resumed(waits["kept"], reply)
+        resumed = ResumedRun(waits["kept"], reply)
 
 
 def _making(
-    context: AgentContext, work: Work, explain: Explain, place: str, resumed: Resumed | None
+    context: AgentContext, work: Work, explain: Explain, place: str, resumed: ResumedRun | None
 ) -> Callable[[Show], Awaitable[Event]]:
     async def make(show: Show) -> Event:
-        voice = Voice(context, show)
+        voice = PieceWriter(context, show)
         began = time.perf_counter()
         try:
             said = await work(voice, resumed)
@@ -126,7 +126,7 @@ def _making(
     return make
 
 
-async def given(value: Any, context: AgentContext) -> Any:
+async def resolved(value: Any, context: AgentContext) -> Any:
     """The value, or what it gives when it is a function of the context, sync or async."""
     made = value(context) if callable(value) else value
     return await made if inspect.isawaitable(made) else made
@@ -143,7 +143,7 @@ HISTORY = Budget(tokens=24_000, events=200)
 _MARK = "<said "
 
 
-class Heard(NamedTuple):
+class ReadConversation(NamedTuple):
     """messages: of user and agent in turn, the first and the last the user's. until: the sequence number of the newest event
     that was read."""
 
@@ -151,23 +151,27 @@ class Heard(NamedTuple):
     until: int
 
 
-async def heard(context: AgentContext, budget: Budget) -> Heard:
+async def read_conversation(context: AgentContext, budget: Budget) -> ReadConversation:
     """The conversation up to now as this agent sees it; what others said is marked, and the marks are explained."""
     events, until, reader = await _read(context, budget)
-    return Heard(_explained(compiled(events, reader.view, context.message, budget).messages, context), until)
+    return ReadConversation(
+        _explained(compile_transcript(events, reader.view, context.message, budget).messages, context), until
+    )
 
 
-async def news(context: AgentContext, budget: Budget, since: int) -> Heard:
+async def new_message(context: AgentContext, budget: Budget, since: int) -> ReadConversation:
     """For an agent that keeps the conversation itself: one message of the user, with what others said after the event
     numbered `since`."""
     events, until, reader = await _read(context, budget)
     unheard = [event for event in events if (event.sequence or 0) > since and event.author != context.card.name]
-    messages = compiled(unheard, reader.view, context.message, budget).messages
+    messages = compile_transcript(unheard, reader.view, context.message, budget).messages
     parts = [part for message in messages if message.role == "user" for part in message.parts]
-    return Heard(_explained((Content(role="user", parts=tuple(_attributed(parts, context.message))),), context), until)
+    return ReadConversation(
+        _explained((Content(role="user", parts=tuple(_attributed(parts, context.message))),), context), until
+    )
 
 
-def pieces(content: Content) -> list[str | BlobPart]:
+def usable_parts(content: Content) -> list[str | BlobPart]:
     """What of a content another library can take: texts, and files. Tool calls of ours are nothing to it."""
     return [piece for piece in map(_piece, content.parts) if piece]
 
@@ -179,17 +183,17 @@ def joined(found: Iterable[str | BlobPart]) -> str:
 
 def _attributed(parts: Sequence[Part], message: Content) -> list[Part]:
     """The parts, with what the user said before the message marked as said before."""
-    own = {defused(part.text) for part in message.parts if isinstance(part, TextPart)}
+    own = {escape_fences(part.text) for part in message.parts if isinstance(part, TextPart)}
     plain = [place for place, part in enumerate(parts) if isinstance(part, TextPart) and not part.text.startswith(_MARK)]
     earlier = [place for place in plain[:-1] if getattr(parts[place], "text", "") not in own]
     return [
-        TextPart(text=said_by(USER, part.text)) if place in earlier and isinstance(part, TextPart) else part
+        TextPart(text=attributed(USER, part.text)) if place in earlier and isinstance(part, TextPart) else part
         for place, part in enumerate(parts)
     ]
 
 
-async def _read(context: AgentContext, budget: Budget) -> tuple[Sequence[Event], int, LogReader]:
-    reader = LogReader(context, budget)
+async def _read(context: AgentContext, budget: Budget) -> tuple[Sequence[Event], int, HistoryReader]:
+    reader = HistoryReader(context, budget)
     events = await reader.events()
     return events, max((event.sequence or 0 for event in events), default=0), reader
 

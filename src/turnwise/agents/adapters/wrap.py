@@ -20,7 +20,7 @@ from turnwise.facts.errors import (
 )
 
 
-def need(module: str, package: str, extra: str, minimum: tuple[int, ...]) -> None:
+def require_library(module: str, package: str, extra: str, minimum: tuple[int, ...]) -> None:
     """MissingExtra when the module is not there, ConfigError when its package is older than `minimum`.
 
     pip does not refuse an old version that was there before, and an old one fails somewhere inside of a turn.
@@ -68,7 +68,7 @@ _UNREACHED = frozenset({"APIConnectionError", "APITimeoutError", "TransportError
 """Classes, by name, of errors of clients that got no answer; httpx's, and those of the models' own libraries."""
 
 
-def failure(agent: str, error: Exception) -> TurnwiseError:
+def model_error(agent: str, error: Exception) -> TurnwiseError:
     """ModelUnavailable or ModelRefused when the error says by its class or its HTTP status that it is one of a model's
     service; AgentFailed for everything else.
 
@@ -83,15 +83,15 @@ def failure(agent: str, error: Exception) -> TurnwiseError:
         return ModelRefused(
             f"Agent {agent!r}: a model refused the request: {_told(kind, status)}.", fix="The cause of this error says why."
         )
-    return AgentFailed(f"Agent {agent!r} raised {kind}: {words(found)}")
+    return AgentFailed(f"Agent {agent!r} raised {kind}: {error_text(found)}")
 
 
 def too_many_steps(agent: str, error: Exception, raise_what: str) -> LimitReached:
     """For a library's own limit of how often models are asked; `raise_what` names where it is set."""
-    return LimitReached("steps", f"Agent {agent!r} did not come to an end: {words(error)}", fix=f"Raise {raise_what}.")
+    return LimitReached("steps", f"Agent {agent!r} did not come to an end: {error_text(error)}", fix=f"Raise {raise_what}.")
 
 
-def words(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The error's own words, cut, as they can be stored."""
     try:
         text = str(error).encode("utf-8", "backslashreplace").decode()

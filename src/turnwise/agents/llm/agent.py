@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from turnwise.agents.function import make_card
 from turnwise.agents.llm.design import Design, Instructions
-from turnwise.agents.llm.loop import Run
+from turnwise.agents.llm.loop import LlmRun
 from turnwise.agents.llm.output import OutputTool
 from turnwise.agents.llm.summary import KIND, summed_up
 from turnwise.agents.members import members_of
@@ -105,7 +105,7 @@ class LlmAgent:
         return self._design.model.name
 
     async def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        await Run(self._design, context).run()  # which says all of it once, and finds it again
+        await LlmRun(self._design, context).run()  # which says all of it once, and finds it again
         return
         yield
 

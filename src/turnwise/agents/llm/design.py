@@ -33,7 +33,7 @@ class Design(NamedTuple):
     result_characters: int
 
 
-def in_turn(design: Design, context: AgentContext) -> Design:
+def design_for_turn(design: Design, context: AgentContext) -> Design:
     """The design in this turn. To whom a flow gives it, the flow says what is to be given and who goes on: there is no answer
     of a type of its own, and no colleague to name. Whose answer is to be what it always is keeps both, as do the parts of a
     composite, which works for the flow as a whole.

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pydantic import JsonValue
 
-from turnwise.agents.llm.design import Design, in_turn
+from turnwise.agents.llm.design import Design, design_for_turn
 from turnwise.agents.llm.output import MORE_TOKENS
 from turnwise.agents.llm.output import NAME as OUTPUT
-from turnwise.agents.llm.request import Asking
+from turnwise.agents.llm.request import ModelRequests
 from turnwise.agents.llm.stream import TOKENS
 from turnwise.agents.llm.summary import Summarizing
-from turnwise.agents.llm.tool_calls import Acting
+from turnwise.agents.llm.tool_calls import ToolRunner
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, DataPart, Part, ToolResultPart
 from turnwise.facts.errors import LimitReached, ModelAnswerInvalid
@@ -28,16 +28,16 @@ TAKEN = "Taken."
 ALREADY = "The answer was given by an earlier call."
 
 
-class Run:
+class LlmRun:
     """One run. What it keeps besides the log is read from it."""
 
     def __init__(self, design: Design, context: AgentContext) -> None:
-        self._design = design = in_turn(design, context)
+        self._design = design = design_for_turn(design, context)
         self._context = context
         self._toolbox = Toolbox(design, context)
         self._summarizing = Summarizing(wanted=design.summary_model is not None)
-        self._asking = Asking(design, context, self._toolbox, self._summarizing)
-        self._acting = Acting(context, self._toolbox, characters=design.result_characters)
+        self._asking = ModelRequests(design, context, self._toolbox, self._summarizing)
+        self._acting = ToolRunner(context, self._toolbox, characters=design.result_characters)
         self._invalid = 0
 
     async def run(self) -> None:

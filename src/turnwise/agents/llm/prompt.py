@@ -22,7 +22,7 @@ _KEY = rf"(?:artifact\.{_NAME}|(?:app:|user:|temp:)?[A-Za-z_][\w.-]*)"
 _PLACE = re.compile(rf"\{{\{{({_KEY}\??)\}}\}}|\{{({_KEY})(\??)\}}")
 
 
-def filled(template: str, state: State, agent: str, artifacts: Mapping[str, str] | None = None) -> str:
+def fill_template(template: str, state: State, agent: str, artifacts: Mapping[str, str] | None = None) -> str:
     """The template with the state's values in place of `{key}`; texts as they are, everything else as JSON.
 
     `{artifact.name}` stands for the text of `artifacts`. `{key?}` is empty when there is no such key, `{{key}}` stands for
@@ -109,7 +109,7 @@ async def _own(design: Design, context: AgentContext) -> str:
     given = design.instructions
     if isinstance(given, str):
         name = context.card.name
-        return filled(given, context.state, name, await texts_of(given, context.artifacts, name))
+        return fill_template(given, context.state, name, await texts_of(given, context.artifacts, name))
     text = given(context) if inspect.iscoroutinefunction(given) else await in_thread(given, context)
     text = await text if inspect.isawaitable(text) else text
     if not isinstance(text, str):

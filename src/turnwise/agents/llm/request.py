@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 
-from turnwise.agents.concurrency import Yielding
-from turnwise.agents.history import LogReader
+from turnwise.agents.concurrency import LoopYielder
+from turnwise.agents.history import HistoryReader
 from turnwise.agents.llm.design import Design
 from turnwise.agents.llm.output import MORE_TOKENS
 from turnwise.agents.llm.output import NAME as OUTPUT
 from turnwise.agents.llm.prompt import Prompt, prompt_of
-from turnwise.agents.llm.stream import Marks, partial, whole
+from turnwise.agents.llm.stream import CallMarks, answer_event, partial_event
 from turnwise.agents.llm.summary import Summarizing
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import text_content
@@ -19,12 +19,12 @@ from turnwise.models.reply import reading
 from turnwise.ports.context import AgentContext, Show
 from turnwise.ports.model import LENGTH, ModelReply, ModelRequest
 from turnwise.ports.tool import ToolSpec
-from turnwise.transcript.compile import compiled
+from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.sizes import CALL_TOKENS, PART_TOKENS, as_text, tokens_of
 from turnwise.transcript.view import Budget
 
 
-def room(budget: Budget, prompt: Prompt, tools: Sequence[ToolSpec], agent: str) -> Budget:
+def message_budget(budget: Budget, prompt: Prompt, tools: Sequence[ToolSpec], agent: str) -> Budget:
     """What the agent's budget leaves for the messages, by estimate; there is always room to explain the marks in them.
 
     AgentFailed says what takes how much when instructions and tools alone take all of it.
@@ -57,13 +57,13 @@ NOT_TEXT = f"This is not shown to anybody. Give your answer by calling {OUTPUT}.
 NOT_WHOLE = f"It ran into your limit of tokens. {NOT_TEXT}"
 
 
-class Asking:
+class ModelRequests:
     """Asks the model, step by step. What it is sent comes from the log alone."""
 
     def __init__(self, design: Design, context: AgentContext, toolbox: Toolbox, summarizing: Summarizing) -> None:
         self._design, self._context, self._toolbox = design, context, toolbox
         self._summarizing = summarizing
-        self._reader = LogReader(context, design.history)
+        self._reader = HistoryReader(context, design.history)
 
     async def make(self, show: Show) -> Event:
         """The event of the model's next answer. With an end, if the answer holds no calls.
@@ -72,13 +72,13 @@ class Asking:
         """
         tools = await self._toolbox.every()
         offered = self._toolbox.offered(tools)
-        marks = Marks(private=[name for name, tool in tools.items() if tool.rules.private], offered=offered)
+        marks = CallMarks(private=[name for name, tool in tools.items() if tool.rules.private], offered=offered)
         request = await self._request((*(tool.spec for tool in tools.values()), *offered.values()))
         for _ in range(self._design.output_retries + 1):
             event, reply = await self._answer(request, marks, show)
             event = event.model_copy(update={"actions": event.actions.model_copy(update={"usage": reply.usage})})
             if self._design.output is None or reply.content.tool_calls:
-                return self._acting(whole(event, reply, marks, most=self._most_parts()))
+                return self._acting(answer_event(event, reply, marks, most=self._most_parts()))
             await self._reject(event)
             said = text_content(reply.content.text.strip() or "(nothing)")
             why = text_content(NOT_WHOLE if reply.finish == LENGTH else NOT_TEXT, "user")
@@ -106,10 +106,10 @@ class Asking:
     async def _request(self, specs: tuple[ToolSpec, ...]) -> ModelRequest:
         design, context = self._design, self._context
         prompt = await prompt_of(design, context, self._toolbox)
-        budget = room(design.history, prompt, specs, context.card.name)
+        budget = message_budget(design.history, prompt, specs, context.card.name)
         events = await self._reader.events()
         view = self._reader.view._replace(calls_as_text=not specs)  # some providers take no calls from who has no tools
-        transcript = compiled(events, view, context.message, budget)
+        transcript = compile_transcript(events, view, context.message, budget)
         self._summarizing.consider(events, transcript, view, budget)
         return ModelRequest(
             messages=transcript.messages,
@@ -119,12 +119,12 @@ class Asking:
             settings=design.settings,
         )
 
-    async def _answer(self, request: ModelRequest, marks: Marks, show: Show) -> tuple[Event, ModelReply]:
+    async def _answer(self, request: ModelRequest, marks: CallMarks, show: Show) -> tuple[Event, ModelReply]:
         """The model's answer, and the event that is to hold it, under whose id its pieces were shown."""
         for attempt in range(BROKEN_OFF + 1):
             # A new event each time: the pieces of one that broke off belong to no other.
             event = self._context.event()
-            shown, size, yielding = False, 0, Yielding()
+            shown, size, yielding = False, 0, LoopYielder()
             try:
                 async with reading(self._design.model, request, stream=self._context.config.streaming) as pieces:
                     async for piece in pieces:
@@ -134,7 +134,7 @@ class Asking:
                         self._check_size(size)
                         await yielding.turn()
                         if self._design.output is None or piece.kind != "text":  # text is no answer of a type
-                            await show(partial(event, piece, marks))
+                            await show(partial_event(event, piece, marks))
             except ModelUnavailable as error:
                 pause = PAUSE * 2**attempt if error.retry_after is None else error.retry_after
                 if not shown or attempt == BROKEN_OFF or pause > LONGEST_PAUSE:

@@ -30,7 +30,7 @@ def call_id(event_id: str, place: int) -> str:
     return f"call-{base}-{place}"
 
 
-class Marks(NamedTuple):
+class CallMarks(NamedTuple):
     """How calls of tools are marked, by the tools' names: as nobody else's to see, and as the caller's to make."""
 
     private: Collection[str] = ()
@@ -41,7 +41,7 @@ class Marks(NamedTuple):
         return call.model_copy(update={"private": call.tool in self.private, "offered": call.tool in self.offered})
 
 
-def partial(event: Event, piece: ModelPiece, marks: Marks) -> Event:
+def partial_event(event: Event, piece: ModelPiece, marks: CallMarks) -> Event:
     """The piece as a partial event of that event."""
     part: Part
     if piece.kind == "text":
@@ -54,7 +54,7 @@ def partial(event: Event, piece: ModelPiece, marks: Marks) -> Event:
     return event.model_copy(update={"content": Content(parts=(part,)), "partial": True})
 
 
-def whole(event: Event, reply: ModelReply, marks: Marks, *, most: int) -> Event:
+def answer_event(event: Event, reply: ModelReply, marks: CallMarks, *, most: int) -> Event:
     """The event with what the model answered, in at most so many parts, its calls under ids of ours.
 
     What is not whole is marked as cut off. A call that lost arguments, or stands for others that are left out, has none: what

@@ -9,7 +9,7 @@ from turnwise.models.reply import reading
 from turnwise.ports.jobs import LogPages
 from turnwise.ports.model import LENGTH, Model, ModelReply, ModelRequest
 from turnwise.ports.stores import BackgroundJob
-from turnwise.transcript.compile import Transcript, compiled
+from turnwise.transcript.compile import Transcript, compile_transcript
 from turnwise.transcript.sizes import tokens_of
 from turnwise.transcript.view import Budget, View
 
@@ -119,7 +119,7 @@ def _request(older: Sequence[Event], earlier: Summary | None, job: BackgroundJob
     scopes = None if job.request.scopes is None else frozenset(job.request.scopes)
     outside = View(job.agent, "", "", scopes, calls_as_text=True)
     left = budget._replace(tokens=max(0, budget.tokens - tokens_of(told)))
-    return ModelRequest(messages=compiled(older, outside, _ASKED, left).messages, instructions=told)
+    return ModelRequest(messages=compile_transcript(older, outside, _ASKED, left).messages, instructions=told)
 
 
 async def _answer(model: Model, request: ModelRequest) -> ModelReply:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from turnwise.agents import approval
-from turnwise.agents.concurrency import together
+from turnwise.agents.concurrency import run_together
 from turnwise.agents.llm.stream import PARTS, TOKENS
 from turnwise.agents.llm.toolbox import Toolbox
 from turnwise.facts.content import Content, ToolCallPart, ToolResultPart
@@ -35,7 +35,7 @@ CUT_OFF = {
 """What a model is told of the last call of an answer that was cut off."""
 
 
-def refused(call: ToolCallPart, event: Event) -> str:
+def refusal_reason(call: ToolCallPart, event: Event) -> str:
     """Why that call of the event is not made, whatever tool it is for; empty when it may be."""
     blocked = next((g for g in event.actions.guarded if g.call_id == call.call_id and g.action == "block"), None)
     if blocked is not None:
@@ -49,7 +49,7 @@ def refused(call: ToolCallPart, event: Event) -> str:
     return f"It was not called: its arguments have to be one JSON object, and are: {call.raw[:RAW_CHARACTERS]}"
 
 
-def misfit(spec: ToolSpec, arguments: Mapping[str, JsonValue]) -> str:
+def argument_problem(spec: ToolSpec, arguments: Mapping[str, JsonValue]) -> str:
     """What is plainly wrong with the arguments by the tool's schema: names that are missing, and names that it has not.
 
     Empty when there is nothing; the tool itself checks the rest.
@@ -70,14 +70,14 @@ def misfit(spec: ToolSpec, arguments: Mapping[str, JsonValue]) -> str:
 ERROR_CHARACTERS = 500
 
 
-class Told(NamedTuple):
+class ToolOutcome(NamedTuple):
     """What the model is told; `failed`: that is an error."""
 
     result: JsonValue
     failed: bool = False
 
 
-async def called(tool: Tool, call: ToolCall, *, characters: int) -> Told:
+async def call_tool(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome:
     """What the tool gave, or how it failed: a result that the model can react to.
 
     At most `characters` of it, with a mark where it was cut. Raises Suspend when the tool waits, and StaleWriter: nothing can
@@ -89,11 +89,11 @@ async def called(tool: Tool, call: ToolCall, *, characters: int) -> Told:
     try:
         async with asyncio.timeout(seconds) as clock:
             given = await tool.run(call)
-        return Told(cut(given, characters))
+        return ToolOutcome(shortened(given, characters))
     except (StaleWriter, Suspend):
         raise
     except ToolFailed as problem:
-        return Told(cut(str(problem), characters), failed=True)
+        return ToolOutcome(shortened(str(problem), characters), failed=True)
     except BaseException as error:
         # A cancellation that nobody asked for, SystemExit, a panic of an extension module: the tool's failure, not ours.
         if is_stopped(error, task):
@@ -101,27 +101,27 @@ async def called(tool: Tool, call: ToolCall, *, characters: int) -> Told:
         if isinstance(error, LimitReached) and error.which == "events":
             raise
         if isinstance(error, TimeoutError) and clock.expired():
-            return Told(f"{tool.spec.name} took longer than {seconds:g} s.", failed=True)
+            return ToolOutcome(f"{tool.spec.name} took longer than {seconds:g} s.", failed=True)
         return _raised(error)
 
 
-def unfit(tool: Tool, call: ToolCall, *, characters: int) -> Told | None:
-    """What the model is told of a call that the tool would not take, as `called` tells it; None when it would, as far as can
+def bad_arguments(tool: Tool, call: ToolCall, *, characters: int) -> ToolOutcome | None:
+    """What the model is told of a call that the tool would not take, as `call_tool` tells it; None when it would, as far as can
     be known before.
     """
     if not isinstance(tool, ChecksCalls):
-        problem = misfit(tool.spec, call.arguments)
-        return Told(problem, failed=True) if problem else None
+        problem = argument_problem(tool.spec, call.arguments)
+        return ToolOutcome(problem, failed=True) if problem else None
     try:
         tool.check_call(call)
     except ToolFailed as problem:
-        return Told(cut(str(problem), characters), failed=True)
+        return ToolOutcome(shortened(str(problem), characters), failed=True)
     except Exception as error:
         return _raised(error)
     return None
 
 
-def cut(value: JsonValue, characters: int) -> JsonValue:
+def shortened(value: JsonValue, characters: int) -> JsonValue:
     """The value as it can be stored and is short enough; one that is too long is text, and says how long it was.
 
     TypeError, ValueError, RecursionError for what is no JSON value.
@@ -134,8 +134,8 @@ def cut(value: JsonValue, characters: int) -> JsonValue:
     return f"{shown[:characters]}… [cut: this is the beginning of {len(shown):,} characters]"
 
 
-def _raised(error: BaseException) -> Told:
-    return Told(f"{type(error).__name__}: {_words(error)[:ERROR_CHARACTERS]}", failed=True)
+def _raised(error: BaseException) -> ToolOutcome:
+    return ToolOutcome(f"{type(error).__name__}: {_words(error)[:ERROR_CHARACTERS]}", failed=True)
 
 
 def _words(error: BaseException) -> str:
@@ -145,13 +145,13 @@ def _words(error: BaseException) -> str:
         return "it cannot say what went wrong"
 
 
-class Job:
+class ToolCallJob:
     """One call, and how far it is. place: its step and its place in it. told: what the model is told, once that is known.
     begun: whether the tool ran, or the caller runs it, and its result comes later.
     """
 
     def __init__(
-        self, place: str, part: ToolCallPart, tool: Tool | None, told: Told | None = None, *, begun: bool = False
+        self, place: str, part: ToolCallPart, tool: Tool | None, told: ToolOutcome | None = None, *, begun: bool = False
     ) -> None:
         self.place, self.part, self.told, self.begun = place, part, told, begun
         self._tool = tool
@@ -168,32 +168,32 @@ class Job:
 
     @property
     def result(self) -> ToolResultPart:
-        told = self.told or Told(None)
+        told = self.told or ToolOutcome(None)
         return ToolResultPart(call_id=self.part.call_id, tool=self.part.tool, result=told.result, failed=told.failed)
 
 
-class Acted(NamedTuple):
+class StepResults(NamedTuple):
     """The results of all calls of a step, in their order; said: the ids of those calls whose results are in the log by now."""
 
     results: Sequence[ToolResultPart]
     said: frozenset[str]
 
 
-class _NoStep(Exception):
+class _NotRecorded(Exception):
     """What the tool gave is on record by what it did. That it failed is not, and has to become a step like any other's."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: ToolOutcome) -> None:
         super().__init__()
         self.told = told
 
 
-class Acting:
+class ToolRunner:
     """Makes the calls of one step after the other. It keeps nothing between them: the log does."""
 
     def __init__(self, context: AgentContext, toolbox: Toolbox, *, characters: int) -> None:
         self._context, self._toolbox, self._characters = context, toolbox, characters
 
-    async def act(self, step: int, event: Event) -> Acted:
+    async def act(self, step: int, event: Event) -> StepResults:
         """What came of the event's calls. Suspend when some of them wait, and all others are recorded.
 
         However it ends before all is done, what was done is said first: whatever is said next in this conversation, by
@@ -212,9 +212,9 @@ class Acting:
                 with suppress(TurnwiseError):  # the first error is the one that tells why
                     await self._say(step, jobs)
             raise
-        return Acted([job.result for job in jobs], (await self._said(step))[1])
+        return StepResults([job.result for job in jobs], (await self._said(step))[1])
 
-    async def _say(self, step: int, jobs: Sequence[Job]) -> None:
+    async def _say(self, step: int, jobs: Sequence[ToolCallJob]) -> None:
         """Says what is told by now and was not said before. An answer of a type is said at the end alone."""
         count, said = await self._said(step)
         output = self._toolbox.output.spec.name if self._toolbox.output else None
@@ -236,7 +236,7 @@ class Acting:
             count += 1
         return count, said
 
-    async def _work_off(self, jobs: Sequence[Job]) -> None:
+    async def _work_off(self, jobs: Sequence[ToolCallJob]) -> None:
         """Sees to it that something is told of every call. Suspend when some of them wait."""
         asked = [job for job in jobs if job.is_open and await self._asks(job)]
         plain = [job for job in jobs if job.is_open and job not in asked]
@@ -254,69 +254,69 @@ class Acting:
             raise Suspend
         await self._make_last([job for job in jobs if job.is_open])
 
-    async def _job(self, place: str, call: ToolCallPart, event: Event) -> Job:
-        problem = refused(call, event)
+    async def _job(self, place: str, call: ToolCallPart, event: Event) -> ToolCallJob:
+        problem = refusal_reason(call, event)
         if call.offered and not problem:
             return self._offered(place, call)
         tool = None if problem else await self._toolbox.find(call.tool)
         if tool is None and not problem:
             # A call that was made needs no tool any more, and its tool may be out of reach now.
             if (key := f"tool#{place}") in self._context.recorded:
-                told = Told(**await self._context.step(key, _never))
+                told = ToolOutcome(**await self._context.step(key, _never))
                 begun = f"later#{place}" in self._context.recorded
-                return Job(place, call, None, None if begun else told, begun=begun)
+                return ToolCallJob(place, call, None, None if begun else told, begun=begun)
             own = await self._toolbox.every()
             names = ", ".join([*own, *self._toolbox.offered(own)]) or "none"
             away = "".join(f" Some tools cannot be had now: {why}" for why in self._toolbox.problems)
             problem = f"There is no tool {call.tool[:64]!r}{' now' if away else ''}. Your tools: {names}.{away}"
-        return Job(place, call, tool, Told(problem, failed=True) if problem else None)
+        return ToolCallJob(place, call, tool, ToolOutcome(problem, failed=True) if problem else None)
 
-    def _offered(self, place: str, call: ToolCallPart) -> Job:
+    def _offered(self, place: str, call: ToolCallPart) -> ToolCallJob:
         """The call of a tool that the caller offered, as the call itself says: whatever tools there are by now."""
         spec = self._toolbox.offer(call.tool)
-        problem = misfit(spec, call.arguments) if spec else ""
-        return Job(place, call, None, Told(problem, failed=True) if problem else None, begun=not problem)
+        problem = argument_problem(spec, call.arguments) if spec else ""
+        return ToolCallJob(place, call, None, ToolOutcome(problem, failed=True) if problem else None, begun=not problem)
 
-    def _call(self, job: Job) -> ToolCall:
+    def _call(self, job: ToolCallJob) -> ToolCall:
         return ToolCall(job.part.call_id, job.part.arguments, self._context)
 
-    async def _asks(self, job: Job) -> bool:
+    async def _asks(self, job: ToolCallJob) -> bool:
         """Whether a person has to be asked first. A call that the tool will not take is nobody's to decide on."""
         confirm = job.tool.rules.confirm
         if not confirm:
             return False
         if f"tool#{job.place}" not in self._context.recorded:
-            job.told = unfit(job.tool, self._call(job), characters=self._characters)
+            job.told = bad_arguments(job.tool, self._call(job), characters=self._characters)
         if job.told is not None:
             return False
         if confirm is True:
             return True
         return bool(await self._context.step(f"confirm?#{job.place}", lambda: self._needs(job)))
 
-    async def _needs(self, job: Job) -> bool:
+    async def _needs(self, job: ToolCallJob) -> bool:
         return await approval.is_needed(job.tool, self._call(job))
 
-    async def _question(self, job: Job) -> None:
+    async def _question(self, job: ToolCallJob) -> None:
         async def make(_: Show) -> Event:
             return approval.question(self._context, job.part)
 
         event = await self._context.once(f"confirm#{job.place}", make)
         if event.actions.awaits is None:
             by = event.actions.guarded[-1].guardrail if event.actions.guarded else "a guardrail"
-            job.told = Told(f"It was not called: the question whether it may was blocked by {by}.", failed=True)
+            job.told = ToolOutcome(f"It was not called: the question whether it may was blocked by {by}.", failed=True)
 
-    def _decided(self, job: Job, result: ToolResultPart) -> None:
+    def _decided(self, job: ToolCallJob, result: ToolResultPart) -> None:
         answer = approval.answer_of(result)
         if not answer.approved:
-            job.told = Told(approval.refusal(answer), failed=True)
+            job.told = ToolOutcome(approval.refusal(answer), failed=True)
 
-    def _arrived(self, job: Job, result: ToolResultPart) -> None:
-        job.told, job.begun = Told(cut(result.result, self._characters), result.failed), False
+    def _arrived(self, job: ToolCallJob, result: ToolResultPart) -> None:
+        job.told, job.begun = ToolOutcome(shortened(result.result, self._characters), result.failed), False
 
     async def _await(
         self,
-        jobs: Sequence[Job],
-        take: Callable[[Job, ToolResultPart], None],
+        jobs: Sequence[ToolCallJob],
+        take: Callable[[ToolCallJob, ToolResultPart], None],
         *,
         id_of: Callable[[str], str] = str,
     ) -> bool:
@@ -329,11 +329,11 @@ class Acting:
             take(job, result)
         return False
 
-    async def _make(self, jobs: Iterable[Job]) -> bool:
+    async def _make(self, jobs: Iterable[ToolCallJob]) -> bool:
         """Makes these calls side by side; True when some of them wait."""
-        return any(await together([self._make_one(job) for job in jobs]))
+        return any(await run_together([self._make_one(job) for job in jobs]))
 
-    async def _make_last(self, jobs: Sequence[Job]) -> None:
+    async def _make_last(self, jobs: Sequence[ToolCallJob]) -> None:
         """Makes these calls one after the other."""
         for job in jobs:
             if await self._make_one(job):
@@ -341,13 +341,13 @@ class Acting:
         if await self._await([job for job in jobs if job.begun], self._arrived):
             raise Suspend
 
-    async def _make_one(self, job: Job) -> bool:
+    async def _make_one(self, job: ToolCallJob) -> bool:
         """Makes the call, unless that is on record; True when it waits, and has to be made again."""
 
         async def work() -> ToolResultPart:
-            told = await called(job.tool, self._call(job), characters=self._characters)
+            told = await call_tool(job.tool, self._call(job), characters=self._characters)
             if not (job.tool.rules.recorded or told.failed):
-                raise _NoStep(told)
+                raise _NotRecorded(told)
             # As a result it is recorded with what guardrails leave of it; a word that it has begun is none of this call.
             later = job.tool.rules.later and not told.failed
             id_ = f"{job.part.call_id}-begun" if later else job.part.call_id
@@ -355,8 +355,8 @@ class Acting:
 
         try:
             recorded: Any = await self._context.step(f"tool#{job.place}", work)
-            told = Told(**recorded)
-        except _NoStep as done:
+            told = ToolOutcome(**recorded)
+        except _NotRecorded as done:
             told = done.told
         except Suspend:
             return True

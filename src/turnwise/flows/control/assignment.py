@@ -12,11 +12,11 @@ from pydantic import JsonValue
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import ToolFailed
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import Ended, closing_content, closing_left, turn_end_content, turn_end_of
+from turnwise.flows.control.logged import TurnEnd, redacted_task_end, task_end_content, turn_end_content, turn_end_of
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.progress import Closing
+from turnwise.flows.tasks.progress import TaskEnd
 from turnwise.flows.tasks.task import Status, Task
-from turnwise.flows.turns.briefs import END_TURN, FAILED, SUCCEEDED, Word, instructions, relayed
+from turnwise.flows.turns.briefs import END_TURN, FAILED, SUCCEEDED, HandoffNote, instructions, part_instructions
 from turnwise.flows.turns.turn import Labels, Turn
 from turnwise.ports.assignment import AssignedTask, Assignment, Scope
 from turnwise.ports.context import AgentContext, Show
@@ -125,7 +125,7 @@ WAYS: Sequence[Way] = ("close", "settle")
 """Who ends a task: the agent, while it is at work, or the flow for it, when its run is over."""
 
 
-class Desk(NamedTuple):
+class FlowRunState(NamedTuple):
     """What all turns of one run of a flow share. waiting: who would have something to do once these tasks ended too.
     colleagues: who works in the flow at all. relays: as of Design.
     """
@@ -133,7 +133,7 @@ class Desk(NamedTuple):
     context: AgentContext
     graph: Graph
     labels: Labels
-    waiting: Callable[[Sequence[Closing]], Sequence[str]]
+    waiting: Callable[[Sequence[TaskEnd]], Sequence[str]]
     colleagues: Sequence[str]
     relays: bool = False
 
@@ -150,10 +150,10 @@ class TurnAssignment:
     a process that died: it is run again, comes to all of that again, and goes on behind it.
     """
 
-    def __init__(self, desk: Desk, turn: Turn, *, runs_again: bool = False) -> None:
+    def __init__(self, desk: FlowRunState, turn: Turn, *, runs_again: bool = False) -> None:
         self._desk, self._turn, self._runs_again = desk, turn, runs_again
-        self.closings: dict[str, Closing] = {}
-        self.ended: Ended | None = None
+        self.closings: dict[str, TaskEnd] = {}
+        self.ended: TurnEnd | None = None
         self._behind: set[str] = set()
         """Tasks whose end is on record, and the run has not come to again."""
         self._end_is_behind = False
@@ -194,7 +194,7 @@ class TurnAssignment:
 
     @cached_property
     def instructions(self) -> str:
-        return relayed(self._others) if self._desk.relays else instructions(self.by, self.tasks, self._others)
+        return part_instructions(self._others) if self._desk.relays else instructions(self.by, self.tasks, self._others)
 
     @cached_property
     def tools(self) -> Sequence[Tool]:
@@ -247,7 +247,7 @@ class TurnAssignment:
 
     async def end_turn(self, *, next: str | None = None, message: str | Content | None = None) -> None:
         content = text_content(message) if isinstance(message, str) else message
-        ended = Ended(next, Word(self._turn.agent, content) if content is not None and content.parts else None)
+        ended = TurnEnd(next, HandoffNote(self._turn.agent, content) if content is not None and content.parts else None)
 
         async def make(_: Show) -> Event:
             event = self._desk.context.event(turn_end_content(self.by, self._turn.agent, ended), checkpoint=True)
@@ -284,19 +284,19 @@ class TurnAssignment:
             listed = ", ".join(candidates) or "nobody"
             raise ToolFailed(f"{named[:64]!r} has nothing to do in {self.by!r} now.", fix=f"Those who have: {listed}.")
 
-    def _success(self, name: str, result: JsonValue) -> Closing:
+    def _success(self, name: str, result: JsonValue) -> TaskEnd:
         """ToolFailed when the result is too large."""
         most = self._desk.context.config.limits.message_bytes
         size = len(json.dumps(result, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         if size > most:
             raise ToolFailed(f"The result has {size:,} bytes, {most:,} are allowed.", fix="Save it as an artifact.")
-        return Closing(task=name, status=Status.SUCCESSFUL, result=result)
+        return TaskEnd(task=name, status=Status.SUCCESSFUL, result=result)
 
     def _refuse_late(self) -> None:
         if self._is_closed:
             raise ToolFailed(f"The turn of {self._turn.agent!r} is over.")
 
-    async def _close(self, way: Way, closing: Closing) -> None:
+    async def _close(self, way: Way, closing: TaskEnd) -> None:
         """Says how the task ended. ToolFailed when it ended before, or a guardrail does not let it be said."""
         name = closing.task
         async with self._saying:
@@ -321,7 +321,7 @@ class TurnAssignment:
         if self.ended is None and self._end_key in self._desk.context.recorded:
             self.ended = self._ended_by(await self._desk.context.once(self._end_key, _never))
 
-    async def _say(self, way: Way, closing: Closing) -> None:
+    async def _say(self, way: Way, closing: TaskEnd) -> None:
         """Says it, or comes to it again."""
         number = self._tries.get((way, closing.task), 0) + 1
         key = self._close_key(way, number, closing)
@@ -329,7 +329,7 @@ class TurnAssignment:
             return  # this time it is ended in another way: the first one counts
 
         async def make(_: Show) -> Event:
-            event = self._desk.context.event(closing_content(self.by, closing), checkpoint=True)
+            event = self._desk.context.event(task_end_content(self.by, closing), checkpoint=True)
             return event.model_copy(update={"scope": (self._desk.labels.of(closing.task),)})
 
         said = await self._desk.context.once(key, make)
@@ -340,9 +340,9 @@ class TurnAssignment:
             raise ToolFailed(f"The result was blocked by {by}.", fix="Leave out what it must not hold.")
         self.closings[closing.task] = left
 
-    def _left(self, said: Event, closing: Closing) -> Closing | None:
+    def _left(self, said: Event, closing: TaskEnd) -> TaskEnd | None:
         """The closing as guardrails left it; None when what they left is none any more."""
-        left = closing_left(said, closing)
+        left = redacted_task_end(said, closing)
         if left is not None and left.status is Status.SUCCESSFUL and said.actions.guarded:
             try:
                 return left.model_copy(update={"result": self._desk.graph.tasks[left.task].result.checked(left.result)})
@@ -350,20 +350,20 @@ class TurnAssignment:
                 return None
         return left
 
-    def _ended_by(self, said: Event) -> Ended:
+    def _ended_by(self, said: Event) -> TurnEnd:
         """How the turn ended; a guardrail may have blocked whom the agent named, and its word."""
-        ended = turn_end_of(said) or Ended()
+        ended = turn_end_of(said) or TurnEnd()
         return ended._replace(word=ended.word and ended.word._replace(by=self._turn.agent))
 
-    def _signed(self, closing: Closing) -> Closing:
+    def _signed(self, closing: TaskEnd) -> TaskEnd:
         return closing.model_copy(update={"by": self._turn.agent, "turn": self._turn.number})
 
-    def _close_key(self, way: Way, number: int, closing: Closing) -> str:
+    def _close_key(self, way: Way, number: int, closing: TaskEnd) -> str:
         return f"{way}#{self._turn.number}.{number}.{closing.status}:{closing.task}"
 
-    async def _recorded(self, name: str) -> tuple[Closing | None, Way]:
+    async def _recorded(self, name: str) -> tuple[TaskEnd | None, Way]:
         """How the task ended in this turn, as far as that is on record, and who ended it."""
-        ends = [self._signed(Closing(task=name, status=status)) for status in (Status.SUCCESSFUL, Status.FAILED)]
+        ends = [self._signed(TaskEnd(task=name, status=status)) for status in (Status.SUCCESSFUL, Status.FAILED)]
         for way in WAYS:
             for number in count(1):
                 keys = {self._close_key(way, number, known): known for known in ends}
@@ -377,8 +377,8 @@ class TurnAssignment:
         return None, "close"
 
 
-def _failure(name: str, reason: str) -> Closing:
-    return Closing(task=name, status=Status.FAILED, reason=reason[:REASON_CHARACTERS])
+def _failure(name: str, reason: str) -> TaskEnd:
+    return TaskEnd(task=name, status=Status.FAILED, reason=reason[:REASON_CHARACTERS])
 
 
 async def _never(_: Show) -> Event:

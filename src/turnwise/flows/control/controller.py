@@ -9,25 +9,25 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.agents.concurrency import together
+from turnwise.agents.concurrency import run_together
 from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.errors import FlowFailed, LimitReached, SessionError, StoreError, TurnwiseError
 from turnwise.facts.events import USER, Event
-from turnwise.flows.control.assignment import Desk, TurnAssignment
-from turnwise.flows.control.logged import Ended
+from turnwise.flows.control.assignment import FlowRunState, TurnAssignment
+from turnwise.flows.control.logged import TurnEnd
 from turnwise.flows.design import Design
 from turnwise.flows.strategies import Moderated
-from turnwise.flows.tasks.progress import Closing, Progress, begun, closed
-from turnwise.flows.turns.briefs import Word, brief
-from turnwise.flows.turns.turn import Labels, Pool, Turn, TurnChoice, is_within, pool_of, turn_of, without
-from turnwise.flows.until import Standing
+from turnwise.flows.tasks.progress import Progress, TaskEnd, initial_progress, with_task_ended
+from turnwise.flows.turns.briefs import HandoffNote, brief
+from turnwise.flows.turns.turn import Labels, Pool, Turn, TurnChoice, is_within, pool_of, pool_without, turn_of
+from turnwise.flows.until import RunCounts
 from turnwise.ports.assignment import EVERYTHING
 from turnwise.ports.context import AgentContext, Outcome
 from turnwise.ports.selector import Selector
-from turnwise.selection.conversational import fitting
+from turnwise.selection.conversational import matching_name
 
 
-async def is_in_the_log(context: AgentContext) -> bool:
+async def is_request_in_log(context: AgentContext) -> bool:
     """Whether the message of the flow whose turn this is stands in the log as the user's own, where everybody reads it; what
     the flow was told by another flow, a caller, or who handed over, is shown to the flow alone.
     """
@@ -53,7 +53,7 @@ Played = tuple[TurnAssignment, Outcome]
 """What came of a turn."""
 
 
-class Ending(NamedTuple):
+class RunEnding(NamedTuple):
     """How a run of a flow ended. reason: complete, failed, stuck, limit:turns, limit:model_calls, or what the flow's `until`
     said.
     """
@@ -74,30 +74,30 @@ class Controller:
         if is_within(context.card.name, outer):
             raise FlowFailed(f"The flow {context.card.name!r} would be run for one of its own tasks.")
         self._labels = Labels(context.card.name, design.graph, outer)
-        self._desk = Desk(context, design.graph, self._labels, self._waiting, design.names, design.relays)
+        self._desk = FlowRunState(context, design.graph, self._labels, self._waiting, design.names, design.relays)
         self._is_open_to_all = all(context.tree.reachable(name, ()) for name in design.names)
         self._request_is_logged: bool | None = None
         """Whether those who read the log find the request there; None before it was looked for."""
-        self._progress = begun(design.graph, design.targets)
+        self._progress = initial_progress(design.graph, design.targets)
         self._turns = 0
         self._active: list[str] = []
-        self._ended: list[Ended] = []
+        self._ended: list[TurnEnd] = []
         self._said = ""
 
-    async def run(self) -> Ending:
+    async def run(self) -> RunEnding:
         """Suspend when it waits for a person; errors of the store as they are."""
         while True:
             pool = await self._pool_on_record()
             reason = self._reason(pool)
             if reason is not None:
-                return Ending(reason, self._progress, self._turns, self._context.model_calls)
+                return RunEnding(reason, self._progress, self._turns, self._context.model_calls)
             ended, self._ended = self._ended, []
             turns = await self._choose(pool, [each.next for each in ended if each.next])
             await self._play(turns, _heard(turns, ended))
 
     def _reason(self, pool: Pool) -> str | None:
         """Why the flow ends here; None when it goes on."""
-        standing = Standing(self._design.graph, self._progress, self._turns, self._context.model_calls)
+        standing = RunCounts(self._design.graph, self._progress, self._turns, self._context.model_calls)
         met = self._design.conduct.until.met(standing)
         if met is not None:
             return met
@@ -127,10 +127,10 @@ class Controller:
     def _reachable(self, agent: str) -> bool:
         return self._context.tree.reachable(agent, self._context.message_context.roles)
 
-    def _waiting(self, closings: Sequence[Closing]) -> Sequence[str]:
+    def _waiting(self, closings: Sequence[TaskEnd]) -> Sequence[str]:
         progress = self._progress
         for closing in closings:
-            progress = closed(self._design.graph, progress, closing)
+            progress = with_task_ended(self._design.graph, progress, closing)
         return tuple(self._pool(progress))
 
     async def _choose(self, pool: Pool, named: list[str]) -> Sequence[Turn]:
@@ -139,7 +139,7 @@ class Controller:
         """
         turns = [await self._next(pool, named)]
         while len(turns) < self._design.conduct.side_by_side and self._turns < self._design.max_turns:
-            pool = without(pool, turns[-1].agent, [task.name for task in turns[-1].tasks])
+            pool = pool_without(pool, turns[-1].agent, [task.name for task in turns[-1].tasks])
             if not pool:
                 break
             turns.append(await self._next(pool, named))
@@ -148,7 +148,7 @@ class Controller:
 
     async def _next(self, pool: Pool, named: list[str]) -> Turn:
         active = next((name for name in self._active if name in pool), None)
-        wanted = next((name for name in named if fitting(name, pool)), next(iter(named), None))
+        wanted = next((name for name in named if matching_name(name, pool)), next(iter(named), None))
         choice = TurnChoice(active, wanted, self._design.conduct.strategy)
         if choice.settled(pool) is None:
             choice = TurnChoice(active, wanted, await self._strategy(pool))
@@ -187,10 +187,10 @@ class Controller:
     def _has_model(self, agent: str) -> bool:
         return self._context.tree.card(agent).kind == MODEL_KIND
 
-    async def _play(self, turns: Sequence[Turn], words: Sequence[Sequence[Word]]) -> None:
+    async def _play(self, turns: Sequence[Turn], words: Sequence[Sequence[HandoffNote]]) -> None:
         """Runs them; one that waits does not stop the others, but then the whole waits. words: what each of them is told."""
         works = [self._turn(*each) for each in zip(turns, words, strict=True)]
-        played = await together(works)
+        played = await run_together(works)
         self._active = []
         for turn, each in zip(turns, played, strict=True):
             self._settle(turn, *each)
@@ -199,11 +199,11 @@ class Controller:
         """Takes what came of a turn into account."""
         self._said = outcome.text
         for closing in assignment.closings.values():
-            self._progress = closed(self._design.graph, self._progress, closing)
+            self._progress = with_task_ended(self._design.graph, self._progress, closing)
         if assignment.ended is not None:
             self._ended.append(assignment.ended)
         elif outcome.next is not None:
-            self._ended.append(Ended(outcome.next))
+            self._ended.append(TurnEnd(outcome.next))
         elif self._has_model(turn.agent):
             self._active.append(turn.agent)
 
@@ -211,12 +211,12 @@ class Controller:
         """What the flow was asked, if that agent has to be told: it does not read the log, or not there."""
         if self._has_model(agent):
             if self._request_is_logged is None:
-                self._request_is_logged = await is_in_the_log(self._context)
+                self._request_is_logged = await is_request_in_log(self._context)
             if self._request_is_logged:
                 return None
         return self._context.message
 
-    async def _turn(self, turn: Turn, words: Sequence[Word]) -> Played:
+    async def _turn(self, turn: Turn, words: Sequence[HandoffNote]) -> Played:
         assignment = TurnAssignment(self._desk, turn, runs_again=self._has_model(turn.agent))
         await assignment.restore()
         try:
@@ -231,7 +231,7 @@ class Controller:
         is_open = assignment.ended is None and len(assignment.closings) < len(assignment.tasks)
         return is_open and not self._reachable(turn.agent) and self._pool_key not in self._context.recorded
 
-    async def _worked(self, turn: Turn, assignment: TurnAssignment, words: Sequence[Word]) -> Played:
+    async def _worked(self, turn: Turn, assignment: TurnAssignment, words: Sequence[HandoffNote]) -> Played:
         if self._has_lapsed(turn, assignment):
             await assignment.end_turn()
         relays = self._design.relays
@@ -251,13 +251,13 @@ class Controller:
         return assignment, outcome
 
 
-def _heard(turns: Sequence[Turn], ended: Sequence[Ended]) -> Sequence[Sequence[Word]]:
+def _heard(turns: Sequence[Turn], ended: Sequence[TurnEnd]) -> Sequence[Sequence[HandoffNote]]:
     """What each of these turns is told by those who ended theirs: who was named hears it, else who comes first."""
     agents = [turn.agent for turn in turns]
-    heard: list[list[Word]] = [[] for _ in turns]
+    heard: list[list[HandoffNote]] = [[] for _ in turns]
     for each in ended:
         if each.word is not None and heard:
-            named = fitting(each.next, agents) if each.next else None
+            named = matching_name(each.next, agents) if each.next else None
             heard[agents.index(named) if named else 0].append(each.word)
     return heard
 

@@ -9,37 +9,37 @@ from pydantic import JsonValue, ValidationError
 
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.events import Event
-from turnwise.flows.tasks.progress import Closing
-from turnwise.flows.turns.briefs import Word
+from turnwise.flows.tasks.progress import TaskEnd
+from turnwise.flows.turns.briefs import HandoffNote
 
 TASK, TURN_END, FLOW = "task", "turn_end", "flow"
 """The names of the data parts."""
 
 
-class Ended(NamedTuple):
+class TurnEnd(NamedTuple):
     """That an agent ended its turn: whom it named, and its word to whoever goes on."""
 
     next: str | None = None
-    word: Word | None = None
+    word: HandoffNote | None = None
 
 
-def closing_content(flow: str, closing: Closing) -> Content:
+def task_end_content(flow: str, closing: TaskEnd) -> Content:
     """That a task came to its end."""
-    return told_as(TASK, {"flow": flow, **closing.model_dump(mode="json", exclude_defaults=True)})
+    return hidden_data_part(TASK, {"flow": flow, **closing.model_dump(mode="json", exclude_defaults=True)})
 
 
-def closing_of(event: Event) -> Closing | None:
+def task_end_of(event: Event) -> TaskEnd | None:
     """The end of a task that the event tells; None when it tells none."""
     data = data_of(event, TASK)
     if data is None:
         return None
     try:
-        return Closing.model_validate({key: value for key, value in data.items() if key != "flow"}, strict=False)
+        return TaskEnd.model_validate({key: value for key, value in data.items() if key != "flow"}, strict=False)
     except ValidationError:
         return None  # guardrails rewrote it, or somebody else said it
 
 
-def closing_left(event: Event, closing: Closing) -> Closing | None:
+def redacted_task_end(event: Event, closing: TaskEnd) -> TaskEnd | None:
     """The closing with the result and the reason that guardrails left of it in the event; None when they left none."""
     data = data_of(event, TASK)
     reason = data.get("reason", "") if data is not None else None
@@ -48,13 +48,13 @@ def closing_left(event: Event, closing: Closing) -> Closing | None:
     return closing.model_copy(update={"result": data.get("result"), "reason": reason})
 
 
-def turn_end_content(flow: str, by: str, ended: Ended) -> Content:
+def turn_end_content(flow: str, by: str, ended: TurnEnd) -> Content:
     """That an agent ended its turn before its tasks were done."""
     word = ended.word.content.model_dump(mode="json") if ended.word else None
-    return told_as(TURN_END, {"flow": flow, "by": by, "next": ended.next, "message": word})
+    return hidden_data_part(TURN_END, {"flow": flow, "by": by, "next": ended.next, "message": word})
 
 
-def turn_end_of(event: Event) -> Ended | None:
+def turn_end_of(event: Event) -> TurnEnd | None:
     """How the event says that its turn was ended; None when it does not."""
     data = data_of(event, TURN_END)
     if data is None:
@@ -63,7 +63,7 @@ def turn_end_of(event: Event) -> Ended | None:
     if not isinstance(by, str) or not isinstance(named, str | None):
         return None
     try:
-        return Ended(named, None if message is None else Word(by, Content.model_validate(message, strict=False)))
+        return TurnEnd(named, None if message is None else HandoffNote(by, Content.model_validate(message, strict=False)))
     except ValidationError:
         return None
 
@@ -83,6 +83,6 @@ def data_of(event: Event, name: str) -> dict[str, JsonValue] | None:
     return None
 
 
-def told_as(name: str, data: dict[str, JsonValue]) -> Content:
+def hidden_data_part(name: str, data: dict[str, JsonValue]) -> Content:
     """What holds this data, and shows it to no model."""
     return Content(parts=(DataPart(name=name, data=data, private=True),))

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from turnwise.facts.errors import FlowFailed, FlowStuck, LimitReached
 from turnwise.facts.events import LIMIT, End, Event
-from turnwise.flows.control.controller import STUCK, Controller, Ending
+from turnwise.flows.control.controller import STUCK, Controller, RunEnding
 from turnwise.flows.control.logged import flow_content
 from turnwise.flows.design import Design
 from turnwise.flows.tasks.graph import Graph
@@ -21,7 +21,7 @@ TOLD = 10
 _FAILED = "failed"
 
 
-class Judgement(NamedTuple):
+class RunResult(NamedTuple):
     """What a run came to: why it ended, in one word, its answer, and what there is to raise."""
 
     reason: str
@@ -29,43 +29,43 @@ class Judgement(NamedTuple):
     problem: FlowFailed | FlowStuck | LimitReached | None = None
 
 
-def judged(graph: Graph, ending: Ending) -> Judgement:
+def judge_run(graph: Graph, ending: RunEnding) -> RunResult:
     """A flow's answer is the result of the tasks that no other needs: one as it is, several under their names. It has failed
     when one of these did not succeed.
     """
-    unfinished = cut_short(graph, ending)
+    unfinished = interrupted_result(graph, ending)
     if unfinished is not None:
         return unfinished
     lost = (Status.FAILED, Status.SKIPPED)
     failed = [name for name in _ends(graph, ending.progress) if ending.progress.statuses[name] in lost]
     if failed or ending.reason == _FAILED:
-        return failure(graph, ending, failed or graph.order)
+        return failed_result(graph, ending, failed or graph.order)
     found = results(graph, ending.progress)
     if len(found) == 1:
-        return Judgement(ending.reason, next(iter(found.values())))
-    return Judgement(ending.reason, "\n\n".join(f"{task}: {text}" for task, text in found.items()))
+        return RunResult(ending.reason, next(iter(found.values())))
+    return RunResult(ending.reason, "\n\n".join(f"{task}: {text}" for task, text in found.items()))
 
 
-def cut_short(graph: Graph, ending: Ending) -> Judgement | None:
+def interrupted_result(graph: Graph, ending: RunEnding) -> RunResult | None:
     """What a run came to that did not come to its end: it is stuck, or reached a limit; None when it did."""
     if ending.reason.startswith(LIMIT):
         which = ending.reason.removeprefix(LIMIT)
         problem = f"The flow {graph.flow!r} came to no end in {ending.turns} turns."
         fix = "Give the flow more of them, or see in the log what its agents did with theirs."
-        return Judgement(ending.reason, problem=LimitReached(which, problem, fix=fix))
+        return RunResult(ending.reason, problem=LimitReached(which, problem, fix=fix))
     if ending.reason == STUCK:
         ready = _several([repr(name) for name in ending.progress.ready], ", ")
         stuck = f"Nobody whom the caller may reach does what is ready in the flow {graph.flow!r}: {ready}."
-        return Judgement(STUCK, problem=FlowStuck(stuck, fix="Enable one of its agents, or give the caller a role for one."))
+        return RunResult(STUCK, problem=FlowStuck(stuck, fix="Enable one of its agents, or give the caller a role for one."))
     return None
 
 
-def failure(graph: Graph, ending: Ending, tasks: Sequence[str]) -> Judgement:
+def failed_result(graph: Graph, ending: RunEnding, tasks: Sequence[str]) -> RunResult:
     """That it failed, because of those of these tasks, and of what is upstream of them, that failed."""
     meant, closings = graph.upstream(tasks), ending.progress.closings
     failed = [closings[name] for name in graph.order if name in meant and _has_failed(ending.progress, name)]
     why = _several([f"{each.task!r} failed{f': {each.reason}' if each.reason else ''}" for each in failed], "; ")
-    return Judgement(_FAILED, problem=FlowFailed(f"The flow {graph.flow!r} did not get done{f': {why}' if why else '.'}"))
+    return RunResult(_FAILED, problem=FlowFailed(f"The flow {graph.flow!r} did not get done{f': {why}' if why else '.'}"))
 
 
 def results(graph: Graph, progress: Progress) -> Mapping[str, str]:
@@ -81,7 +81,7 @@ def _ends(graph: Graph, progress: Progress) -> Sequence[str]:
 
 
 async def run_design(
-    design: Design, context: AgentContext, judge: Callable[[Graph, Ending], Judgement] = judged
+    design: Design, context: AgentContext, judge: Callable[[Graph, RunEnding], RunResult] = judge_run
 ) -> AsyncIterator[Event]:
     """Runs the flow whose turn this is, with that design; gives its last word, and raises what `judge` finds there to raise."""
     ending = await Controller(design, context).run()
@@ -101,7 +101,7 @@ def _has_failed(progress: Progress, task: str) -> bool:
     return task in progress.closings and progress.closings[task].status is Status.FAILED
 
 
-def _told(flow: str, reason: str, ending: Ending) -> dict[str, JsonValue]:
+def _told(flow: str, reason: str, ending: RunEnding) -> dict[str, JsonValue]:
     tasks: Mapping[str, Any] = {
         name: {"status": str(status), **_detail(ending.progress, name)} for name, status in ending.progress.statuses.items()
     }

@@ -11,9 +11,9 @@ from turnwise.facts.errors import FlowDefinitionError, FlowFailed
 from turnwise.facts.events import Event
 from turnwise.facts.fact import Fact, optional
 from turnwise.facts.spelling import did_you_mean
-from turnwise.flows.control.logged import data_of, told_as
+from turnwise.flows.control.logged import data_of, hidden_data_part
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.results import misfits_found, unfenced
+from turnwise.flows.tasks.results import unfenced, validation_problems
 from turnwise.flows.tasks.task import Task
 from turnwise.flows.turns.turn import own_label
 from turnwise.ports.assignment import EVERYTHING
@@ -77,7 +77,7 @@ def read_plan(answer: Content) -> Plan:
     try:
         return Plan.model_validate_json(written, extra="forbid")
     except ValidationError as error:
-        told = misfits_found(error, "", most=MISTAKES_SHOWN)
+        told = validation_problems(error, "", most=MISTAKES_SHOWN)
     raise FlowDefinitionError(f"That is no plan: {told}.", fix=_FORM)
 
 
@@ -94,7 +94,7 @@ def refuse_unfit(plan: Plan, agents: Collection[str], most: int) -> None:
 
 def plan_content(flow: str, plan: Plan) -> Content:
     """That the flow will do this."""
-    return told_as(PLAN, {"flow": flow, **plan.model_dump(mode="json")})
+    return hidden_data_part(PLAN, {"flow": flow, **plan.model_dump(mode="json")})
 
 
 def plan_of(event: Event) -> Plan | None:
@@ -151,7 +151,7 @@ def question(request: Content, agents: Mapping[str, str], most: int) -> Content:
     return _asked("\n".join(lines), request)
 
 
-def again(asked: Content, answer: Content, problem: str) -> Content:
+def question_again(asked: Content, answer: Content, problem: str) -> Content:
     """The same question once more, with what was wrong with the answer."""
     shown = json.dumps(answer.text[:ANSWER_CHARACTERS], ensure_ascii=False)
     words = f"{asked.text}\nYou answered: {shown}\nThat cannot be used. {problem}\nAnswer again, with the whole plan."
@@ -164,7 +164,7 @@ def _asked(words: str, given: Content) -> Content:
     return Content(role="user", parts=(TextPart(text=words), *more))
 
 
-async def kept(context: AgentContext, find: Callable[[], Awaitable[Plan]]) -> Plan:
+async def recorded_plan(context: AgentContext, find: Callable[[], Awaitable[Plan]]) -> Plan:
     """The plan of this run of the flow whose turn it is: the recorded one, else what `find` gives, which is then said.
 
     FlowFailed when a guardrail does not let it be said, or it names agents that are there no more.

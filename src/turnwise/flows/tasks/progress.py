@@ -17,7 +17,7 @@ def _complete(status: Status) -> Status:
     return status
 
 
-class Closing(Fact):
+class TaskEnd(Fact):
     """That a task came to its end. status: successful, failed or skipped. by: the agent that ended it; empty = it was skipped
     by itself. turn: in which turn of the flow, from 1; 0 = in none.
     """
@@ -36,7 +36,7 @@ class Progress(NamedTuple):
     """
 
     statuses: Mapping[str, Status]
-    closings: Mapping[str, Closing]
+    closings: Mapping[str, TaskEnd]
     missing: Mapping[str, int]
     ready: tuple[str, ...]
 
@@ -46,7 +46,7 @@ class Progress(NamedTuple):
         return len(self.closings) == len(self.statuses)
 
 
-def begun(graph: Graph, targets: Iterable[str] | None = None) -> Progress:
+def initial_progress(graph: Graph, targets: Iterable[str] | None = None) -> Progress:
     """Where a flow begins. targets: only these are to be done, and what they need; None = everything.
 
     FlowDefinitionError for a target that is not there.
@@ -57,7 +57,7 @@ def begun(graph: Graph, targets: Iterable[str] | None = None) -> Progress:
     return Progress(dict.fromkeys(names, Status.PENDING), {}, missing, tuple(name for name in names if not missing[name]))
 
 
-def closed(graph: Graph, progress: Progress, closing: Closing) -> Progress:
+def with_task_ended(graph: Graph, progress: Progress, closing: TaskEnd) -> Progress:
     """What it is once that task has ended.
 
     Who needs one that failed or was skipped is skipped, with that reason, and so on, unless it is to be done always. An end
@@ -79,13 +79,13 @@ def closed(graph: Graph, progress: Progress, closing: Closing) -> Progress:
                 continue
             if not each.status.is_success and graph.tasks[name].run_if == "success":
                 statuses[name] = Status.SKIPPED
-                left.append(Closing(task=name, status=Status.SKIPPED, reason=reason, turn=closing.turn))
+                left.append(TaskEnd(task=name, status=Status.SKIPPED, reason=reason, turn=closing.turn))
             elif not missing[name]:
                 freed.append(name)
     return Progress(statuses, closings, missing, _ready(graph, progress.ready, closing.task, freed))
 
 
-def _because(closing: Closing) -> str:
+def _because(closing: TaskEnd) -> str:
     what = "failed" if closing.status is Status.FAILED else "was skipped"
     return f"{closing.task!r} {what}{f': {closing.reason}' if closing.reason else '.'}"
 

@@ -35,7 +35,7 @@ MOST_DEPTH = 50
 VALUE_CHARACTERS = 60
 
 
-def flaw(schema: object, depth: int = 0) -> str:
+def schema_flaw(schema: object, depth: int = 0) -> str:
     """Why that is no schema, or none that anything could fit; empty when there is nothing to say against it."""
     if not isinstance(schema, dict):
         return f"a schema is an object, not {_shown(schema)}"
@@ -52,11 +52,11 @@ def flaw(schema: object, depth: int = 0) -> str:
     if not isinstance(allowed, list) or not allowed:
         return f"'enum' is a list of one value or more, not {_shown(allowed)}"
     within = {f"property {name!r}": each for name, each in properties.items()} | {"items": schema.get("items", True)}
-    found = ((place, flaw(each, depth + 1)) for place, each in within.items() if not isinstance(each, bool))
+    found = ((place, schema_flaw(each, depth + 1)) for place, each in within.items() if not isinstance(each, bool))
     return next((f"{place}: {problem}" for place, problem in found if problem), "")
 
 
-def misfits(schema: Mapping[str, Any], value: JsonValue, place: str = "it") -> Iterator[str]:
+def schema_problems(schema: Mapping[str, Any], value: JsonValue, place: str = "it") -> Iterator[str]:
     """What of the value does not fit, in words that name the place, outermost first. The schema has no flaw."""
     names = _names(schema)
     if names and not any(_is(value, name) for name in names):
@@ -69,7 +69,7 @@ def misfits(schema: Mapping[str, Any], value: JsonValue, place: str = "it") -> I
         yield from _misfits_of_object(schema, value, place)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for number, each in enumerate(value):
-            yield from misfits(schema["items"], each, f"{place}[{number}]")
+            yield from schema_problems(schema["items"], each, f"{place}[{number}]")
 
 
 def _misfits_of_object(schema: Mapping[str, Any], value: dict[str, JsonValue], place: str) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _misfits_of_object(schema: Mapping[str, Any], value: dict[str, JsonValue], p
         if within is False:
             yield f"{place}.{name} is not allowed"
         elif isinstance(within, dict):
-            yield from misfits(within, each, f"{place}.{name}")
+            yield from schema_problems(within, each, f"{place}.{name}")
 
 
 def _names(schema: Mapping[str, Any]) -> Sequence[Any]:
@@ -143,7 +143,7 @@ _SIZES: Mapping[str, str] = {
 }
 
 
-def misfits_found(error: ValidationError, value: str = "it", most: int = MISFITS_SHOWN) -> str:
+def validation_problems(error: ValidationError, value: str = "it", most: int = MISFITS_SHOWN) -> str:
     """What is wrong, each with its place: `it.people has to be 0 or more; it.name is missing`. value: what the whole is called;
     empty when its parts have names of their own. The value itself is not shown: it may hold what is nobody's business.
     """
@@ -227,7 +227,7 @@ class ResultType:
             return self._label(plain)
         if self._adapter is not None:
             return self._of_type(self._adapter, plain)
-        problems = list(misfits(_TEXT if self.schema is None else self.schema, plain))
+        problems = list(schema_problems(_TEXT if self.schema is None else self.schema, plain))
         if problems:
             more = f" ({len(problems) - MISFITS_SHOWN} more)" if len(problems) > MISFITS_SHOWN else ""
             self._refuse("; ".join(problems[:MISFITS_SHOWN]) + more)
@@ -267,7 +267,7 @@ class ResultType:
     def _given_schema(self, given: Mapping[str, Any]) -> dict[str, Any]:
         try:
             schema: dict[str, Any] = json.loads(json.dumps(dict(given), allow_nan=False))
-            problem = flaw(schema)
+            problem = schema_flaw(schema)
         except (TypeError, ValueError, RecursionError) as error:
             problem = f"it is no JSON: {error}"
         if problem:
@@ -299,7 +299,7 @@ class ResultType:
         try:
             checked = adapter.validate_json(json.dumps(value))
         except ValidationError as error:
-            self._refuse(misfits_found(error))
+            self._refuse(validation_problems(error))
         return json_value(adapter.dump_python(checked, mode="json", by_alias=True), f"The task {self._task!r}")
 
     def _refuse(self, problems: str) -> NoReturn:

@@ -14,14 +14,14 @@ SUCCEEDED, FAILED, END_TURN = names.SUCCEEDED, names.FAILED, names.END_TURN
 """Names of the tools by which a model says how its tasks ended."""
 
 
-class Word(NamedTuple):
+class HandoffNote(NamedTuple):
     """What an agent that ended its turn told whoever goes on."""
 
     by: str
     content: Content
 
 
-def brief(tasks: Sequence[AssignedTask], request: Content | None, words: Sequence[Word]) -> Content:
+def brief(tasks: Sequence[AssignedTask], request: Content | None, words: Sequence[HandoffNote]) -> Content:
     """What opens an agent's turn. request: what the flow was asked; None = the agent reads it in the log."""
     lines: list[str] = []
     more: list[Part] = []
@@ -51,7 +51,7 @@ def instructions(flow: str, tasks: Sequence[AssignedTask], others: Sequence[str]
     return " ".join(told)
 
 
-def relayed(others: Sequence[str]) -> str:
+def part_instructions(others: Sequence[str]) -> str:
     """What a model has to know that answers a part of what the user wants. others: who sees to the rest; may be nobody."""
     if not others:
         return ""

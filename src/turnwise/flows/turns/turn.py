@@ -10,8 +10,8 @@ from turnwise.flows.tasks.graph import Graph
 from turnwise.flows.tasks.progress import Progress
 from turnwise.ports.assignment import AssignedTask, Scope
 from turnwise.ports.selector import SelectionRequest, Selector
-from turnwise.selection.conversational import fitting
-from turnwise.selection.verdicts import abstained, asked, chosen, shown
+from turnwise.selection.conversational import matching_name
+from turnwise.selection.verdicts import abstained, ask_selector, chosen, shortened
 
 Pool = Mapping[str, Sequence[str]]
 """Agents who have something to do, in the order of their first task, and with each the tasks that it may do, in the flow's
@@ -47,7 +47,7 @@ def pool_of(graph: Graph, progress: Progress, agents: Sequence[str], reachable: 
     return found
 
 
-def without(pool: Pool, agent: str, tasks: Sequence[str]) -> Pool:
+def pool_without(pool: Pool, agent: str, tasks: Sequence[str]) -> Pool:
     """The pool once that agent has taken these tasks: it is busy, and nobody else may do them now."""
     taken = set(tasks)
     left = {name: [task for task in theirs if task not in taken] for name, theirs in pool.items() if name != agent}
@@ -120,7 +120,7 @@ class TurnChoice:
         """Who it is whatever the strategy says; None when the strategy decides."""
         if self._active in pool:
             return self._active
-        return fitting(self._named, pool) if self._named else None
+        return matching_name(self._named, pool) if self._named else None
 
     async def select(self, request: SelectionRequest) -> Verdict:
         pool = _pool(request)
@@ -132,7 +132,7 @@ class TurnChoice:
             method, why = ("active", "is at work") if agent == self._active else ("named", "was named as the next")
             reason = f"{agent} {why}. {pool}"
             return chosen(self.name, agent, method=method, confidence=1.0, reason=reason, ignored=ignored)
-        verdict = await asked(self._strategy, request, self.name)
+        verdict = await ask_selector(self._strategy, request, self.name)
         ignored = (*ignored, *verdict.ignored)
         if verdict.outcome == "chosen":
             reason = f"{verdict.reason} {pool}" if len(request.eligible) > 1 else _alone(request)
@@ -144,7 +144,7 @@ class TurnChoice:
     def _ignored(self, pool: Collection[str]) -> tuple[str, ...]:
         if not self._named or self.settled(pool) is not None:
             return ()
-        return (f"{shown(self._named)!r} was named as the next, and has no ready task",)
+        return (f"{shortened(self._named)!r} was named as the next, and has no ready task",)
 
 
 def _pool(request: SelectionRequest) -> str:

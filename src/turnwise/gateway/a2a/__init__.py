@@ -1,9 +1,9 @@
 """A2A: other agents as callers, by JSON-RPC (`/a2a`) and by HTTP (`/a2a/rest`), and the agent card."""
 
 from turnwise.gateway.a2a.errors import rest_form, rpc_form
-from turnwise.gateway.a2a.push.sender import pushing
+from turnwise.gateway.a2a.push.sender import running_pusher
 from turnwise.gateway.a2a.routes import router as card
 from turnwise.gateway.a2a.routes import router as rest
 from turnwise.gateway.a2a.routes import router as rpc
 
-__all__ = ["card", "pushing", "rest", "rest_form", "rpc", "rpc_form"]
+__all__ = ["card", "rest", "rest_form", "rpc", "rpc_form", "running_pusher"]

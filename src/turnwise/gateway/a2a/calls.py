@@ -16,14 +16,14 @@ from starlette.responses import Response
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.gateway.a2a.errors import Refusal, protocol_refusal, refusal_of
-from turnwise.gateway.a2a.json_values import listed, plain
+from turnwise.gateway.a2a.json_values import message_json, task_page_json
 from turnwise.gateway.a2a.operations import Operations
 from turnwise.gateway.a2a.parsing import check_type
-from turnwise.gateway.a2a.request import HEADER, Asking, check_version, context_of
+from turnwise.gateway.a2a.request import HEADER, OperationRequest, check_version, context_of
 from turnwise.gateway.a2a.stream import Told
-from turnwise.gateway.front import Front, view_of
+from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.problems import problem_of, request_id_of
-from turnwise.gateway.sse import streamed
+from turnwise.gateway.sse import event_stream
 
 
 class Method(NamedTuple):
@@ -62,9 +62,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
 Write = Callable[[dict[str, Any] | Refusal], bytes]
 
 
-def asked(request: Request, front: Front, caller: Caller, user: str | None) -> ServerCallContext:
+def call_context(request: Request, front: Front, caller: Caller, user: str | None) -> ServerCallContext:
     """The context of the operation that the request asks for."""
-    return context_of(Asking(caller, view_of(request), user, base_of(request, front)))
+    return context_of(OperationRequest(caller, redactor_of(request), user, base_of(request, front)))
 
 
 def base_of(request: Request, front: Front) -> str:
@@ -77,12 +77,12 @@ def check_content(request: Request) -> None:
     check_type(request.headers.get("content-type"))
 
 
-def check_spoken(request: Request) -> None:
+def check_protocol_version(request: Request) -> None:
     """Whether it is in a version that is spoken here. VersionNotSupportedError."""
     check_version(request.headers.get(HEADER) or request.query_params.get(HEADER))
 
 
-def refused(error: Exception, request: Request, front: Front) -> Refusal:
+def error_response(error: Exception, request: Request, front: Front) -> Refusal:
     """What was raised, as an error of the wire; it is counted. Raises what is no error of ours or of the protocol's."""
     if isinstance(error, TurnwiseError):
         problem = problem_of(error, request)
@@ -96,14 +96,14 @@ def refused(error: Exception, request: Request, front: Front) -> Refusal:
     return refusal
 
 
-def written(told: Message | None, method: Method) -> dict[str, Any] | None:
+def json_response(told: Message | None, method: Method) -> dict[str, Any] | None:
     """An answer as JSON. None stays None."""
     if told is None:
         return None
     if method.params is wire.SendMessageRequest:
         field = "task" if isinstance(told, wire.Task) else "message"
-        return {field: plain(told)}
-    body: dict[str, Any] = listed(told) if isinstance(told, wire.ListTasksResponse) else plain(told)
+        return {field: message_json(told)}
+    body: dict[str, Any] = task_page_json(told) if isinstance(told, wire.ListTasksResponse) else message_json(told)
     return body
 
 
@@ -115,16 +115,16 @@ async def stream(told: AsyncGenerator[Told], request: Request, front: Front, wri
     closing = Closing("This process is being stopped.", fix=f"Ask again, for {again}.")
     hint = write(refusal_of(problem_of(closing, request)))
     items = _written(first, told, request, front)
-    return streamed(items, write, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
+    return event_stream(items, write, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
 
 
 async def _written(
     first: Told, rest: AsyncGenerator[Told], request: Request, front: Front
 ) -> AsyncIterator[dict[str, Any] | Refusal]:
     async with aclosing(rest):
-        yield plain(to_stream_response(first))
+        yield message_json(to_stream_response(first))
         try:
             async for told in rest:
-                yield plain(to_stream_response(told))
+                yield message_json(to_stream_response(told))
         except (A2AError, TurnwiseError) as error:
-            yield refused(error, request, front)
+            yield error_response(error, request, front)

@@ -22,7 +22,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.gateway.a2a.messages import INPUT_MODES
 from turnwise.gateway.a2a.request import SPOKEN
 from turnwise.gateway.front import Front
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.selection.eligibility import eligible
 
 MOST_SKILLS = 200
@@ -37,16 +37,16 @@ ANYBODY = Caller(id="-", agent_roles=())
 
 def public_card(front: Front, base: str) -> AgentCard:
     """The card with the agents that anybody reaches. base: the URL of this gateway, without a slash at the end."""
-    return _card(front, base, View(ANYBODY, front.runner.tree))
+    return _card(front, base, Redactor(ANYBODY, front.runner.tree))
 
 
 def extended_card(front: Front, caller: Caller, base: str) -> AgentCard:
     """The card with the agents that the caller reaches. Forbidden."""
     front.whose.require(caller, "agents:read")
-    return _card(front, base, View(caller, front.runner.tree))
+    return _card(front, base, Redactor(caller, front.runner.tree))
 
 
-def _card(front: Front, base: str, view: View) -> AgentCard:
+def _card(front: Front, base: str, view: Redactor) -> AgentCard:
     config, tree, notifies = front.config.protocols.a2a, front.runner.tree, front.pushes.kept is not None
     root = tree.card(tree.root)
     description = config.description or (root.description if view.reaches(root.name) else "")
@@ -67,7 +67,7 @@ def _card(front: Front, base: str, view: View) -> AgentCard:
     )
 
 
-def _routable(tree: AgentTree, view: View) -> Iterator[ours.AgentCard]:
+def _routable(tree: AgentTree, view: Redactor) -> Iterator[ours.AgentCard]:
     """The agents that may be chosen for a message, and that the reader may know of."""
     names = eligible(tree, roles={role for card in tree for role in card.roles}).names
     return (tree.card(name) for name in names if view.reaches(name))

@@ -18,7 +18,7 @@ EXACT = 2**53
 """Numbers are floating-point ones there: from here on integers are not exact."""
 
 
-def plain(held: Any) -> Any:
+def message_json(held: Any) -> Any:
     """The message as JSON, numbers without a fraction as integers. ValueError for what is no JSON."""
     try:
         return _whole(MessageToDict(held))
@@ -26,13 +26,13 @@ def plain(held: Any) -> Any:
         raise ValueError("It holds what is no JSON.") from None
 
 
-def listed(held: ListTasksResponse) -> Any:
+def task_page_json(held: ListTasksResponse) -> Any:
     """A page of tasks as JSON: of the page itself every field is there, as the protocol wants."""
     page = {"nextPageToken": held.next_page_token, "pageSize": held.page_size, "totalSize": held.total_size}
-    return {"tasks": [plain(task) for task in held.tasks], **page}
+    return {"tasks": [message_json(task) for task in held.tasks], **page}
 
 
-def struct(values: dict[str, Any]) -> Struct:
+def json_object(values: dict[str, Any]) -> Struct:
     """These values, which are JSON, as an object."""
     held: Struct = ParseDict(values, Struct())
     return held

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from turnwise.facts import content as ours
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import MessageContext
-from turnwise.gateway.a2a.json_values import plain
+from turnwise.gateway.a2a.json_values import message_json
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, blob_of
 
 AGENT, USER, CALL = "agent", "user", "callId"
@@ -27,7 +27,7 @@ INPUT_MODES = (
 _FIELDS = ("channel", "user_kind")
 
 
-class Given:
+class IncomingMessage:
     """A request's message. RequestInvalid for what is no message of a user's; ContentTypeNotSupportedError for files that stand
     somewhere else: nothing is fetched.
     """
@@ -35,7 +35,7 @@ class Given:
     def __init__(self, request: SendMessageRequest) -> None:
         message = request.message
         if message.role != Role.ROLE_USER:
-            raise refused("message.role", "Only messages of users can be sent.", fix="Send ROLE_USER.")
+            raise invalid_field("message.role", "Only messages of users can be sent.", fix="Send ROLE_USER.")
         metadata = {**_json(request.metadata, "metadata"), **_json(message.metadata, "message.metadata")}
         self.agent, self.user, self.call = (_text(metadata, name) for name in (AGENT, USER, CALL))
         channel, user_kind = (_text(metadata, name) for name in _FIELDS)
@@ -53,7 +53,7 @@ class Given:
         return said
 
 
-def refused(where: str, problem: str, *, fix: str = "Correct it.") -> RequestInvalid:
+def invalid_field(where: str, problem: str, *, fix: str = "Correct it.") -> RequestInvalid:
     """The error that names a place of the request."""
     return RequestInvalid(problem, fix=fix, where=(where,))
 
@@ -68,14 +68,14 @@ def _text(metadata: dict[str, Any], name: str) -> str | None:
     value = metadata.pop(name, None)
     if value is None or isinstance(value, str):
         return value
-    raise refused(f"metadata.{name}", "It is no text.")
+    raise invalid_field(f"metadata.{name}", "It is no text.")
 
 
 def _json(held: Any, where: str) -> Any:
     try:
-        return plain(held)
+        return message_json(held)
     except ValueError:
-        raise refused(where, "It holds a number that is no JSON.") from None
+        raise invalid_field(where, "It holds a number that is no JSON.") from None
 
 
 def _part(part: Part, place: int) -> ours.Part:
@@ -89,7 +89,7 @@ def _part(part: Part, place: int) -> ours.Part:
         _check_taken(part.media_type or DEFAULT_TYPE, f"{where}.mediaType")
         return ours.BlobPart(data=part.raw, mime_type=part.media_type or DEFAULT_TYPE, name=part.filename or None)
     if kind != "url":
-        raise refused(where, "It holds nothing.", fix="Send one of text, raw, url and data.")
+        raise invalid_field(where, "It holds nothing.", fix="Send one of text, raw, url and data.")
     blob = blob_of(part.url, part.filename or None)
     if blob is None:
         raise ContentTypeNotSupportedError(

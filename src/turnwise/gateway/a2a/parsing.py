@@ -11,7 +11,7 @@ from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 from pydantic_core import from_json
 
-from turnwise.gateway.a2a.messages import refused
+from turnwise.gateway.a2a.messages import invalid_field
 
 A2A_JSON, PLAIN_JSON = "application/a2a+json", "application/json"
 AnyMessage = TypeVar("AnyMessage", bound=Message)
@@ -47,12 +47,12 @@ def message_of(given: Mapping[str, Any], kind: type[AnyMessage]) -> AnyMessage:
     """The message that these fields are; what is not known of them is left out. RequestInvalid, InvalidParamsError."""
     for place, raw in _raw_parts(given):
         if not isinstance(raw, str) or not _BASE64.fullmatch(raw) or len(raw.rstrip("=")) % 4 == 1:
-            raise refused(place, "It is not base64.")
+            raise invalid_field(place, "It is not base64.")
     try:
         message: AnyMessage = ParseDict(dict(given), kind(), ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, OverflowError) as error:
         found = _PLACE.search(str(error)) if isinstance(error, ParseError) else None
-        raise refused(found[1] if found else "params", "A value is of the wrong kind, or nested too deep.") from None
+        raise invalid_field(found[1] if found else "params", "A value is of the wrong kind, or nested too deep.") from None
     check_state(given, message)
     validate_proto_required_fields(message)
     return message
@@ -61,7 +61,7 @@ def message_of(given: Mapping[str, Any], kind: type[AnyMessage]) -> AnyMessage:
 def check_state(given: Mapping[str, Any], message: Message) -> None:
     """RequestInvalid when a state was asked for that there is not: it would be none, and so every state."""
     if isinstance(message, ListTasksRequest) and given.get("status") not in _ANY_STATE and not message.status:
-        raise refused("status", "There is no such state.")
+        raise invalid_field("status", "There is no such state.")
 
 
 def _raw_parts(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

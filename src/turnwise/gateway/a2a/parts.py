@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from turnwise.facts import content as ours
 from turnwise.facts.events import USER, Event
 from turnwise.gateway.a2a.json_values import JSON_TYPE, data_part
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 
 TEXT_TYPE = "text/plain"
 MOST_INLINE = 2 * 1024 * 1024
@@ -30,12 +30,12 @@ class File(NamedTuple):
     data: bytes | None = None
 
 
-class Shown:
+class PartWriter:
     """How one answer shows parts. files: the artifacts that are named in it. modes: the media types that its reader takes; none
     = any.
     """
 
-    def __init__(self, view: View, files: Mapping[FileId, File] | None = None, modes: Iterable[str] = ()) -> None:
+    def __init__(self, view: Redactor, files: Mapping[FileId, File] | None = None, modes: Iterable[str] = ()) -> None:
         self._view, self._files = view, files or {}
         self._modes = [mode.partition(";")[0].strip().lower() for mode in modes]
         self._left = MOST_INLINE

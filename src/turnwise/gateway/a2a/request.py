@@ -7,34 +7,34 @@ from a2a.server.context import ServerCallContext
 from a2a.utils.errors import VersionNotSupportedError
 
 from turnwise.facts.callers import Caller
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 
 _KEY = "turnwise"
 
 
-class Asking(NamedTuple):
+class OperationRequest(NamedTuple):
     """user: whom the request names; None = the caller. view: what the caller is shown. base: the URL of this gateway for him,
     without a slash at the end.
     """
 
     caller: Caller
-    view: View
+    view: Redactor
     user: str | None
     base: str
 
-    def for_user(self, named: str | None) -> "Asking":
+    def for_user(self, named: str | None) -> "OperationRequest":
         """The same for whom the message itself names, if the request names nobody and the caller acts for users."""
         return self._replace(user=named) if self.user is None and self.caller.acts_for_users else self
 
 
-def context_of(asking: Asking) -> ServerCallContext:
+def context_of(asking: OperationRequest) -> ServerCallContext:
     """The context of an operation for whoever asks."""
     return ServerCallContext(state={_KEY: asking})
 
 
-def asking_in(context: ServerCallContext) -> Asking:
+def operation_request(context: ServerCallContext) -> OperationRequest:
     """Who asks."""
-    asking: Asking = context.state[_KEY]
+    asking: OperationRequest = context.state[_KEY]
     return asking
 
 

@@ -17,11 +17,21 @@ from starlette.responses import JSONResponse
 
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.ids import SystemIssuer
-from turnwise.gateway.a2a.calls import METHODS, Method, asked, base_of, check_content, check_spoken, refused, stream, written
+from turnwise.gateway.a2a.calls import (
+    METHODS,
+    Method,
+    base_of,
+    call_context,
+    check_content,
+    check_protocol_version,
+    error_response,
+    json_response,
+    stream,
+)
 from turnwise.gateway.a2a.card import public_card
 from turnwise.gateway.a2a.errors import Refusal, rest_answer, rpc_answer
-from turnwise.gateway.a2a.json_values import plain
-from turnwise.gateway.a2a.messages import refused as wrong
+from turnwise.gateway.a2a.json_values import message_json
+from turnwise.gateway.a2a.messages import invalid_field as wrong
 from turnwise.gateway.a2a.operations import Operations
 from turnwise.gateway.a2a.parsing import A2A_JSON, PLAIN_JSON, check_state, json_of, message_of, object_of
 from turnwise.gateway.front import Front, TheCaller, TheFront
@@ -65,15 +75,15 @@ def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
     async def answer(request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Response:
         try:
             check_content(request)
-            check_spoken(request)
+            check_protocol_version(request)
             params = await _params(request, method, {field: request.path_params[name] for name, field in path.fields.items()})
-            told = method.operation(Operations(front), params, asked(request, front, caller, user))
+            told = method.operation(Operations(front), params, call_context(request, front, caller, user))
             if method.streamed:
                 return await stream(told, request, front, _write, again=":subscribe")
-            body = json.dumps(written(await told, method) or {})
+            body = json.dumps(json_response(await told, method) or {})
             return Response(body, media_type=type_for(request.headers.get("accept", "")))
         except (A2AError, TurnwiseError) as error:
-            return rest_answer(refused(error, request, front))
+            return rest_answer(error_response(error, request, front))
 
     return answer
 
@@ -141,14 +151,16 @@ async def call(request: Request, front: TheFront, caller: TheCaller, user: User 
         check_content(request)
         given = json_of(await request.body())
         id_ = _id_of(given)
-        check_spoken(request)
+        check_protocol_version(request)
         method, params = _asked_for(given)
-        told = method.operation(Operations(front), message_of(params, method.params), asked(request, front, caller, user))
+        told = method.operation(
+            Operations(front), message_of(params, method.params), call_context(request, front, caller, user)
+        )
         if method.streamed:
             return await stream(told, request, front, _writer(id_), again="SubscribeToTask")
-        return JSONResponse({"jsonrpc": VERSION, "id": id_, "result": written(await told, method)})
+        return JSONResponse({"jsonrpc": VERSION, "id": id_, "result": json_response(await told, method)})
     except (A2AError, TurnwiseError) as error:
-        return rpc_answer(refused(error, request, front), id_)
+        return rpc_answer(error_response(error, request, front), id_)
 
 
 def _id_of(given: Any) -> Id:
@@ -213,7 +225,7 @@ def _card(request: Request, front: Front) -> dict[str, Any]:
     """The card for who asks. All but its URLs is made once: anybody can ask, and there may be thousands of agents."""
     state = request.app.state
     if not hasattr(state, _MADE):
-        setattr(state, _MADE, plain(public_card(front, "")))
+        setattr(state, _MADE, message_json(public_card(front, "")))
     card: dict[str, Any] = getattr(state, _MADE)
     base, interfaces = base_of(request, front), card["supportedInterfaces"]
     return card | {"supportedInterfaces": [each | {"url": base + each["url"]} for each in interfaces]}

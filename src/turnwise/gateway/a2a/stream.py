@@ -7,26 +7,26 @@ from a2a.types import Artifact, Message, Part, Task, TaskArtifactUpdateEvent, Ta
 
 from turnwise.facts.callers import Permission
 from turnwise.facts.events import USER, Event
-from turnwise.gateway.a2a.ids import TaskName
-from turnwise.gateway.a2a.lookup import files_of, find, whom
-from turnwise.gateway.a2a.messages import refused
-from turnwise.gateway.a2a.parts import TEXT_TYPE, Shown
-from turnwise.gateway.a2a.request import Asking
-from turnwise.gateway.a2a.start import Sent
-from turnwise.gateway.a2a.task_state import OVER, Record, is_output, record_while
+from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.a2a.lookup import files_of, find_task, user_of_task
+from turnwise.gateway.a2a.messages import invalid_field
+from turnwise.gateway.a2a.parts import TEXT_TYPE, PartWriter
+from turnwise.gateway.a2a.request import OperationRequest
+from turnwise.gateway.a2a.start import SentMessage
+from turnwise.gateway.a2a.task_state import OVER, TaskRecord, is_output, live_task_record
 from turnwise.gateway.a2a.tasks import answer_of, artifact_of, task_of, update_of
 from turnwise.gateway.front import Front
-from turnwise.gateway.shared.utterances import is_for_user
+from turnwise.gateway.shared.utterances import is_shown_to_user
 from turnwise.runner import Invocation
 
 
-class Narration:
+class TaskEvents:
     """Tells one task to one reader. All pieces of an artifact, joined, are what is recorded; where they cannot be, because the
     reader came late or the whole was changed, it comes whole in their place. An artifact cannot be taken back: where pieces
     were told of what is none in the end, the task has to be told anew.
     """
 
-    def __init__(self, name: TaskName) -> None:
+    def __init__(self, name: TaskId) -> None:
         self._name = name
         self._said: dict[str, str] = {}
 
@@ -37,7 +37,7 @@ class Narration:
 
     def piece(self, event: Event) -> Iterator[TaskArtifactUpdateEvent]:
         """What that partial event adds."""
-        if not event.text or not is_for_user(event):
+        if not event.text or not is_shown_to_user(event):
             return
         said = self._said.get(event.id, "")
         offset = len(said) if event.offset is None else event.offset
@@ -90,11 +90,11 @@ def history_of(asked: _Limited) -> int | None:
     if not asked.HasField("history_length"):
         return None
     if asked.history_length < 0:
-        raise refused("historyLength", "It is below 0.")
+        raise invalid_field("historyLength", "It is below 0.")
     return asked.history_length
 
 
-class Telling:
+class TaskStream:
     """history: how many messages are wanted; None = it is not said. modes: the media types that the reader takes. to: what he
     asked to do with the task.
     """
@@ -102,30 +102,30 @@ class Telling:
     def __init__(
         self,
         front: Front,
-        asking: Asking,
-        name: TaskName,
+        asking: OperationRequest,
+        name: TaskId,
         history: int | None = None,
         modes: Iterable[str] = (),
         to: Permission = "sessions:read",
     ) -> None:
         self._front, self._asking, self._name = front, asking, name
         self._history, self._modes, self._to = history, list(modes), to
-        self._user = whom(asking, name)
-        self._at = Record(name, "queued")
+        self._user = user_of_task(asking, name)
+        self._at = TaskRecord(name, "queued")
         """How far the reader was told."""
 
-    async def task(self, record: Record, *, artifacts: bool = True) -> Task:
+    async def task(self, record: TaskRecord, *, artifacts: bool = True) -> Task:
         """The task as it is on that record."""
         shown = await self._shown(record.events)
         return task_of(record, self._asking.view, shown, history=self._history, artifacts=artifacts)
 
-    def now(self, sent: Sent) -> Record:
+    def now(self, sent: SentMessage) -> TaskRecord:
         """The task that the message began, or goes on with, as far as it is."""
         told = [*sent.before, *sent.invocation.feed.stored]
         begun, closed = bool(sent.before) or sent.invocation.id is not None, sent.invocation.feed.is_closed
-        return record_while(self._name, told, sent.content, begun=begun, closed=closed)
+        return live_task_record(self._name, told, sent.content, begun=begun, closed=closed)
 
-    async def answer(self, sent: Sent) -> Task | Message:
+    async def answer(self, sent: SentMessage) -> Task | Message:
         """What came of the message, once it is answered, or something is waited for."""
         await sent.invocation.feed.closed()
         record = await self._settled(self.now(sent))
@@ -135,7 +135,7 @@ class Telling:
                 return answer
         return await self.task(record)
 
-    async def stream(self, sent: Sent) -> AsyncGenerator[Told]:
+    async def stream(self, sent: SentMessage) -> AsyncGenerator[Told]:
         """The task of that message and its updates, until it is over or asks; or the answer alone, from an agent that answers
         without a task.
         """
@@ -153,7 +153,7 @@ class Telling:
             if _differs(begun, self._at):
                 yield await self._update()
 
-    async def follow(self, record: Record) -> AsyncGenerator[Told]:
+    async def follow(self, record: TaskRecord) -> AsyncGenerator[Told]:
         """The task on that record, and its updates until it is over, however often it asks."""
         self._at = record
         yield await self.task(record)
@@ -174,15 +174,15 @@ class Telling:
             if _differs(begun, self._at):
                 yield await self._update()
 
-    async def _gone_on(self) -> Record:
+    async def _gone_on(self) -> TaskRecord:
         """The task, once more is on record of it than was told."""
         events, caller, session = self._at.events, self._asking.caller, self._name.session
         await self._front.threads.gone_on(caller, session, events[0].invocation_id, _last(events), self._user)
-        return await find(self._front, self._asking, self._name.id, to=self._to)
+        return await find_task(self._front, self._asking, self._name.id, to=self._to)
 
     async def _updates(self, before: Sequence[Event], invocation: Invocation) -> AsyncGenerator[Told]:
         """What comes of a message, behind what was told, up to its end or a wait; before: what was on record before it."""
-        narration, begins = Narration(self._name), self._at.standing in ("queued", "waiting")
+        narration, begins = TaskEvents(self._name), self._at.standing in ("queued", "waiting")
         async for event in invocation.events(after=_last(self._at.events)):
             if event.partial:
                 for update in narration.piece(event):
@@ -191,7 +191,7 @@ class Telling:
             shown = await self._shown([event])
             if begins and event.author == USER:
                 begins = False
-                yield update_of(Record(self._name, "running", (*before, event)), self._asking.view, shown)
+                yield update_of(TaskRecord(self._name, "running", (*before, event)), self._asking.view, shown)
             parts = shown.of(event)
             is_taken_back = narration.is_taken_back(event, parts)
             for update in narration.whole(event, parts):
@@ -205,25 +205,27 @@ class Telling:
     async def _update(self) -> Told:
         return update_of(self._at, self._asking.view, await self._shown(self._at.events))
 
-    def _record(self, before: Sequence[Event], invocation: Invocation, *, closed: bool) -> Record:
-        return record_while(self._name, [*before, *invocation.feed.stored], begun=True, closed=closed)
+    def _record(self, before: Sequence[Event], invocation: Invocation, *, closed: bool) -> TaskRecord:
+        return live_task_record(self._name, [*before, *invocation.feed.stored], begun=True, closed=closed)
 
-    async def _settled(self, record: Record) -> Record:
+    async def _settled(self, record: TaskRecord) -> TaskRecord:
         """The task when nothing more comes for now: a message that is told again may have been answered since."""
-        return await find(self._front, self._asking, self._name.id, to=self._to) if record.standing == "waiting" else record
+        return (
+            await find_task(self._front, self._asking, self._name.id, to=self._to) if record.standing == "waiting" else record
+        )
 
-    async def _shown(self, events: Sequence[Event]) -> Shown:
+    async def _shown(self, events: Sequence[Event]) -> PartWriter:
         files = await files_of(self._front, self._asking, self._name, events)
-        return Shown(self._asking.view, files, self._modes)
+        return PartWriter(self._asking.view, files, self._modes)
 
-    def _has_tag(self, record: Record) -> bool:
+    def _has_tag(self, record: TaskRecord) -> bool:
         tree = self._front.runner.tree
         selections = (event.actions.selection for event in record.events if event.author == USER)
         selected = next((selection.agent for selection in selections if selection), None)
         return selected is not None and selected in tree and PLAIN in tree.card(selected).tags
 
 
-def _differs(one: Record, other: Record) -> bool:
+def _differs(one: TaskRecord, other: TaskRecord) -> bool:
     return (one.standing, list(one.events)) != (other.standing, list(other.events))
 
 

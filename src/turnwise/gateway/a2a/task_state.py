@@ -8,10 +8,10 @@ from a2a.types import TaskState
 from turnwise.facts.content import Content
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import visible
-from turnwise.gateway.a2a.ids import TaskName
-from turnwise.gateway.redaction import View
-from turnwise.gateway.services.threads import REFUSED, Known
-from turnwise.gateway.shared.utterances import GOOD, is_for_user, words_of
+from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.threads import REFUSED, KnownMessage
+from turnwise.gateway.shared.utterances import GOOD, is_shown_to_user, shown_text
 from turnwise.gateway.shared.waits import OpenWait, open_waits
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.record.events import origin_of
@@ -30,12 +30,12 @@ Standing = Literal["queued", "running", "waiting", "ended", "cancelled", "reject
 _ALWAYS_GOOD = frozenset({"completed", "clarify"})
 
 
-class Record(NamedTuple):
+class TaskRecord(NamedTuple):
     """A task. events: all of its invocation, as they may be read by everybody, without what was taken back. asked: its first
     message, as long as it is not among them. problem: why it was rejected.
     """
 
-    name: TaskName
+    name: TaskId
     standing: Standing
     events: Sequence[Event] = ()
     asked: Content | None = None
@@ -51,7 +51,7 @@ class Record(NamedTuple):
         """The id of the last message of it."""
         return next((origin_of(each.id).message for each in reversed(self.events) if _is_message(each)), self.name.message)
 
-    def first_message_after(self, told: "Record") -> str:
+    def first_message_after(self, told: "TaskRecord") -> str:
         """The id of the first message that is not on that record yet; empty when there is none."""
         new = (each for each in self.events if _is_message(each) and (each.sequence or 0) > (told.events[-1].sequence or 0))
         return next((origin_of(each.id).message for each in new), "")
@@ -63,11 +63,11 @@ class Record(NamedTuple):
         )
         return self.events[: next(places, 0)]
 
-    def waits(self, view: View) -> list[OpenWait]:
+    def waits(self, view: Redactor) -> list[OpenWait]:
         """What it waits for that is the reader's to give, oldest first."""
         return [wait for wait in open_waits(self.events) if wait.is_for(view)] if self.standing == "waiting" else []
 
-    def state(self, view: View) -> TaskState:
+    def state(self, view: Redactor) -> TaskState:
         """Its state, as the reader has to go by it: what waits for others than him is at work."""
         if self.standing == "waiting":
             return TaskState.TASK_STATE_INPUT_REQUIRED if self.waits(view) else TaskState.TASK_STATE_WORKING
@@ -82,29 +82,31 @@ _STATES = {
 }
 
 
-def record_of(name: TaskName, known: Known) -> Record:
+def task_record(name: TaskId, known: KnownMessage) -> TaskRecord:
     """The task as it is known by its first message."""
     receipt, reading, _ = known
     if reading is not None and reading.result is not None:
-        return Record(name, reading.state, reading.result.events)
+        return TaskRecord(name, reading.state, reading.result.events)
     asked = receipt.message.content
     if (blocked := blocked_message(receipt.message.guarded)) is not None:
-        return Record(name, "rejected", problem=str(blocked))
+        return TaskRecord(name, "rejected", problem=str(blocked))
     if receipt.state == REFUSED and receipt.problem == CANCELLED:
-        return Record(name, "cancelled", asked=asked)
+        return TaskRecord(name, "cancelled", asked=asked)
     if receipt.state == REFUSED:
-        return Record(name, "rejected", asked=asked, problem="The message was refused.")
-    return Record(name, "queued", asked=asked)
+        return TaskRecord(name, "rejected", asked=asked, problem="The message was refused.")
+    return TaskRecord(name, "queued", asked=asked)
 
 
-def record_while(name: TaskName, events: Sequence[Event], asked: Content | None = None, *, begun: bool, closed: bool) -> Record:
+def live_task_record(
+    name: TaskId, events: Sequence[Event], asked: Content | None = None, *, begun: bool, closed: bool
+) -> TaskRecord:
     """The task by what a reader of its events has; begun: whether it is at work; closed: whether no more come for now."""
     told = visible(events)
     if any(event.actions.end for event in told):
-        return Record(name, "ended", told)
+        return TaskRecord(name, "ended", told)
     if not told:
-        return Record(name, "cancelled" if closed else "running" if begun else "queued", asked=asked)
-    return Record(name, "waiting" if closed else "running", told)
+        return TaskRecord(name, "cancelled" if closed else "running" if begun else "queued", asked=asked)
+    return TaskRecord(name, "waiting" if closed else "running", told)
 
 
 def is_question(event: Event) -> bool:
@@ -115,7 +117,7 @@ def is_question(event: Event) -> bool:
 
 def is_output(event: Event) -> bool:
     """Whether what is said there, if anything, is part of what the task gives: not why a guardrail let nothing through."""
-    return event.author != USER and is_for_user(event) and not is_question(event) and not event.actions.blocked_by
+    return event.author != USER and is_shown_to_user(event) and not is_question(event) and not event.actions.blocked_by
 
 
 def _is_message(event: Event) -> bool:
@@ -124,13 +126,13 @@ def _is_message(event: Event) -> bool:
 
 def blocked_answer(events: Sequence[Event]) -> Event | None:
     """The last words, if they say why a guardrail let none through."""
-    last = next((event for event in reversed(events) if words_of(event)), None)
+    last = next((event for event in reversed(events) if shown_text(event)), None)
     return last if last is not None and last.actions.blocked_by else None
 
 
 def _state_at(reason: str, events: Sequence[Event]) -> TaskState:
     if reason == "blocked" or (reason in GOOD and blocked_answer(events) is not None):
         return TaskState.TASK_STATE_REJECTED
-    if reason in _ALWAYS_GOOD or (reason in GOOD and any(map(words_of, events))):
+    if reason in _ALWAYS_GOOD or (reason in GOOD and any(map(shown_text, events))):
         return TaskState.TASK_STATE_COMPLETED
     return TaskState.TASK_STATE_CANCELED if reason == CANCELLED else TaskState.TASK_STATE_FAILED

@@ -8,11 +8,11 @@ from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from turnwise.facts.events import USER, Event
-from turnwise.gateway.a2a.json_values import data_part, struct
-from turnwise.gateway.a2a.parts import TEXT_TYPE, Shown
-from turnwise.gateway.a2a.task_state import CANCELLED, Record, blocked_answer, is_output, is_question
-from turnwise.gateway.redaction import View
-from turnwise.gateway.shared.utterances import failure
+from turnwise.gateway.a2a.json_values import data_part, json_object
+from turnwise.gateway.a2a.parts import TEXT_TYPE, PartWriter
+from turnwise.gateway.a2a.task_state import CANCELLED, TaskRecord, blocked_answer, is_output, is_question
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.utterances import failure_text
 from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner.record.events import origin_of
 
@@ -22,7 +22,9 @@ MOST_HISTORY = 100
 """How many messages a task shows when it is not said how many are wanted."""
 
 
-def task_of(record: Record, view: View, shown: Shown, *, history: int | None = None, artifacts: bool = True) -> Task:
+def task_of(
+    record: TaskRecord, view: Redactor, shown: PartWriter, *, history: int | None = None, artifacts: bool = True
+) -> Task:
     """The task as it is. history: how many messages are wanted at most, the newest; None = `MOST_HISTORY`."""
     outputs = [artifact_of(event, parts) for event in record.events if (parts := _output(event, shown))] if artifacts else []
     return Task(
@@ -31,29 +33,29 @@ def task_of(record: Record, view: View, shown: Shown, *, history: int | None = N
         status=_status(record, view, shown),
         artifacts=outputs,
         history=_history(record, view, shown, MOST_HISTORY if history is None else history),
-        metadata=struct({OURS: behind(record, view)}),
+        metadata=json_object({OURS: decision_metadata(record, view)}),
     )
 
 
-def update_of(record: Record, view: View, shown: Shown) -> TaskStatusUpdateEvent:
+def update_of(record: TaskRecord, view: Redactor, shown: PartWriter) -> TaskStatusUpdateEvent:
     """That it stands so now."""
-    status, known = _status(record, view, shown), struct({OURS: behind(record, view)})
+    status, known = _status(record, view, shown), json_object({OURS: decision_metadata(record, view)})
     return TaskStatusUpdateEvent(task_id=record.name.id, context_id=record.name.session, status=status, metadata=known)
 
 
 def artifact_of(event: Event, parts: Sequence[Part]) -> Artifact:
     """What an agent said in that event."""
     known: dict[str, Any] = {"agent": event.author, "sequence": event.sequence}
-    return Artifact(artifact_id=event.id, name=event.author, parts=parts, metadata=struct({OURS: known}))
+    return Artifact(artifact_id=event.id, name=event.author, parts=parts, metadata=json_object({OURS: known}))
 
 
-def answer_of(record: Record, shown: Shown) -> Message:
+def answer_of(record: TaskRecord, shown: PartWriter) -> Message:
     """All that was said, as one message without a task."""
     parts = [part for event in record.events for part in _output(event, shown)]
     return Message(message_id=_status_id(record), context_id=record.name.session, role=Role.ROLE_AGENT, parts=parts)
 
 
-def behind(record: Record, view: View) -> dict[str, Any]:
+def decision_metadata(record: TaskRecord, view: Redactor) -> dict[str, Any]:
     """Where it is on record, and what of the decision the reader may see."""
     known: dict[str, Any] = {"sessionId": record.name.session, "messageId": record.name.message}
     if record.events:
@@ -65,7 +67,7 @@ def behind(record: Record, view: View) -> dict[str, Any]:
     return known | ({"end": record.end} if record.end else {})
 
 
-def _status(record: Record, view: View, shown: Shown) -> TaskStatus:
+def _status(record: TaskRecord, view: Redactor, shown: PartWriter) -> TaskStatus:
     """How it stands, since when, and what is to be said of that."""
     state = record.state(view)
     words = _words(record, view, shown, state)
@@ -75,11 +77,11 @@ def _status(record: Record, view: View, shown: Shown) -> TaskStatus:
     return status
 
 
-def _output(event: Event, shown: Shown) -> list[Part]:
+def _output(event: Event, shown: PartWriter) -> list[Part]:
     return shown.of(event) if is_output(event) else []
 
 
-def _words(record: Record, view: View, shown: Shown, state: TaskState) -> list[Part]:
+def _words(record: TaskRecord, view: Redactor, shown: PartWriter, state: TaskState) -> list[Part]:
     """What is to be said of the state."""
     if state == TaskState.TASK_STATE_INPUT_REQUIRED:
         return list(_wanted(record.waits(view), shown))
@@ -89,11 +91,11 @@ def _words(record: Record, view: View, shown: Shown, state: TaskState) -> list[P
         return shown.of(blocked)
     if state in (TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_REJECTED, TaskState.TASK_STATE_CANCELED):
         error = next((event.error for event in reversed(record.events) if event.error), None)
-        return [Part(text=failure(record.end or CANCELLED, error, view), media_type=TEXT_TYPE)]
+        return [Part(text=failure_text(record.end or CANCELLED, error, view), media_type=TEXT_TYPE)]
     return []
 
 
-def _wanted(waits: Sequence[OpenWait], shown: Shown) -> Iterator[Part]:
+def _wanted(waits: Sequence[OpenWait], shown: PartWriter) -> Iterator[Part]:
     """The questions, and as data what answers are waited for."""
     for wait in waits:
         if is_question(wait.event):
@@ -108,7 +110,7 @@ def _wait(wait: OpenWait) -> dict[str, Any]:
     return {"callId": wait.awaited.id, "kind": wait.kind, "agent": wait.event.author, **called}
 
 
-def _history(record: Record, view: View, shown: Shown, most: int) -> list[Message]:
+def _history(record: TaskRecord, view: Redactor, shown: PartWriter, most: int) -> list[Message]:
     """What was sent, and what was asked but for what still is. The newest, oldest first."""
     if record.asked is not None and most > 0:
         return [_message(record, record.name.message, Role.ROLE_USER, shown.parts(record.asked, results=True))]
@@ -118,21 +120,21 @@ def _history(record: Record, view: View, shown: Shown, most: int) -> list[Messag
     return [message for message in messages if message.parts]
 
 
-def _told(record: Record, event: Event, shown: Shown) -> Message:
+def _told(record: TaskRecord, event: Event, shown: PartWriter) -> Message:
     if event.author != USER:
         return _message(record, event.id, Role.ROLE_AGENT, shown.of(event))
     return _message(record, origin_of(event.id).message, Role.ROLE_USER, shown.of(event))
 
 
-def _message(record: Record, id_: str, role: Role, parts: Sequence[Part]) -> Message:
+def _message(record: TaskRecord, id_: str, role: Role, parts: Sequence[Part]) -> Message:
     return Message(message_id=id_, context_id=record.name.session, task_id=record.name.id, role=role, parts=parts)
 
 
-def _status_id(record: Record) -> str:
+def _status_id(record: TaskRecord) -> str:
     return record.events[-1].id if record.events else f"{record.name.id}-status"
 
 
-def _since(record: Record) -> datetime | None:
+def _since(record: TaskRecord) -> datetime | None:
     """Since when it stands as it does."""
     if not record.events:
         return None

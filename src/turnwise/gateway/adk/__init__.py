@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from turnwise.facts.gateway import AdkConfig
 from turnwise.gateway.adk import apps, artifacts, development, runs, sessions
-from turnwise.gateway.adk.errors import form
+from turnwise.gateway.adk.errors import error_response
 from turnwise.gateway.adk.web_page import page
 
 PREFIX = "/adk"
@@ -22,4 +22,4 @@ def router_for(config: AdkConfig) -> APIRouter:
     return router
 
 
-__all__ = ["PREFIX", "form", "router_for"]
+__all__ = ["PREFIX", "error_response", "router_for"]

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import NothingHere
 from turnwise.gateway.front import Front, TheCaller, TheFront
-from turnwise.gateway.services.agents import Known
+from turnwise.gateway.services.agents import VisibleAgent
 
 router = APIRouter(include_in_schema=False)
 ALL = 1_000_000
@@ -25,7 +25,7 @@ def check_app(front: Front, name: str | None) -> None:
         raise NothingHere("There is no such app.", fix="See GET /list-apps.", where=("appName",))
 
 
-def tree_of(front: Front, caller: Caller) -> dict[str, Known]:
+def tree_of(front: Front, caller: Caller) -> dict[str, VisibleAgent]:
     """The agents that the caller may know of, in the tree's order. Forbidden."""
     page, _ = front.agents.page(caller, after=None, limit=ALL)
     return {known.card.name: known for known in page}
@@ -64,7 +64,7 @@ async def get_app_info(app_name: str, front: TheFront, caller: TheCaller) -> Res
     return JSONResponse({**_info(front, tree), "agents": agents})
 
 
-def _info(front: Front, tree: Mapping[str, Known]) -> dict[str, Any]:
+def _info(front: Front, tree: Mapping[str, VisibleAgent]) -> dict[str, Any]:
     root = front.runner.tree.root
     known = tree.get(root)
     return {

@@ -9,7 +9,7 @@ from turnwise.facts.callers import Caller, Permission
 from turnwise.facts.errors import NothingHere, RequestInvalid
 from turnwise.gateway.adk.apps import check_app
 from turnwise.gateway.adk.parts import bytes_of, bytes_out, uri_of, version_in, version_out
-from turnwise.gateway.adk.schema import ArtifactVersion, Blob, Part, SaveBody, answered
+from turnwise.gateway.adk.schema import ArtifactVersion, Blob, Part, SaveBody, json_response
 from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, PLAIN
 from turnwise.ports.stores import Artifact, ArtifactInfo
@@ -39,7 +39,7 @@ async def save_artifact(
     info = await front.artifacts.save(
         caller, session_id, body.filename, _once(data), mime_type=mime_type, size=len(data), user=user_id
     )
-    return answered(_version(front, info, user_id, session_id))
+    return json_response(_version(front, info, user_id, session_id))
 
 
 @router.get(_AT + "/versions/{version_id}/metadata")
@@ -59,7 +59,7 @@ async def get_version_metadata(
     info = next((info for info in reversed(found) if wanted in (None, info.version)), None)
     if info is None:
         raise NothingHere("There is no such version of an artifact.", fix="List its versions.")
-    return answered(_version(front, info, user_id, session_id))
+    return json_response(_version(front, info, user_id, session_id))
 
 
 @router.get(_AT + "/versions/metadata")
@@ -69,7 +69,7 @@ async def list_versions_metadata(
     """The same of all versions, oldest first."""
     found = await front.artifacts.versions(caller, session_id, artifact_name, user_id)
     check_app(front, app_name)
-    return answered([_version(front, info, user_id, session_id) for info in found])
+    return json_response([_version(front, info, user_id, session_id) for info in found])
 
 
 @router.get(_AT + "/versions/{version_id}")
@@ -124,7 +124,7 @@ async def _loaded(front: Front, caller: Caller, app: str, user: str, session: st
     _check(front, caller, "artifacts:read", app, user)
     found: Artifact = await front.artifacts.load(caller, session, name, _number(version), user)
     blob = Blob(data=bytes_out(found.data), mime_type=found.info.mime_type)
-    return answered(Part(inline_data=blob))
+    return json_response(Part(inline_data=blob))
 
 
 def _check(front: Front, caller: Caller, permission: Permission, app: str, user: str) -> None:

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from turnwise.facts.errors import NothingHere
 from turnwise.gateway.adk.apps import check_app, tree_of
 from turnwise.gateway.front import TheCaller, TheFront
-from turnwise.gateway.services.agents import Known
+from turnwise.gateway.services.agents import VisibleAgent
 from turnwise.gateway.services.sessions import Window
 
 
@@ -143,11 +143,11 @@ async def get_event_graph(
     return JSONResponse({"dotSrc": dot_of(children, front.runner.tree.root, event.author)})
 
 
-def _children(tree: Mapping[str, Known]) -> dict[str, tuple[str, ...]]:
+def _children(tree: Mapping[str, VisibleAgent]) -> dict[str, tuple[str, ...]]:
     return {name: known.children for name, known in tree.items()}
 
 
-def _inside(tree: Mapping[str, Known], name: str, deepest: int) -> dict[str, Any]:
+def _inside(tree: Mapping[str, VisibleAgent], name: str, deepest: int) -> dict[str, Any]:
     known = tree.get(name)
     if known is None:
         return {"name": name, "sub_agents": []}

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from turnwise.gateway.problems import Problem
 
 
-def form(problem: Problem) -> Response:
+def error_response(problem: Problem) -> Response:
     """The answer to a request with that problem. A place is told in a list, as clients of such servers know it."""
     said = f"{problem.problem} {problem.fix}".rstrip()
     listed = [{"type": problem.code, "loc": list(problem.where), "msg": said}]
@@ -17,7 +17,7 @@ def form(problem: Problem) -> Response:
     return Response(json.dumps(told), problem.status, dict(problem.headers), media_type="application/json")
 
 
-def told_in_stream(code: str, said: str, at: float) -> bytes:
+def stream_error(code: str, said: str, at: float) -> bytes:
     """The same in a stream that has begun. at: now, in seconds."""
     details = {"error_type": code, "error_message": said, "timestamp": at}
     return json.dumps({"error": f"{code}: {said}", "error_details": details}).encode()

@@ -15,18 +15,18 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage
 from turnwise.gateway.adk.parts import parts_of, version_out
 from turnwise.gateway.adk.schema import Actions, Confirmation, Content, Event, NodeInfo, UsageMetadata
-from turnwise.gateway.redaction import View
-from turnwise.gateway.shared.utterances import GOOD, failure
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.utterances import GOOD, failure_text
 from turnwise.transcript.waits import kind_of
 
 BEHIND = "turnwise"
 """Below which key of an event's metadata it stands who was selected, and why."""
 
 
-class Telling:
+class EventWriter:
     """Takes the events of one session in their order, partial ones too, and gives what the reader sees of each."""
 
-    def __init__(self, key: SessionKey, view: View) -> None:
+    def __init__(self, key: SessionKey, view: Redactor) -> None:
         self._key, self._view = key, view
         self._decided: deque[Selection] = deque()
         self._failed: set[str] = set()
@@ -111,7 +111,7 @@ class Telling:
             return event.error.code, event.error.message
         if end is None or end.reason in GOOD or event.invocation_id in self._failed:
             return None
-        return end.reason, failure(end.reason, None, self._view)
+        return end.reason, failure_text(end.reason, None, self._view)
 
     def _decides(self, event: OurEvent) -> bool:
         """Whether it is an agent's event with a decision. That of a message is told with what comes of it, if anything does."""
@@ -131,9 +131,9 @@ class Telling:
         return {BEHIND: {"agent": decided.agent, "method": decided.method, "reason": decided.reason}}
 
 
-def told(events: Iterable[OurEvent], key: SessionKey, view: View) -> list[Event]:
+def write_events(events: Iterable[OurEvent], key: SessionKey, view: Redactor) -> list[Event]:
     """All of these, which are one session's in their order."""
-    telling = Telling(key, view)
+    telling = EventWriter(key, view)
     return [shown for shown in map(telling.tell, events) if shown is not None]
 
 

@@ -14,15 +14,15 @@ from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError, Unknow
 from turnwise.facts.events import USER
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.adk.apps import check_app
-from turnwise.gateway.adk.errors import told_in_stream
-from turnwise.gateway.adk.events import Telling, told
+from turnwise.gateway.adk.errors import stream_error
+from turnwise.gateway.adk.events import EventWriter, write_events
 from turnwise.gateway.adk.parts import MESSAGE, message_of
-from turnwise.gateway.adk.schema import RunBody, answered, json_of
-from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.services.messages import Ask
+from turnwise.gateway.adk.schema import RunBody, json_of, json_response
+from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.services.waits import waits_of
 from turnwise.gateway.shared.parameters import Key
-from turnwise.gateway.sse import streamed
+from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation
 
 router = APIRouter(include_in_schema=False)
@@ -35,8 +35,8 @@ async def run(body: RunBody, request: Request, front: TheFront, caller: TheCalle
     """What is said to the message, whole, when it has ended or waits. Whoever leaves does not stop it."""
     invocation = await _begun(front, caller, body, key, streaming=False)
     result = await invocation.result()
-    found = told(result.events, invocation.session, view_of(request))
-    return answered([event for event in found if event.author != USER])
+    found = write_events(result.events, invocation.session, redactor_of(request))
+    return json_response([event for event in found if event.author != USER])
 
 
 @router.post("/run_sse")
@@ -47,7 +47,7 @@ async def run_sse(body: RunBody, request: Request, front: TheFront, caller: TheC
     invocation = await _begun(front, caller, body, key, streaming=body.streaming)
     items = _told(request, invocation, streaming=body.streaming)
     closing = Closing("This process is being stopped.", fix="Read the session again.")
-    return streamed(
+    return event_stream(
         items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=lambda: _written(_failed(closing))
     )
 
@@ -59,7 +59,7 @@ async def _begun(front: Front, caller: Caller, body: RunBody, key: str | None, *
     content = message_of(body.new_message) if body.new_message else Content()
     if not content.parts:
         return await _resumed(front, caller, body)
-    ask = Ask(
+    ask = MessageRequest(
         session=body.session_id,
         content=content,
         user=body.user_id,
@@ -91,7 +91,7 @@ async def _context(front: Front, caller: Caller, body: RunBody, content: Content
 
 
 async def _told(request: Request, invocation: Invocation, *, streaming: bool) -> AsyncIterator[bytes]:
-    telling = Telling(invocation.session, view_of(request))
+    telling = EventWriter(invocation.session, redactor_of(request))
     try:
         async for event in invocation.events():
             shown = telling.tell(event)
@@ -103,7 +103,7 @@ async def _told(request: Request, invocation: Invocation, *, streaming: bool) ->
 
 
 def _failed(error: TurnwiseError) -> bytes:
-    return told_in_stream(error.code, f"{error.problem} {error.fix}".rstrip(), time())
+    return stream_error(error.code, f"{error.problem} {error.fix}".rstrip(), time())
 
 
 def _written(item: bytes) -> bytes:

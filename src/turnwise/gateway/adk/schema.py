@@ -127,7 +127,7 @@ def json_of(value: Any) -> bytes:
     return to_json(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
 
 
-def answered(value: Any) -> Response:
+def json_response(value: Any) -> Response:
     """The answer that holds it."""
     return Response(json_of(value), media_type="application/json")
 

@@ -9,11 +9,11 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestError, RequestInvalid, SessionMissing
 from turnwise.facts.sessions import Session as OurSession
 from turnwise.gateway.adk.apps import check_app
-from turnwise.gateway.adk.events import told
+from turnwise.gateway.adk.events import write_events
 from turnwise.gateway.adk.parts import past_of
-from turnwise.gateway.adk.schema import CreateBody, Event, MemoryBody, PastEvent, PatchBody, Session, State, answered
-from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.redaction import View
+from turnwise.gateway.adk.schema import CreateBody, Event, MemoryBody, PastEvent, PatchBody, Session, State, json_response
+from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.sessions import Window
 from turnwise.ports.stores import SessionInfo
 
@@ -36,14 +36,14 @@ async def list_sessions(app_name: str, user_id: str, request: Request, front: Th
         if (after := page.next) is None:
             break
     check_app(front, app_name)
-    view, found = view_of(request), list[Session]()
+    view, found = redactor_of(request), list[Session]()
     for info in sorted(infos, key=lambda info: info.updated_at, reverse=True)[:MOST_LISTED]:
         try:
             session = await front.sessions.get(caller, info.key.id, user_id)
         except SessionMissing:  # deleted meanwhile
             continue
         found.append(_shown(session, [], view))
-    return answered(found)
+    return json_response(found)
 
 
 @router.post("/sessions")
@@ -76,7 +76,7 @@ async def get_session(
     """The session with its state and its events."""
     session = await front.sessions.get(caller, session_id, user_id)
     check_app(front, app_name)
-    return answered(await _whole(front, caller, session, view_of(request)))
+    return json_response(await _whole(front, caller, session, redactor_of(request)))
 
 
 @router.patch(_AT)
@@ -92,7 +92,7 @@ async def update_session(
     """Writes to the state; nobody is asked to answer."""
     _check_user(front, caller, app_name, user_id, shown=True)
     session = await front.sessions.write_state(caller, session_id, body.state_delta, user_id)
-    return answered(await _whole(front, caller, session, view_of(request)))
+    return json_response(await _whole(front, caller, session, redactor_of(request)))
 
 
 @router.delete(_AT)
@@ -125,24 +125,24 @@ async def _created(front: Front, caller: Caller, request: Request, app: str, use
         raise RequestInvalid("Sessions have no options here.", fix="Leave them out.", where=("body", "options"))
     past, author = past_of(given.events or ()), _author(front, caller, given.events or ())
     session = await front.sessions.create(caller, given.session_id, given.state or {}, user, past=past, author=author)
-    return answered(await _whole(front, caller, session, view_of(request)))
+    return json_response(await _whole(front, caller, session, redactor_of(request)))
 
 
 def _author(front: Front, caller: Caller, events: Sequence[PastEvent]) -> str | None:
     """Who is to have said what was said elsewhere: who spoke last, if that is an agent here that the caller may know of."""
-    view = View(caller, front.runner.tree)
+    view = Redactor(caller, front.runner.tree)
     names = [event.author for event in reversed(events) if event.author in front.runner.tree]
     return next((name for name in names if view.reaches(name)), None)
 
 
-async def _whole(front: Front, caller: Caller, session: OurSession, view: View) -> Session:
+async def _whole(front: Front, caller: Caller, session: OurSession, view: Redactor) -> Session:
     if not session.last_sequence:
         return _shown(session, [], view)
     found = (await front.sessions.events(caller, session.id, Window(last=MOST_EVENTS), session.user)).events
-    return _shown(session, told(found, session.key, view), view)
+    return _shown(session, write_events(found, session.key, view), view)
 
 
-def _shown(session: OurSession, events: list[Event], view: View) -> Session:
+def _shown(session: OurSession, events: list[Event], view: Redactor) -> Session:
     return Session(
         id=session.id,
         app_name=session.app,

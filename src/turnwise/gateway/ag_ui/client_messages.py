@@ -13,13 +13,13 @@ from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Event
 from turnwise.gateway.ag_ui.history import as_text, result_id
 from turnwise.gateway.ag_ui.schema import Wire
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import arguments_of
-from turnwise.gateway.shared.utterances import words_of
+from turnwise.gateway.shared.utterances import shown_text
 from turnwise.transcript.waits import kind_of
 
 
-class Held(NamedTuple):
+class ClientState(NamedTuple):
     """What the client has: ids of messages, and of the calls in them. wires: the messages as it sent them."""
 
     ids: frozenset[str] = frozenset()
@@ -27,29 +27,29 @@ class Held(NamedTuple):
     wires: Callable[[], list[Wire]] = list
 
 
-NOTHING = Held()
+NOTHING = ClientState()
 
 
-def held_of(messages: Sequence[Message]) -> Held:
+def client_state(messages: Sequence[Message]) -> ClientState:
     """What a client has that sends these."""
     calls = (call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ())
 
     def wires() -> list[Wire]:
         return [each.model_dump(mode="json", by_alias=True) for each in messages if each.role != "activity"]
 
-    return Held(frozenset(each.id for each in messages), frozenset(calls), wires)
+    return ClientState(frozenset(each.id for each in messages), frozenset(calls), wires)
 
 
-def held_in(wires: list[Wire]) -> Held:
+def client_state_from_events(wires: list[Wire]) -> ClientState:
     """What a client has that was told these."""
     calls = (call["id"] for each in wires for call in each.get("toolCalls") or ())
-    return Held(frozenset(each["id"] for each in wires), frozenset(calls), lambda: wires)
+    return ClientState(frozenset(each["id"] for each in wires), frozenset(calls), lambda: wires)
 
 
-class Ledger:
+class ClientMessages:
     """held: what the client has. is_wrong: whether it has got what was told otherwise than it stands here."""
 
-    def __init__(self, held: Held = NOTHING) -> None:
+    def __init__(self, held: ClientState = NOTHING) -> None:
         self._held = held
         self._told: dict[str, Wire] = {}
         self._at: dict[str, int] = {}
@@ -122,15 +122,15 @@ class Ledger:
         self._told[message["id"]], self._at[message["id"]] = message, event.sequence or 0
 
 
-def messages_in(events: Iterable[Event], view: View) -> list[Wire]:
+def messages_in(events: Iterable[Event], view: Redactor) -> list[Wire]:
     """What a log tells its reader."""
-    ledger, calls, messages = Ledger(), set[str](), list[Wire]()
+    ledger, calls, messages = ClientMessages(), set[str](), list[Wire]()
     for event in events:
         shown = view.event(event)
         results = shown.content.tool_results if shown.content else ()
         if event.author == USER and shown.text:
             messages.append({"id": event.id, "role": "user", "content": shown.text})
-        if text := words_of(shown):
+        if text := shown_text(shown):
             ledger.say(shown, text, None)
         for part in shown.content.tool_calls if shown.content else ():
             if kind_of(part, shown) != "confirm":
@@ -143,7 +143,7 @@ def messages_in(events: Iterable[Event], view: View) -> list[Wire]:
     return messages
 
 
-def restated(held: Sequence[Wire], log: Sequence[Wire]) -> list[Wire]:
+def restored_messages(held: Sequence[Wire], log: Sequence[Wire]) -> list[Wire]:
     """The messages that a client has, with those of the log in place of its own of the same ids, and behind them what the log
     has after the last that they share; all of the log for a client that has none of it.
     """

@@ -16,7 +16,7 @@ def error_of(problem: Problem) -> Wire:
     return event("RUN_ERROR", message=f"{problem.problem} {problem.fix}".rstrip(), code=problem.code)
 
 
-def form(problem: Problem) -> Response:
+def error_response(problem: Problem) -> Response:
     """The answer to a request with that problem: no run was begun."""
     # As ASCII: it may quote what UTF-8 cannot write.
     body = json.dumps(error_of(problem), separators=(",", ":"))

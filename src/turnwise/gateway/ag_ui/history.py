@@ -24,8 +24,8 @@ from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResult
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.sessions import RECENT_CHARACTERS, Exchange
 from turnwise.gateway.shared.data_urls import blob_of
-from turnwise.gateway.shared.exchanges import Exchanges, Turn
-from turnwise.gateway.shared.tool_calls import call_of, value_of
+from turnwise.gateway.shared.exchanges import Exchanges, PastTurn
+from turnwise.gateway.shared.tool_calls import call_of, result_value
 
 AnyPart = WireText | ImagePart | AudioPart | VideoPart | DocumentPart
 Where = tuple[str | int, ...]
@@ -52,7 +52,7 @@ def result_of(message: ToolMessage) -> ToolResultPart:
     """What a tool message says that a call gave: its text."""
     content = message.content
     text = content if isinstance(content, str) else "".join(part.text for part in content if isinstance(part, WireText))
-    given = value_of(text) if text or not message.error else message.error
+    given = result_value(text) if text or not message.error else message.error
     return ToolResultPart(call_id=message.tool_call_id, result=given, failed=bool(message.error))
 
 
@@ -82,7 +82,7 @@ RESULT = "result:"
 """How the ids begin of messages by which we tell what a call gave: they are not for us when they come back."""
 
 
-class Said(NamedTuple):
+class NewMessages(NamedTuple):
     """What a request says behind the assistant's last message, message by message; skipped: the places of what cannot be read
     here.
     """
@@ -96,7 +96,7 @@ def result_id(call_id: str) -> str:
     return RESULT + call_id
 
 
-def said_in(messages: Sequence[Message]) -> Said:
+def new_messages(messages: Sequence[Message]) -> NewMessages:
     """What is new. RequestInvalid for files that are no base64."""
     last = next((place for place in range(len(messages), 0, -1) if isinstance(messages[place - 1], AssistantMessage)), 0)
     new: list[tuple[Part, ...]] = []
@@ -106,10 +106,10 @@ def said_in(messages: Sequence[Message]) -> Said:
             new.append(tuple(parts_of(message.content, ("messages", place, "content"), skipped)))
         elif isinstance(message, ToolMessage) and message.id != result_id(message.tool_call_id):
             new.append((result_of(message),))
-    return Said(tuple(parts for parts in new if any(map(_says, parts))), tuple(skipped))
+    return NewMessages(tuple(parts for parts in new if any(map(_says, parts))), tuple(skipped))
 
 
-def past_of(messages: Sequence[Message]) -> tuple[Turn, ...]:
+def past_of(messages: Sequence[Message]) -> tuple[PastTurn, ...]:
     """The exchanges up to the assistant's last message. Files that cannot be read are left out."""
     told = Exchanges()
     for message in messages:

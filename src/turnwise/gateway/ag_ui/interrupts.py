@@ -12,7 +12,7 @@ from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
 from turnwise.gateway.ag_ui.history import as_text
 from turnwise.gateway.ag_ui.schema import Wire
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.waits import Wait
 from turnwise.transcript.visible import question_of
 
@@ -33,14 +33,14 @@ TEXTS = ("text", "answer", "response", "value", "message")
 UNANSWERED = "Nobody answered."
 
 
-class Decided(NamedTuple):
+class InterruptAnswer(NamedTuple):
     """An answer to a wait; None = whoever waits is to stop."""
 
     wait: Wait
     answer: str | Answer | None
 
 
-def asked_of(waits: Sequence[Wait], *, questions: bool = True) -> list[Wait]:
+def waits_for_person(waits: Sequence[Wait], *, questions: bool = True) -> list[Wait]:
     """Those of the waits that are a person's to answer, in the order in which they began; without `questions` only those that
     no message answers.
     """
@@ -49,7 +49,7 @@ def asked_of(waits: Sequence[Wait], *, questions: bool = True) -> list[Wait]:
     return sorted(mine, key=lambda wait: -newest.index(wait.invocation_id))
 
 
-def interrupts_of(waits: Sequence[Wait], events: Iterable[Event], view: View) -> Iterator[tuple[Wire, Event]]:
+def interrupts_of(waits: Sequence[Wait], events: Iterable[Event], view: Redactor) -> Iterator[tuple[Wire, Event]]:
     """The interrupts for these waits, and the events of the log that ask."""
     asked = {(each.invocation_id, each.actions.awaits.id): each for each in events if each.actions.awaits}
     for wait in waits:
@@ -58,12 +58,12 @@ def interrupts_of(waits: Sequence[Wait], events: Iterable[Event], view: View) ->
             yield _interrupt(wait, view.event(event)), event
 
 
-def decided(entries: Sequence[ResumeEntry], waits: Sequence[Wait]) -> tuple[list[Decided], list[str]]:
+def read_answers(entries: Sequence[ResumeEntry], waits: Sequence[Wait]) -> tuple[list[InterruptAnswer], list[str]]:
     """What the entries decide, and the ids of those that answer nothing. RequestInvalid for an answer of the wrong kind, and
     for two to one interrupt.
     """
     open_ = {wait.call_id: wait for wait in waits}
-    found, unknown, seen = list[Decided](), list[str](), set[str]()
+    found, unknown, seen = list[InterruptAnswer](), list[str](), set[str]()
     for place, entry in enumerate(entries):
         where = ("body", "resume", place)
         if entry.interrupt_id in seen:
@@ -98,18 +98,18 @@ def _interrupt(wait: Wait, shown: Event) -> Wire:
     return {**interrupt, **{name: value for name, value in known.items() if value}, "metadata": {"turnwise": about}}
 
 
-def _decided(entry: ResumeEntry, wait: Wait, where: Collection[str | int]) -> Decided:
+def _decided(entry: ResumeEntry, wait: Wait, where: Collection[str | int]) -> InterruptAnswer:
     if entry.status == "cancelled":
-        return Decided(wait, None if wait.kind == "reply" else Answer(False, UNANSWERED))
+        return InterruptAnswer(wait, None if wait.kind == "reply" else Answer(False, UNANSWERED))
     given, place = entry.payload, tuple(where)
     if wait.kind == "reply":
         text = next((given[name] for name in TEXTS if given.get(name)), given) if isinstance(given, dict) else given
         words = as_text(text)
         if not words.strip():
             raise RequestInvalid("The question has no answer.", fix="Send a text.", where=place)
-        return Decided(wait, words)
+        return InterruptAnswer(wait, words)
     reason = given.get("reason") if isinstance(given, dict) else None
     approved = given.get("approved") if isinstance(given, dict) else given
     if not isinstance(approved, bool):
         raise RequestInvalid("It is not said whether it is approved.", fix='Send {"approved": true} or false.', where=place)
-    return Decided(wait, Answer(approved, reason if isinstance(reason, str) else ""))
+    return InterruptAnswer(wait, Answer(approved, reason if isinstance(reason, str) else ""))

@@ -11,35 +11,42 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.facts.sessions import Session
-from turnwise.gateway.ag_ui.client_messages import Held, Ledger, held_in, held_of, messages_in, restated
+from turnwise.gateway.ag_ui.client_messages import (
+    ClientMessages,
+    ClientState,
+    client_state,
+    client_state_from_events,
+    messages_in,
+    restored_messages,
+)
 from turnwise.gateway.ag_ui.errors import error_of
-from turnwise.gateway.ag_ui.interrupts import asked_of, interrupts_of
-from turnwise.gateway.ag_ui.schema import VERSION, RunBody, Wire, custom, event, written
-from turnwise.gateway.ag_ui.speakers import Speakers
-from turnwise.gateway.ag_ui.start import Asked, ask, session_now
-from turnwise.gateway.ag_ui.state import Mirror
-from turnwise.gateway.ag_ui.stream import Narration, is_failed, is_stopped, outcome_of, usage_of
-from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
+from turnwise.gateway.ag_ui.interrupts import interrupts_of, waits_for_person
+from turnwise.gateway.ag_ui.schema import VERSION, RunBody, Wire, custom, event, sse_event
+from turnwise.gateway.ag_ui.speakers import TurnSteps
+from turnwise.gateway.ag_ui.start import RunRequest, session_now, start_run
+from turnwise.gateway.ag_ui.state import ClientStateMirror
+from turnwise.gateway.ag_ui.stream import RunEvents, is_failed, is_stopped, outcome_of, usage_of
+from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
 from turnwise.gateway.problems import Problem, problem_of, request_id_of, status_of
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.services.waits import Wait, waits_of
 from turnwise.gateway.shared.parameters import User
-from turnwise.gateway.shared.utterances import Behind, failure
-from turnwise.gateway.sse import streamed
+from turnwise.gateway.shared.utterances import Behind, failure_text
+from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 
 LOOKED_AT = 1_000
 """How many events of a log are read for what it is asked: the newest."""
 
 
-class Telling:
+class RunStream:
     """Tells one run to one reader, who can leave at any time: what he asked for goes on."""
 
-    def __init__(self, front: Front, request: Request, caller: Caller, body: RunBody, asked: Asked) -> None:
+    def __init__(self, front: Front, request: Request, caller: Caller, body: RunBody, asked: RunRequest) -> None:
         self._front, self._request, self._caller, self._body, self._asked = front, request, caller, body, asked
-        self._view = view_of(request)
-        self._held = held_of(body.messages)
-        self._mirror = Mirror(self._view.state(asked.session) if asked.session else {})
+        self._view = redactor_of(request)
+        self._held = client_state(body.messages)
+        self._mirror = ClientStateMirror(self._view.state(asked.session) if asked.session else {})
         self._narration = self._narrating(self._held)
         self._events: list[Event] = []
 
@@ -54,8 +61,8 @@ class Telling:
             yield wire
         try:
             if asked.again:
-                there = restated(self._held.wires(), await self._messages())
-                self._narration = self._narrating(held_in(there))
+                there = restored_messages(self._held.wires(), await self._messages())
+                self._narration = self._narrating(client_state_from_events(there))
                 yield event("MESSAGES_SNAPSHOT", messages=there)
             last: Invocation | None = None
             async for last in self._invocations():
@@ -67,9 +74,9 @@ class Telling:
         except TurnwiseError as error:
             yield error_of(problem_of(error, self._request))
 
-    def _narrating(self, held: Held) -> Narration:
-        speakers = Speakers(self._described, announced=self._body.protocol_version is not None)
-        return Narration(self._view, speakers, Ledger(held), self._mirror)
+    def _narrating(self, held: ClientState) -> RunEvents:
+        speakers = TurnSteps(self._described, announced=self._body.protocol_version is not None)
+        return RunEvents(self._view, speakers, ClientMessages(held), self._mirror)
 
     def closing(self) -> Wire:
         """That this process is being stopped: whoever is there then tells the rest."""
@@ -111,7 +118,7 @@ class Telling:
         if session is not None:
             wires += self._mirror.become(self._view.state(session))
         if session is not None and result is None:
-            wires.append(event("MESSAGES_SNAPSHOT", messages=restated(self._held.wires(), await self._messages())))
+            wires.append(event("MESSAGES_SNAPSHOT", messages=restored_messages(self._held.wires(), await self._messages())))
         if stopped and result is not None and result.end is not None:
             wires.append(custom("end", self._view.end(result.end).model_dump(mode="json")))
         outcome = outcome_of(result, asking, self._narration.pending)
@@ -120,7 +127,7 @@ class Telling:
 
     async def _interrupts(self, session: Session) -> list[Wire]:
         """What waits for a person now, in this run or from before."""
-        waits = asked_of(waits_of(session.head), questions=self._asked.questions)
+        waits = waits_for_person(waits_of(session.head), questions=self._asked.questions)
         found: list[Wire] = []
         for invocation_id in dict.fromkeys(wait.invocation_id for wait in waits):
             mine: list[Wait] = [wait for wait in waits if wait.invocation_id == invocation_id]
@@ -147,7 +154,7 @@ class Telling:
     def _failure(self, result: Result) -> Problem:
         reason = result.end.reason if result.end else ""
         code = result.error.code if result.error else reason
-        told = failure(reason, result.error, self._view)
+        told = failure_text(reason, result.error, self._view)
         return Problem(status_of(code), code, told, "", (), request_id_of(self._request), {})
 
     def _described(self, agent: str) -> str | None:
@@ -180,10 +187,10 @@ router = APIRouter(include_in_schema=False)
 async def run(body: RunBody, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> EventSourceResponse:
     """Whatever happens to this connection, the run goes on."""
     _check_accepted(request)
-    asked = await ask(front, caller, body, user, view_of(request))
-    telling = Telling(front, request, caller, body, asked)
+    asked = await start_run(front, caller, body, user, redactor_of(request))
+    telling = RunStream(front, request, caller, body, asked)
     ping = front.config.stream_ping_seconds
-    return streamed(telling.wires(), written, ping=ping, closing=front.closing, hint=lambda: written(telling.closing()))
+    return event_stream(telling.wires(), sse_event, ping=ping, closing=front.closing, hint=lambda: sse_event(telling.closing()))
 
 
 def _check_accepted(request: Request) -> None:

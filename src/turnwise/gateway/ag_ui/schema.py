@@ -78,7 +78,7 @@ def custom(name: str, value: Any, tag: str | None = None) -> Wire:
     return event("CUSTOM", name=f"turnwise.{name}", value=value, subagentRunId=tag)
 
 
-def written(wire: Wire) -> bytes:
+def sse_event(wire: Wire) -> bytes:
     """The event as a server-sent one."""
     try:
         return format_sse_event(data_str=to_json(wire, inf_nan_mode="null").decode())

@@ -14,7 +14,7 @@ from turnwise.facts.events import Event
 from turnwise.gateway.ag_ui.schema import Wire, event
 
 
-class Speakers:
+class TurnSteps:
     """described: what an agent is, for who may know. announced: whether the client knows of subagents."""
 
     def __init__(self, described: Callable[[str], str | None], *, announced: bool = True) -> None:

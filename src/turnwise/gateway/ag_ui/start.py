@@ -21,17 +21,17 @@ from turnwise.facts.errors import InvocationMissing, NothingHere, RequestInvalid
 from turnwise.facts.ids import ID_CHARACTERS, Issuer, SystemIssuer, is_storable_id
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.gateway.ag_ui.history import as_content, instructions_in, past_of, said_in, still_wanted, unanswered
-from turnwise.gateway.ag_ui.interrupts import Decided, asked_of, decided
+from turnwise.gateway.ag_ui.history import as_content, instructions_in, new_messages, past_of, still_wanted, unanswered
+from turnwise.gateway.ag_ui.interrupts import InterruptAnswer, read_answers, waits_for_person
 from turnwise.gateway.ag_ui.schema import RunBody
 from turnwise.gateway.ag_ui.state import written_in
 from turnwise.gateway.front import Front
-from turnwise.gateway.redaction import View
-from turnwise.gateway.services.conversations import Talk
-from turnwise.gateway.services.invocations import Given, Step
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.conversations import ConversationRequest
+from turnwise.gateway.services.invocations import Step, WaitAnswer
 from turnwise.gateway.services.waits import waits_of
-from turnwise.gateway.shared.exchanges import wanted
-from turnwise.gateway.shared.tool_calls import offered
+from turnwise.gateway.shared.exchanges import joined_instructions
+from turnwise.gateway.shared.tool_calls import offered_tool
 from turnwise.runner import Invocation
 
 TEXTS = ("agent", "channel", "user_kind")
@@ -40,7 +40,7 @@ INTERRUPT, MESSAGE = "interrupt", "message"
 """How a question of an agent's is put: as an interrupt, or as an answer to which the next message replies."""
 
 
-class Props(NamedTuple):
+class ForwardedProps(NamedTuple):
     """What stands in `forwardedProps` for us; attributes: the rest of it, and the context, for agents.
 
     questions: whether an agent's question is an interrupt; None = as the gateway is configured.
@@ -53,7 +53,7 @@ class Props(NamedTuple):
     attributes: dict[str, JsonValue]
 
 
-def props_of(body: RunBody) -> Props:
+def forwarded_props(body: RunBody) -> ForwardedProps:
     """RequestInvalid for a field of ours that holds something else."""
     given = body.forwarded_props
     rest: dict[str, JsonValue] = dict(given) if isinstance(given, dict) else {}
@@ -66,7 +66,7 @@ def props_of(body: RunBody) -> Props:
     if body.context:
         rest["context"] = [{"description": each.description, "value": each.value} for each in body.context]
     agent, channel, user_kind = map(named.get, TEXTS)
-    return Props(agent, channel, user_kind, None if questions is None else questions == INTERRUPT, rest)
+    return ForwardedProps(agent, channel, user_kind, None if questions is None else questions == INTERRUPT, rest)
 
 
 def offers_in(body: RunBody) -> tuple[OfferedTool, ...]:
@@ -77,7 +77,7 @@ def offers_in(body: RunBody) -> tuple[OfferedTool, ...]:
         if parameters is not None and not isinstance(parameters, dict):
             where = ("body", "tools", place, "parameters")
             raise RequestInvalid("The parameters of a tool are no JSON schema.", fix="Send an object.", where=where)
-        made.append(offered(tool.name, tool.description, parameters))
+        made.append(offered_tool(tool.name, tool.description, parameters))
     return tuple(made)
 
 
@@ -91,7 +91,7 @@ def _wrong(name: str, fix: str) -> RequestInvalid:
     return RequestInvalid(f"forwardedProps.{name} cannot be read.", fix=fix, where=("body", "forwardedProps", name))
 
 
-class Asked(NamedTuple):
+class RunRequest(NamedTuple):
     """What a run asks for. run: its id. session: as it was before; None = there is none yet. first: the message that was
     handed in; None = there is none. rest: those behind it, as they are handed in. unknown: interrupts and calls that nobody
     waits for; skipped: places of files that nobody here can read. questions: whether questions of agents are interrupts.
@@ -109,12 +109,14 @@ class Asked(NamedTuple):
     again: bool = False
 
 
-async def ask(front: Front, caller: Caller, body: RunBody, user: str | None, view: View, issuer: Issuer | None = None) -> Asked:
+async def start_run(
+    front: Front, caller: Caller, body: RunBody, user: str | None, view: Redactor, issuer: Issuer | None = None
+) -> RunRequest:
     """The run, with its first message handed in. user: whom the request names. RequestInvalid, NothingHere, and whatever
     the doors raise: then nothing was begun.
     """
     ids = issuer or SystemIssuer()
-    props = props_of(body)
+    props = forwarded_props(body)
     key = front.whose.session(caller, "messages:write", body.thread_id or ids.new_id("session"), user)
     run = body.run_id or ids.new_id("message")
     if not is_storable_id(run):
@@ -122,13 +124,13 @@ async def ask(front: Front, caller: Caller, body: RunBody, user: str | None, vie
         raise RequestInvalid("This is no id of a run.", fix=fix, where=("body", "runId"))
     session = await session_now(front, caller, key)
     as_configured = front.config.protocols.ag_ui.questions == INTERRUPT
-    asked = Asked(key, run, session, None, questions=as_configured if props.questions is None else props.questions)
+    asked = RunRequest(key, run, session, None, questions=as_configured if props.questions is None else props.questions)
     if session is not None:
         try:
             return asked._replace(first=await front.messages.find(caller, key.id, run, key.user))
         except InvocationMissing:
             pass
-    return await _Asking(front, caller, body, props, view, asked).begun()
+    return await _Start(front, caller, body, props, view, asked).begun()
 
 
 async def session_now(front: Front, caller: Caller, key: SessionKey) -> Session | None:
@@ -139,19 +141,21 @@ async def session_now(front: Front, caller: Caller, key: SessionKey) -> Session 
         return None
 
 
-class _Asking:
+class _Start:
     """One request, on its way to what it asks for."""
 
-    def __init__(self, front: Front, caller: Caller, body: RunBody, props: Props, view: View, asked: Asked) -> None:
+    def __init__(
+        self, front: Front, caller: Caller, body: RunBody, props: ForwardedProps, view: Redactor, asked: RunRequest
+    ) -> None:
         self._front, self._caller, self._body, self._props, self._asked = front, caller, body, props, asked
         self._key, self._session = asked.key, asked.session
         self._offers = offers_in(body)
         self._state = written_in(body.state, view.state(asked.session) if asked.session else {})
 
-    async def begun(self) -> Asked:
+    async def begun(self) -> RunRequest:
         body, head = self._body, self._session.head if self._session else None
-        answers, unknown = decided(body.resume or (), asked_of(waits_of(head)) if head else ())
-        said = said_in(body.messages)
+        answers, unknown = read_answers(body.resume or (), waits_for_person(waits_of(head)) if head else ())
+        said = new_messages(body.messages)
         if said.skipped and not said.new and not answers:
             where = ("body", *said.skipped[0])
             raise RequestInvalid("Nothing is fetched from elsewhere.", fix="Send a text, or the file as data.", where=where)
@@ -168,7 +172,7 @@ class _Asking:
             return asked._replace(first=first, rest=self._front.invocations.in_turn(first, steps[1:]))
         return await self._without_message(asked, read_on=not answers)
 
-    def _steps(self, answers: Sequence[Decided], message: Content | None) -> list[Step]:
+    def _steps(self, answers: Sequence[InterruptAnswer], message: Content | None) -> list[Step]:
         """What the first of them writes to the state is there before it is answered. The last has the run's id."""
         last = len(answers) - (message is None)
         state: Mapping[str, JsonValue] = self._state
@@ -181,9 +185,9 @@ class _Asking:
             steps.append(partial(self._send, message, state))
         return steps
 
-    async def _answer(self, each: Decided, id_: str, state: Mapping[str, JsonValue]) -> Invocation:
+    async def _answer(self, each: InterruptAnswer, id_: str, state: Mapping[str, JsonValue]) -> Invocation:
         answer, wait = each.answer, each.wait
-        given = Given(wait.call_id, "", id=id_, state=state)
+        given = WaitAnswer(wait.call_id, "", id=id_, state=state)
         if isinstance(answer, Answer):
             given = given._replace(answer=answer.approved, reason=answer.reason)
         elif answer is not None:
@@ -204,10 +208,10 @@ class _Asking:
             state=dict(state),
         )
         is_new = self._session is None or not self._session.last_sequence
-        talk = Talk(
+        talk = ConversationRequest(
             past=past_of(body.messages) if is_new else (),
             message=message,
-            instructions=wanted(instructions_in(body.messages, body.context or ())),
+            instructions=joined_instructions(instructions_in(body.messages, body.context or ())),
             user=self._key.user,
             session=self._key.id,
             agent=agent,
@@ -217,7 +221,7 @@ class _Asking:
         )
         return await self._front.conversations.send(self._caller, talk)
 
-    async def _without_message(self, asked: Asked, *, read_on: bool) -> Asked:
+    async def _without_message(self, asked: RunRequest, *, read_on: bool) -> RunRequest:
         """Nothing is said: what the front end wrote is kept, and what is being answered is read on."""
         sessions, key = self._front.sessions, self._key
         open_ = self._session.head.invocations if self._session else {}
@@ -232,7 +236,7 @@ class _Asking:
         return asked
 
 
-def _repeats(message: Content, answers: Sequence[Decided]) -> bool:
+def _repeats(message: Content, answers: Sequence[InterruptAnswer]) -> bool:
     """Whether a front end shows an answer to a question as a message, too."""
     return any(isinstance(each.answer, str) and each.answer.strip() == message.text.strip() for each in answers)
 

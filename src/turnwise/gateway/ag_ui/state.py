@@ -32,7 +32,7 @@ def _is_same(one: object, other: object) -> bool:
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
-class Mirror:
+class ClientStateMirror:
     """The state as the front end has it, after what it was told."""
 
     def __init__(self, state: Mapping[str, JsonValue]) -> None:

@@ -12,24 +12,24 @@ from turnwise.facts.content import ThinkingPart, ToolCallPart
 from turnwise.facts.events import LIMIT, USER, Event
 from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.facts.usage import Usage
-from turnwise.gateway.ag_ui.client_messages import Ledger
+from turnwise.gateway.ag_ui.client_messages import ClientMessages
 from turnwise.gateway.ag_ui.history import as_text, result_id
 from turnwise.gateway.ag_ui.schema import Wire, custom, event
-from turnwise.gateway.ag_ui.speakers import Speakers
-from turnwise.gateway.ag_ui.state import Mirror
-from turnwise.gateway.redaction import View
-from turnwise.gateway.shared.tool_calls import arguments_of, made_in
-from turnwise.gateway.shared.utterances import GOOD, is_for_user, words_of
+from turnwise.gateway.ag_ui.speakers import TurnSteps
+from turnwise.gateway.ag_ui.state import ClientStateMirror
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.tool_calls import arguments_of, calls_in
+from turnwise.gateway.shared.utterances import GOOD, is_shown_to_user, shown_text
 from turnwise.runner import Result
 from turnwise.transcript.waits import kind_of
 
 
-class Streams:
+class TextStreams:
     """The texts of one kind, by id. span: what is opened around each of them, if anything is."""
 
     def __init__(self, kind: str, span: str = "") -> None:
         self._kind, self._span = kind, span
-        self._open: dict[str, _Coming] = {}
+        self._open: dict[str, _OpenText] = {}
 
     @property
     def open(self) -> list[str]:
@@ -47,7 +47,7 @@ class Streams:
         if coming is None:
             if offset:
                 return
-            coming = self._open[id_] = _Coming(about.get("subagentRunId"))
+            coming = self._open[id_] = _OpenText(about.get("subagentRunId"))
             yield from self._begin(id_, about)
         if delta := coming.take(text, offset):
             yield self._delta(id_, delta, coming.tag)
@@ -56,7 +56,7 @@ class Streams:
         """All of that text, which is its end. Gives whether the client has it now as it is."""
         tag = about.get("subagentRunId")
         if id_ not in self._open:
-            self._open[id_] = _Coming(tag)
+            self._open[id_] = _OpenText(tag)
             yield from self._begin(id_, about)
         told = self._open[id_].told
         fits = text.startswith(told)
@@ -87,7 +87,7 @@ class Streams:
         return event(f"{self._kind}_CONTENT", messageId=id_, delta=text, subagentRunId=tag)
 
 
-class _Coming:
+class _OpenText:
     """A text that comes bit by bit. told: what was told of it."""
 
     def __init__(self, tag: str | None) -> None:
@@ -114,12 +114,12 @@ class _Coming:
         return new
 
 
-class Narration:
+class RunEvents:
     """Tells one run to one reader."""
 
-    def __init__(self, view: View, speakers: Speakers, ledger: Ledger, mirror: Mirror) -> None:
+    def __init__(self, view: Redactor, speakers: TurnSteps, ledger: ClientMessages, mirror: ClientStateMirror) -> None:
         self._view, self.speakers, self._ledger, self._mirror = view, speakers, ledger, mirror
-        self._texts, self._thoughts = Streams("TEXT_MESSAGE"), Streams("REASONING_MESSAGE", "REASONING")
+        self._texts, self._thoughts = TextStreams("TEXT_MESSAGE"), TextStreams("REASONING_MESSAGE", "REASONING")
         self._before: set[str] = set()
         self._made: dict[str, str | None] = {}
         self._thought: set[str] = set()
@@ -131,7 +131,7 @@ class Narration:
 
     def know(self, before: Iterable[Event]) -> None:
         """That was told of the invocation before, in another run: what its calls give may still be told."""
-        self._before |= {made.call.call_id for made in made_in(map(self._view.event, before)) if made.kind == "late"}
+        self._before |= {made.call.call_id for made in calls_in(map(self._view.event, before)) if made.kind == "late"}
 
     def tell(self, said: Event) -> Iterator[Wire]:
         """What that event of the log, or that piece of one, adds."""
@@ -168,7 +168,7 @@ class Narration:
         if thought := _thought(shown):
             self._thought.add(_thinking(said))
             wires += self._thoughts.piece(_thinking(said), thought, None, role="reasoning", subagentRunId=tag)
-        if said.text and is_for_user(said) and not self._ledger.holds(said.id):
+        if said.text and is_shown_to_user(said) and not self._ledger.holds(said.id):
             wires += self._thoughts.end(_thinking(said))
             wires += self._texts.piece(said.id, said.text, said.offset, role="assistant", name=said.author, subagentRunId=tag)
         if wires:
@@ -178,7 +178,7 @@ class Narration:
     def _says(self, shown: Event, tag: str | None) -> Iterator[Wire]:
         """What is thought, said, called, and what calls gave."""
         yield from self._thinking(shown, tag)
-        yield from self._text(shown, words_of(shown), tag)
+        yield from self._text(shown, shown_text(shown), tag)
         if shown.content is None:
             return
         for part in shown.content.tool_calls:

@@ -5,14 +5,14 @@ from typing import Annotated
 from fastapi import Query, Request
 
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import link, routes
+from turnwise.gateway.api.openapi import api_router, link
 from turnwise.gateway.api.parameters import AgentId, Limit
-from turnwise.gateway.api.representations import agent_shown
-from turnwise.gateway.front import TheCaller, TheFront, view_of
+from turnwise.gateway.api.representations import agent_details
+from turnwise.gateway.front import TheCaller, TheFront, redactor_of
 from turnwise.wire.bounds import PLAIN
 from turnwise.wire.kept import AgentPage, AgentShown
 
-router = routes("agents")
+router = api_router("agents")
 
 
 @router.get(
@@ -34,8 +34,8 @@ async def list_agents(
 ) -> AgentPage:
     """Who can answer the caller. Others are as if they did not exist. By what they are chosen is for operators alone."""
     page, next_ = front.agents.page(caller, after=after, limit=limit)
-    view = view_of(request)
-    return AgentPage(agents=[agent_shown(known, view) for known in page], next=next_)
+    view = redactor_of(request)
+    return AgentPage(agents=[agent_details(known, view) for known in page], next=next_)
 
 
 @router.get(
@@ -47,4 +47,4 @@ async def list_agents(
 )
 async def get_agent(agent_name: AgentId, request: Request, front: TheFront, caller: TheCaller) -> AgentShown:
     """One agent, and its place in the tree."""
-    return agent_shown(front.agents.get(caller, agent_name), view_of(request))
+    return agent_details(front.agents.get(caller, agent_name), redactor_of(request))

@@ -3,31 +3,31 @@
 from collections.abc import Sequence
 
 from turnwise.facts.events import Event
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.waits import OpenWait, open_waits
-from turnwise.runner import Invocation, Reading, Result
+from turnwise.runner import Invocation, InvocationStatus, Result
 from turnwise.wire.messages import Answer, OpenCall
 
 
-def answer_of(invocation: Invocation, result: Result, view: View) -> Answer:
+def answer_of(invocation: Invocation, result: Result, view: Redactor) -> Answer:
     """The answer to the message of that invocation, as its reader may see it."""
     answer = Answer(
         session_id=invocation.session.id,
         message_id=invocation.message_id,
         invocation_id=result.invocation_id or None,
         state="waiting" if result.waiting else "ended",
-        waits=waits_in(result.events, view) if result.waiting else [],
+        waits=open_waits_of(result.events, view) if result.waiting else [],
     )
     return _with_result(answer, result, view)
 
 
-def read_answer(session: str, reading: Reading, view: View) -> Answer:
+def read_answer(session: str, reading: InvocationStatus, view: Redactor) -> Answer:
     """The answer as far as it is on record."""
     result = reading.result
     answer = Answer(session_id=session, message_id=reading.message_id, invocation_id=None, state=reading.state)
     if result is None:
         return answer
-    waits = [each for each in waits_in(result.events, view) if each.call_id in reading.waits]
+    waits = [each for each in open_waits_of(result.events, view) if each.call_id in reading.waits]
     return _with_result(answer.model_copy(update={"invocation_id": result.invocation_id, "waits": waits}), result, view)
 
 
@@ -38,12 +38,12 @@ def pending(invocation: Invocation) -> Answer:
     )
 
 
-def waits_in(events: Sequence[Event], view: View) -> list[OpenCall]:
+def open_waits_of(events: Sequence[Event], view: Redactor) -> list[OpenCall]:
     """What these events of one invocation wait for, oldest first; without arguments what is not the reader's to answer."""
     return [_open_call(wait, view) for wait in open_waits(events)]
 
 
-def _with_result(answer: Answer, result: Result, view: View) -> Answer:
+def _with_result(answer: Answer, result: Result, view: Redactor) -> Answer:
     update = {
         "text": result.text,
         "end": view.end(result.end) if result.end else None,
@@ -53,7 +53,7 @@ def _with_result(answer: Answer, result: Result, view: View) -> Answer:
     return answer.model_copy(update=update)
 
 
-def _open_call(wait: OpenWait, view: View) -> OpenCall:
+def _open_call(wait: OpenWait, view: Redactor) -> OpenCall:
     event, call = wait.event, wait.call
     return OpenCall(
         invocation_id=event.invocation_id,

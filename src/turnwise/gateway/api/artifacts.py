@@ -7,15 +7,15 @@ from fastapi import Query, Request, Response
 
 from turnwise.facts.errors import NoSuchRange
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import link, routes
+from turnwise.gateway.api.openapi import api_router, link
 from turnwise.gateway.api.parameters import ArtifactId, Name, SessionId, User
-from turnwise.gateway.api.representations import artifact_shown
+from turnwise.gateway.api.representations import artifact_details
 from turnwise.gateway.front import TheCaller, TheFront
 from turnwise.gateway.shared.ranges import etag_of, is_known, part_of
 from turnwise.ports.stores import Artifact
 from turnwise.wire.kept import ArtifactList, ArtifactShown
 
-router = routes("artifacts")
+router = api_router("artifacts")
 
 _AT = "/sessions/{session_id}/artifacts/{name:path}"
 _MOST_VERSION = 2**31 - 1
@@ -44,7 +44,7 @@ async def list_artifacts(
         found = await front.artifacts.list(caller, session_id, user)
     else:
         found = await front.artifacts.versions(caller, session_id, name, user)
-    return ArtifactList(artifacts=[artifact_shown(info) for info in found])
+    return ArtifactList(artifacts=[artifact_details(info) for info in found])
 
 
 @router.put(
@@ -79,7 +79,7 @@ async def put_artifact(
         size=int(size) if size.isdecimal() and len(size) < 19 else None,
         user=user,
     )
-    return artifact_shown(info)
+    return artifact_details(info)
 
 
 @router.get(

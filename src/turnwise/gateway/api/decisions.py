@@ -5,14 +5,14 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import link, routes
+from turnwise.gateway.api.openapi import api_router, link
 from turnwise.gateway.api.parameters import After, Limit, Sequence, SessionId, User
-from turnwise.gateway.api.representations import decision_shown
-from turnwise.gateway.front import TheCaller, TheFront, view_of
+from turnwise.gateway.api.representations import decision_details
+from turnwise.gateway.front import TheCaller, TheFront, redactor_of
 from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
 from turnwise.wire.kept import DecisionPage, DecisionShown, LabelDecision
 
-router = routes("decisions")
+router = api_router("decisions")
 _FIRST = {"session_id": "$response.body#/decisions/0/session_id", "sequence": "$response.body#/decisions/0/sequence"}
 
 
@@ -42,8 +42,8 @@ async def search_decisions(
     page = await front.decisions.search(
         caller, user=user, session=session_id, agent=agent, method=method, after=after, limit=limit
     )
-    view = view_of(request)
-    return DecisionPage(decisions=[decision_shown(each, view) for each in page.items], next=page.next)
+    view = redactor_of(request)
+    return DecisionPage(decisions=[decision_details(each, view) for each in page.items], next=page.next)
 
 
 @router.get(
@@ -57,7 +57,7 @@ async def explain_decision(
     session_id: SessionId, sequence: Sequence, request: Request, front: TheFront, caller: TheCaller, user: User = None
 ) -> DecisionShown:
     """Why that agent answered: every selector's verdict in the order they were asked, and whom the rules passed over."""
-    return decision_shown(await front.decisions.find(caller, session_id, sequence, user), view_of(request))
+    return decision_details(await front.decisions.find(caller, session_id, sequence, user), redactor_of(request))
 
 
 @router.put(

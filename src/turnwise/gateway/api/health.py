@@ -3,12 +3,12 @@
 from importlib.metadata import version as version_of
 
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import Responses, routes
+from turnwise.gateway.api.openapi import Responses, api_router
 from turnwise.gateway.credentials import OPEN
 from turnwise.gateway.front import TheFront
 from turnwise.wire.kept import Alive, Version
 
-router = routes("standing")
+router = api_router("standing")
 _OPEN: Responses = {status: problems()[status] for status in (400, 500)}
 
 

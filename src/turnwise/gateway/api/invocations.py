@@ -9,17 +9,17 @@ from turnwise.gateway.api.answers import answer_of, read_answer
 from turnwise.gateway.api.conditions import IfMatch
 from turnwise.gateway.api.errors import problems
 from turnwise.gateway.api.messages import ANSWERED, answered
-from turnwise.gateway.api.openapi import STREAM, routes
+from turnwise.gateway.api.openapi import STREAM, api_router
 from turnwise.gateway.api.parameters import InvocationId, Limit, SessionId, User, Wait
 from turnwise.gateway.api.stream import stream, wants_stream
-from turnwise.gateway.front import TheCaller, TheFront, view_of
-from turnwise.gateway.services.invocations import Given
+from turnwise.gateway.front import TheCaller, TheFront, redactor_of
+from turnwise.gateway.services.invocations import WaitAnswer
 from turnwise.gateway.services.sessions import Window
 from turnwise.wire.bounds import MOST_SEQUENCE
 from turnwise.wire.kept import EventPage
 from turnwise.wire.messages import Answer, AnswerWithResult, AnswerWithText, AnswerWithWord, AnyAnswer, Stopping
 
-router = routes("invocations")
+router = api_router("invocations")
 _AT = "/sessions/{session_id}/invocations/{invocation_id}"
 
 
@@ -42,9 +42,9 @@ async def get_invocation(
     """An invocation with all its messages, as far as it is now, or with `wait=true` when it ends, or waits for the user."""
     if not wait:
         reading = await front.invocations.now(caller, session_id, invocation_id, user)
-        return read_answer(session_id, reading, view_of(request))
+        return read_answer(session_id, reading, redactor_of(request))
     invocation = await front.messages.attach(caller, session_id, invocation_id, user)
-    return answer_of(invocation, await invocation.result(), view_of(request))
+    return answer_of(invocation, await invocation.result(), redactor_of(request))
 
 
 @router.get(
@@ -73,7 +73,7 @@ async def list_invocation_events(
         return stream(front, request, await front.messages.attach(caller, session_id, invocation_id, user))
     await front.invocations.now(caller, session_id, invocation_id, user)
     window = Window(after=after, limit=limit, invocation_id=invocation_id, hidden=True)
-    page, view = await front.sessions.events(caller, session_id, window, user), view_of(request)
+    page, view = await front.sessions.events(caller, session_id, window, user), redactor_of(request)
     return EventPage(events=[view.event(event) for event in page.events], next=page.next)
 
 
@@ -147,10 +147,10 @@ async def regenerate_answer(
     return await answered(front, request, invocation, wait=wait)
 
 
-def _given(body: AnswerWithText | AnswerWithResult | AnswerWithWord) -> Given:
+def _given(body: AnswerWithText | AnswerWithResult | AnswerWithWord) -> WaitAnswer:
     if isinstance(body, AnswerWithText):
-        return Given(body.call_id, body.text, id=body.id)
+        return WaitAnswer(body.call_id, body.text, id=body.id)
     if isinstance(body, AnswerWithWord):
-        return Given(body.call_id, body.approved, body.reason, body.id)
+        return WaitAnswer(body.call_id, body.approved, body.reason, body.id)
     part = ToolResultPart(call_id=body.call_id, result=body.result, failed=body.failed)
-    return Given(body.call_id, part, id=body.id)
+    return WaitAnswer(body.call_id, part, id=body.id)

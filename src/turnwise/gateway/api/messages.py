@@ -7,15 +7,15 @@ from turnwise.facts.selections import Selection
 from turnwise.gateway.api.answers import answer_of, pending, read_answer
 from turnwise.gateway.api.conditions import IfMatch, Key, digest_of, id_of
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import STREAM, Responses, link, routes
+from turnwise.gateway.api.openapi import STREAM, Responses, api_router, link
 from turnwise.gateway.api.parameters import MessageId, SessionId, User, Wait
 from turnwise.gateway.api.stream import stream, wants_stream
-from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.services.messages import Ask
+from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.services.messages import MessageRequest
 from turnwise.runner import Invocation
 from turnwise.wire.messages import Answer, SelectAgent, SendMessage
 
-router = routes("messages")
+router = api_router("messages")
 
 _IN_SESSION = {"session_id": "$response.body#/session_id"}
 _INVOCATION = {**_IN_SESSION, "invocation_id": "$response.body#/invocation_id"}
@@ -67,7 +67,7 @@ async def send_message(
     configured otherwise.
     """
     id_ = id_of(body, key)
-    ask = Ask(session_id, body.content, user, id_, body.context, _config(front, body, request), expected=expected)
+    ask = MessageRequest(session_id, body.content, user, id_, body.context, _config(front, body, request), expected=expected)
     if id_ is not None:
         ask = ask._replace(digest=digest_of(body), alone=key is not None)
     invocation = await front.messages.start(caller, ask)
@@ -96,7 +96,7 @@ async def find_message(
     """
     if not wait and not wants_stream(request):
         reading = await front.invocations.message_now(caller, session_id, message_id, user)
-        return read_answer(session_id, reading, view_of(request))
+        return read_answer(session_id, reading, redactor_of(request))
     return await answered(front, request, await front.messages.find(caller, session_id, message_id, user), wait=True)
 
 
@@ -110,7 +110,7 @@ async def find_message(
 async def select_agent(body: SelectAgent, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Selection:
     """Who would answer this message now, and why. Nothing is stored and nobody runs."""
     selection = await front.messages.select(caller, body.content, session=body.session_id, user=user, context=body.context)
-    return view_of(request).selection(selection)
+    return redactor_of(request).selection(selection)
 
 
 async def answered(front: Front, request: Request, invocation: Invocation, *, wait: bool) -> Answer | Response:
@@ -119,7 +119,7 @@ async def answered(front: Front, request: Request, invocation: Invocation, *, wa
         return stream(front, request, invocation)
     if not wait:
         return Response(pending(invocation).model_dump_json(), 202, media_type="application/json")
-    return answer_of(invocation, await invocation.result(), view_of(request))
+    return answer_of(invocation, await invocation.result(), redactor_of(request))
 
 
 def _config(front: Front, body: SendMessage, request: Request) -> RunConfig | None:

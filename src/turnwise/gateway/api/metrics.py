@@ -4,10 +4,10 @@ from fastapi import Request, Response
 
 from turnwise.facts.errors import NothingHere
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import routes
+from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import TheCaller, TheFront
 
-router = routes("standing")
+router = api_router("standing")
 
 
 @router.get(

@@ -14,7 +14,7 @@ def _name(route: APIRoute) -> str:
     return route.name
 
 
-def routes(tag: str) -> APIRouter:
+def api_router(tag: str) -> APIRouter:
     """A router whose operations are named as their functions."""
     return APIRouter(tags=[tag], generate_unique_id_function=_name)
 

@@ -1,8 +1,8 @@
 """What is kept, as our own API shows it to a caller."""
 
 from turnwise.facts.sessions import Session
-from turnwise.gateway.redaction import View
-from turnwise.gateway.services.agents import Known
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.agents import VisibleAgent
 from turnwise.gateway.services.waits import waits_of
 from turnwise.ports.stores import ArtifactInfo, Decision, SessionInfo
 from turnwise.wire.kept import (
@@ -17,7 +17,7 @@ from turnwise.wire.kept import (
 )
 
 
-def session_row(info: SessionInfo) -> SessionRow:
+def session_summary(info: SessionInfo) -> SessionRow:
     return SessionRow(
         id=info.key.id,
         user=info.key.user,
@@ -28,7 +28,7 @@ def session_row(info: SessionInfo) -> SessionRow:
     )
 
 
-def session_shown(session: Session, view: View) -> SessionShown:
+def session_details(session: Session, view: Redactor) -> SessionShown:
     head = session.head
     return SessionShown(
         id=session.id,
@@ -47,11 +47,11 @@ def session_shown(session: Session, view: View) -> SessionShown:
     )
 
 
-def artifact_shown(info: ArtifactInfo) -> ArtifactShown:
+def artifact_details(info: ArtifactInfo) -> ArtifactShown:
     return ArtifactShown(**info._asdict())
 
 
-def decision_shown(decision: Decision, view: View) -> DecisionShown:
+def decision_details(decision: Decision, view: Redactor) -> DecisionShown:
     return DecisionShown(
         user=decision.key.user,
         session_id=decision.key.id,
@@ -64,7 +64,7 @@ def decision_shown(decision: Decision, view: View) -> DecisionShown:
     )
 
 
-def agent_shown(known: Known, view: View) -> AgentShown:
+def agent_details(known: VisibleAgent, view: Redactor) -> AgentShown:
     card = known.card
     matching = Matching(**{name: getattr(card, name) for name in Matching.model_fields}) if view.inside else None
     return AgentShown(

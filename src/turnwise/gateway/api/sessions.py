@@ -8,10 +8,10 @@ from fastapi import Query, Request, Response
 from turnwise.facts.sessions import Session
 from turnwise.gateway.api.conditions import ETAG, IfMatch, mark
 from turnwise.gateway.api.errors import problems
-from turnwise.gateway.api.openapi import LOCATION, Responses, link, routes
+from turnwise.gateway.api.openapi import LOCATION, Responses, api_router, link
 from turnwise.gateway.api.parameters import After, Limit, SessionId, User, UserId
-from turnwise.gateway.api.representations import session_row, session_shown
-from turnwise.gateway.front import TheCaller, TheFront, view_of
+from turnwise.gateway.api.representations import session_details, session_summary
+from turnwise.gateway.front import TheCaller, TheFront, redactor_of
 from turnwise.gateway.services.sessions import Window
 from turnwise.wire.bounds import MOST_CHARACTERS, MOST_ROWS, MOST_SEQUENCE, SEGMENT
 from turnwise.wire.kept import (
@@ -25,7 +25,7 @@ from turnwise.wire.kept import (
     WriteState,
 )
 
-router = routes("sessions")
+router = api_router("sessions")
 
 _THIS = {"session_id": "$response.body#/id"}
 _LINKS = {
@@ -62,7 +62,7 @@ async def create_session(
     session = await front.sessions.create(caller, body.id, body.state, user)
     response.headers["Location"] = _place(request, session, user)
     mark(response, session)
-    return session_shown(session, view_of(request))
+    return session_details(session, redactor_of(request))
 
 
 @router.get(
@@ -82,7 +82,7 @@ async def list_sessions(
 ) -> SessionPage:
     """The sessions of the caller, of the `user` who is named, or of all users: by user and id, without state or events."""
     page = await front.sessions.page(caller, user=user, everybody=all_users, after=after, limit=limit)
-    return SessionPage(sessions=[session_row(info) for info in page.items], next=page.next)
+    return SessionPage(sessions=[session_summary(info) for info in page.items], next=page.next)
 
 
 @router.get(
@@ -98,7 +98,7 @@ async def get_session(
     """How the session stands: whether it is busy, who spoke last, and what it waits for."""
     session = await front.sessions.get(caller, session_id, user)
     mark(response, session)
-    return session_shown(session, view_of(request))
+    return session_details(session, redactor_of(request))
 
 
 @router.get(
@@ -125,7 +125,7 @@ async def list_events(
 ) -> EventPage:
     """The session's log: numbered from 1 without gaps. A page's `next` goes into `after` for the one behind it."""
     window = Window(after, before, last, limit, invocation_id, hidden)
-    page, view = await front.sessions.events(caller, session_id, window, user), view_of(request)
+    page, view = await front.sessions.events(caller, session_id, window, user), redactor_of(request)
     return EventPage(events=[view.event(event) for event in page.events], next=page.next)
 
 
@@ -142,7 +142,7 @@ async def get_state(
     """What agents keep in the session, and what they share between the user's sessions."""
     session = await front.sessions.get(caller, session_id, user)
     mark(response, session)
-    return SessionState(session_id=session.id, revision=session.revision, state=dict(view_of(request).state(session)))
+    return SessionState(session_id=session.id, revision=session.revision, state=dict(redactor_of(request).state(session)))
 
 
 @router.patch(
@@ -165,7 +165,7 @@ async def write_state(
     """Write some keys, not while the session answers. What a message brings with it is written in its `context`."""
     session = await front.sessions.write_state(caller, session_id, body.state, user, expected)
     mark(response, session)
-    return SessionState(session_id=session.id, revision=session.revision, state=dict(view_of(request).state(session)))
+    return SessionState(session_id=session.id, revision=session.revision, state=dict(redactor_of(request).state(session)))
 
 
 @router.post(
@@ -191,7 +191,7 @@ async def rewind_session(
     """
     session = await front.sessions.rewind(caller, session_id, body.invocation_id, user, expected)
     mark(response, session)
-    return session_shown(session, view_of(request))
+    return session_details(session, redactor_of(request))
 
 
 @router.post(
@@ -216,7 +216,7 @@ async def fork_session(
     session = await front.sessions.fork(caller, session_id, body.id, body.before_invocation_id, user, expected)
     response.headers["Location"] = _place(request, session, user)
     mark(response, session)
-    return session_shown(session, view_of(request))
+    return session_details(session, redactor_of(request))
 
 
 @router.delete(

@@ -18,9 +18,9 @@ from turnwise.facts.errors import Closing, RequestInvalid, TurnwiseError
 from turnwise.facts.events import Event
 from turnwise.gateway.api.answers import answer_of
 from turnwise.gateway.api.errors import details_of
-from turnwise.gateway.front import Front, view_of
+from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.problems import problem_of
-from turnwise.gateway.sse import streamed
+from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation
 
 RETRY_MILLISECONDS = 1_000
@@ -50,11 +50,11 @@ def stream(front: Front, request: Request, invocation: Invocation) -> EventSourc
     items = _items(request, invocation, last_event_id(request))
     closing = Closing("This process is being stopped.", fix="Come again with Last-Event-ID.")
     hint = _written(Item("closing", details_of(problem_of(closing, request))), retry=RETRY_MILLISECONDS)
-    return streamed(items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
+    return event_stream(items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
 
 
 async def _items(request: Request, invocation: Invocation, after: int) -> AsyncIterator[Item]:
-    view = view_of(request)
+    view = redactor_of(request)
     try:
         async for event in invocation.events(after=after):
             shown = view.event(event)

@@ -7,18 +7,18 @@ from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.errors import Forbidden, NothingHere
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.messages import MessageContext
-from turnwise.gateway.api.openapi import routes
-from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
+from turnwise.gateway.api.openapi import api_router
+from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
 from turnwise.gateway.graph_chat.schema import ChatContext, ChatRequest, ChatResponse, ExecuteAgentRequest, Reply, refusals
-from turnwise.gateway.redaction import View
-from turnwise.gateway.services.messages import Ask
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.messages import MessageRequest
 from turnwise.runner import Result
 
 GOOD_ENDS = frozenset({"completed", "clarify"})
 MOST_NAMED = 20
 """How many agents a refusal names."""
 
-router = routes("graph-chat")
+router = api_router("graph-chat")
 
 
 @router.post("/chat", summary="Ask the router", responses=refusals(), response_description="What was answered.")
@@ -55,9 +55,9 @@ async def _answered(body: ChatRequest, request: Request, front: Front, caller: C
     session = SystemIssuer().new_id("session") if body.session_id is None else body.session_id
     user = body.known.customer_id if caller.acts_for_users else None
     config = front.runner.config.model_copy(update={"streaming": False})
-    ask = Ask(session, body.message, user, body.message_id, _context(body.known), config, agent)
+    ask = MessageRequest(session, body.message, user, body.message_id, _context(body.known), config, agent)
     invocation = await front.messages.start(caller, ask)
-    return _response(session, body.known, await invocation.result(), view_of(request))
+    return _response(session, body.known, await invocation.result(), redactor_of(request))
 
 
 def _context(given: ChatContext) -> MessageContext:
@@ -70,7 +70,7 @@ def _context(given: ChatContext) -> MessageContext:
     )
 
 
-def _response(session: str, context: ChatContext, result: Result, view: View) -> ChatResponse:
+def _response(session: str, context: ChatContext, result: Result, view: Redactor) -> ChatResponse:
     error = None
     if result.end is not None and result.end.reason not in GOOD_ENDS:
         told = view.error(result.error) if result.error else None

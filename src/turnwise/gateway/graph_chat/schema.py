@@ -89,7 +89,7 @@ class ChatResponse(BaseModel):
     error: str | None = None
 
 
-def form(problem: Problem) -> Response:
+def error_response(problem: Problem) -> Response:
     """What went wrong with a request, as these clients know it."""
     told = f"{problem.code}: {problem.problem} {_fix(problem)}".rstrip()
     body = ChatResponse(success=False, observability_trace_id=problem.request_id or None, error=told)

@@ -3,7 +3,7 @@
 Needs the extra `mcp`: nothing imports this before it is known to be there.
 """
 
-from turnwise.gateway.mcp.errors import form
+from turnwise.gateway.mcp.errors import error_response
 from turnwise.gateway.mcp.routes import Endpoint
 
-__all__ = ["Endpoint", "form"]
+__all__ = ["Endpoint", "error_response"]

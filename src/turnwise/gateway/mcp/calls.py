@@ -14,17 +14,17 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.gateway.front import Front
 from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, read
-from turnwise.gateway.mcp.errors import refused
-from turnwise.gateway.mcp.request import Context, Visit
-from turnwise.gateway.mcp.results import answered, result_of
+from turnwise.gateway.mcp.errors import tool_error
+from turnwise.gateway.mcp.request import Context, McpRequest
+from turnwise.gateway.mcp.results import answer_value, result_of
 from turnwise.gateway.mcp.schema import Answered, Considered, Decided, Excluded, Opinion
-from turnwise.gateway.mcp.start import ask
-from turnwise.gateway.mcp.stream import tell
-from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, SELECT, agent_behind
+from turnwise.gateway.mcp.start import start
+from turnwise.gateway.mcp.stream import report_progress
+from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, SELECT, agent_of_tool
 from turnwise.runner import Invocation, Result
 
 
-async def select(visit: Visit, given: Select) -> CallToolResult:
+async def select(visit: McpRequest, given: Select) -> CallToolResult:
     """Who would answer that message. Nothing is stored and nobody runs."""
     selection = await visit.front.messages.select(
         visit.caller, given.message, session=given.session, user=visit.user, context=MessageContext()
@@ -32,7 +32,7 @@ async def select(visit: Visit, given: Select) -> CallToolResult:
     return _result(decided(visit.view.selection(selection), given.session))
 
 
-async def explain(visit: Visit, given: Explain) -> CallToolResult:
+async def explain(visit: McpRequest, given: Explain) -> CallToolResult:
     """The recorded decision of a message, or the latest. SessionMissing, InvocationMissing."""
     found = await visit.front.decisions.of_message(visit.caller, given.session, given.message_id, visit.user)
     return _result(decided(visit.view.selection(found.selection), given.session))
@@ -90,7 +90,7 @@ PART_OF_GRACE = 0.8
 """How much of the time that answers may still take is waited. In the rest it can be said that this one did not come."""
 
 
-async def unless_leaving(front: Front, invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
+async def or_closing(front: Front, invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
     """What the work for that answer gives. Closing, which says how to come to it, when the process leaves before."""
     working, leaving = asyncio.create_task(work), asyncio.create_task(_leaving(front))
     try:
@@ -114,16 +114,16 @@ async def _leaving(front: Front) -> None:
     await asyncio.sleep(front.config.grace_seconds * PART_OF_GRACE)
 
 
-async def call(context: Context, visit: Visit, params: CallToolRequestParams, *, agents: bool) -> CallToolResult:
+async def call(context: Context, visit: McpRequest, params: CallToolRequestParams, *, agents: bool) -> CallToolResult:
     """What that tool gives; what it refuses, it gives, too. agents: whether they are tools. MCPError when there is no such."""
     try:
         return await _called(context, visit, params.name, params.arguments, agents=agents)
     except TurnwiseError as error:
-        return refused(visit.problem(error))
+        return tool_error(visit.problem(error))
 
 
 async def _called(
-    context: Context, visit: Visit, name: str, arguments: Mapping[str, Any] | None, *, agents: bool
+    context: Context, visit: McpRequest, name: str, arguments: Mapping[str, Any] | None, *, agents: bool
 ) -> CallToolResult:
     if name == SELECT:
         return await select(visit, read(Select, arguments))
@@ -132,26 +132,26 @@ async def _called(
     if name == ASK:
         given = read(Ask, arguments)
         return await _asked(context, visit, given, given.agent)
-    agent = agent_behind(visit, name) if agents else None
+    agent = agent_of_tool(visit, name) if agents else None
     if agent is None:
         raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"fix": "List the tools."})
     given_to = read(AskAgent, arguments)
     return await _asked(context, visit, given_to, None if given_to.answer_to else agent)
 
 
-async def _asked(context: Context, visit: Visit, given: AskAgent, agent: str | None) -> CallToolResult:
+async def _asked(context: Context, visit: McpRequest, given: AskAgent, agent: str | None) -> CallToolResult:
     told = progress_token_from_params(context.params) is not None
-    invocation = await ask(visit, given, agent, streaming=told)
+    invocation = await start(visit, given, agent, streaming=told)
 
     async def work() -> Result:
         if told:
-            await tell(context.session, invocation, visit.view)
+            await report_progress(context.session, invocation, visit.view)
         return await invocation.result()
 
-    result = await unless_leaving(visit.front, invocation, work())
+    result = await or_closing(visit.front, invocation, work())
     return result_of(await _answered(visit, invocation, result))
 
 
-async def _answered(visit: Visit, invocation: Invocation, result: Result) -> Answered:
+async def _answered(visit: McpRequest, invocation: Invocation, result: Result) -> Answered:
     waits = await visit.front.invocations.waits(invocation, result)
-    return answered(invocation, result, waits, visit.view)
+    return answer_value(invocation, result, waits, visit.view)

@@ -23,29 +23,31 @@ ABOUT = "turnwise/error"
 """The key in a result's `_meta` below which stands what programs read of an error."""
 
 
-def form(problem: Problem) -> Response:
+def error_response(problem: Problem) -> Response:
     """The answer to a request that does not reach the protocol: who asks may not, sent too much, or no JSON."""
-    error = {"code": CODES.get(problem.status, REFUSED), "message": told(problem), "data": about(problem)}
+    error = {"code": CODES.get(problem.status, REFUSED), "message": error_text(problem), "data": error_data(problem)}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, problem.status, dict(problem.headers))
 
 
 def error_of(problem: Problem, code: int | None = None, **more: Any) -> MCPError:
     """The same for a request that did. code: of JSON-RPC, if it is another than usual. more: of its data."""
-    return MCPError(CODES.get(problem.status, REFUSED) if code is None else code, told(problem), about(problem) | more)
+    return MCPError(
+        CODES.get(problem.status, REFUSED) if code is None else code, error_text(problem), error_data(problem) | more
+    )
 
 
-def refused(problem: Problem) -> CallToolResult:
+def tool_error(problem: Problem) -> CallToolResult:
     """The same as what a tool gives."""
-    said = TextContent(text=told(problem))
-    return CallToolResult(content=[said], is_error=True, _meta={ABOUT: about(problem)})
+    said = TextContent(text=error_text(problem))
+    return CallToolResult(content=[said], is_error=True, _meta={ABOUT: error_data(problem)})
 
 
-def told(problem: Problem) -> str:
+def error_text(problem: Problem) -> str:
     """In words."""
     return f"{problem.problem} {problem.fix}".rstrip()
 
 
-def about(problem: Problem) -> dict[str, Any]:
+def error_data(problem: Problem) -> dict[str, Any]:
     """For programs."""
     found: dict[str, Any] = {"code": problem.code, "problem": problem.problem, "fix": problem.fix}
     found |= {"where": list(problem.where)} if problem.where else {}

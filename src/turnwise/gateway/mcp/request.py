@@ -11,12 +11,12 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestError, TurnwiseError
 from turnwise.gateway.front import Front, front_of
 from turnwise.gateway.problems import Problem, headers_of, problem_of, status_of
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 
 Context = ServerRequestContext[Any, Any]
 
 
-class Visit:
+class McpRequest:
     """user: whom the request names; None = the caller. request: None over standard input."""
 
     def __init__(self, front: Front, caller: Caller, user: str | None = None, request: Request | None = None) -> None:
@@ -24,9 +24,9 @@ class Visit:
         self._request = request
 
     @cached_property
-    def view(self) -> View:
+    def view(self) -> Redactor:
         """What the caller is shown."""
-        return View(self.caller, self.front.runner.tree)
+        return Redactor(self.caller, self.front.runner.tree)
 
     def problem(self, error: TurnwiseError) -> Problem:
         """The error as an answer to this request; it is counted."""
@@ -40,12 +40,12 @@ class Visit:
         return problem
 
 
-Enter = Callable[[Context], Visit]
+Enter = Callable[[Context], McpRequest]
 """Whose visit a request belongs to."""
 
 
-def visit_over_http(context: Context) -> Visit:
+def http_request(context: Context) -> McpRequest:
     """The visit of the caller who was let in with the HTTP request."""
     request = context.request
     assert isinstance(request, Request)
-    return Visit(front_of(request), request.state.caller, request.query_params.get("user"), request)
+    return McpRequest(front_of(request), request.state.caller, request.query_params.get("user"), request)

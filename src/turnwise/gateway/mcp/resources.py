@@ -19,7 +19,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from turnwise.facts.errors import Forbidden, InvocationMissing, MessageError, NothingHere, SessionMissing
 from turnwise.gateway.mcp.errors import error_of
 from turnwise.gateway.mcp.links import ARTIFACT, SESSION, ArtifactLink, SessionLink, link_of
-from turnwise.gateway.mcp.request import Visit
+from turnwise.gateway.mcp.request import McpRequest
 from turnwise.gateway.mcp.schema import Conversation, Kept
 from turnwise.gateway.services.sessions import Window
 from turnwise.ports.stores import Artifact
@@ -32,7 +32,7 @@ MISSING_BEFORE_2026 = -32002
 _MISSING = (NothingHere, SessionMissing, InvocationMissing, MessageError)
 
 
-async def listed(visit: Visit, after: str | None) -> ListResourcesResult:
+async def listed(visit: McpRequest, after: str | None) -> ListResourcesResult:
     """A page of the caller's sessions. CursorInvalid, Forbidden."""
     page = await visit.front.sessions.page(visit.caller, user=visit.user, everybody=False, after=after, limit=PAGE)
     sessions = [
@@ -62,7 +62,7 @@ def templates() -> ListResourceTemplatesResult:
     return ListResourceTemplatesResult(resource_templates=[session, artifact])
 
 
-async def read(visit: Visit, uri: str, protocol_version: str) -> ReadResourceResult:
+async def read(visit: McpRequest, uri: str, protocol_version: str) -> ReadResourceResult:
     """What that names. What is another's is as what does not exist: MCPError. Forbidden for who may read none."""
     link = link_of(uri)
     try:
@@ -77,7 +77,7 @@ async def read(visit: Visit, uri: str, protocol_version: str) -> ReadResourceRes
         raise error_of(visit.problem(error), code, uri=uri) from None
 
 
-async def _session(visit: Visit, uri: str, link: SessionLink) -> TextResourceContents:
+async def _session(visit: McpRequest, uri: str, link: SessionLink) -> TextResourceContents:
     window = Window(before=link.before, last=EVENTS)
     events = (await visit.front.sessions.events(visit.caller, link.session, window, visit.user)).events
     first = events[0].sequence if events else None
@@ -90,7 +90,7 @@ async def _session(visit: Visit, uri: str, link: SessionLink) -> TextResourceCon
     return TextResourceContents(uri=uri, mime_type=JSON, text=conversation.model_dump_json(exclude_none=True))
 
 
-async def _artifacts(visit: Visit, session: str) -> Sequence[Kept]:
+async def _artifacts(visit: McpRequest, session: str) -> Sequence[Kept]:
     try:
         found = await visit.front.artifacts.list(visit.caller, session, visit.user)
     except (Forbidden, NothingHere):  # the caller may not read any, or the app keeps none

@@ -9,8 +9,8 @@ from turnwise.facts.content import ArtifactPart
 from turnwise.facts.events import LIMIT, USER, Event
 from turnwise.gateway.mcp.links import ArtifactLink
 from turnwise.gateway.mcp.schema import Answered, Awaited, Failed, Kept, State
-from turnwise.gateway.redaction import View
-from turnwise.gateway.shared.utterances import GOOD, failure, is_for_user, text_of
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.utterances import GOOD, failure_text, is_shown_to_user, joined_text
 from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner import Invocation, Result
 
@@ -18,9 +18,9 @@ ARTIFACTS_SHOWN = 100
 FOR_MODELS = Annotations(audience=["assistant"])
 
 
-def answered(invocation: Invocation, result: Result, waits: Sequence[OpenWait], view: View) -> Answered:
+def answer_value(invocation: Invocation, result: Result, waits: Sequence[OpenWait], view: Redactor) -> Answered:
     """The answer. waits: all that it waits for."""
-    state, text = _state(result), text_of(result.events)
+    state, text = _state(result), joined_text(result.events)
     selection = view.selection(result.selection) if result.selection else None
     session = invocation.session.id
     return Answered(
@@ -32,7 +32,7 @@ def answered(invocation: Invocation, result: Result, waits: Sequence[OpenWait], 
         agent=selection.agent if selection else None,
         reason=selection.reason if selection else None,
         waits=[_awaited(wait, view) for wait in waits],
-        artifacts=list(kept_in(session, result.events))[:ARTIFACTS_SHOWN],
+        artifacts=list(files_in(session, result.events))[:ARTIFACTS_SHOWN],
         error=_failed(result, view) if state == "failed" else None,
     )
 
@@ -52,11 +52,11 @@ def result_of(answer: Answered) -> CallToolResult:
     )
 
 
-def kept_in(session: str, events: Sequence[Event]) -> Iterator[Kept]:
+def files_in(session: str, events: Sequence[Event]) -> Iterator[Kept]:
     """The files that agents kept or showed, each once, in the version that they were in last."""
     found: dict[str, Kept] = {}
     for event in events:
-        if event.author == USER or not is_for_user(event):
+        if event.author == USER or not is_shown_to_user(event):
             continue
         for name, version in event.actions.artifact_versions.items():
             found[name] = _kept(session, name, version, found[name].mime_type if name in found else None)
@@ -74,17 +74,17 @@ def _state(result: Result) -> State:
     if result.end is None:
         return "waiting"
     reason = result.end.reason
-    is_good = reason in GOOD or (reason.startswith(LIMIT) and text_of(result.events))
+    is_good = reason in GOOD or (reason.startswith(LIMIT) and joined_text(result.events))
     return "completed" if is_good else "failed"
 
 
-def _failed(result: Result, view: View) -> Failed:
+def _failed(result: Result, view: Redactor) -> Failed:
     reason = result.end.reason if result.end else ""
     error = None if reason == "cancelled" or reason.startswith(LIMIT) else result.error
-    return Failed(code=error.code if error else reason, message=failure(reason, error, view))
+    return Failed(code=error.code if error else reason, message=failure_text(reason, error, view))
 
 
-def _awaited(wait: OpenWait, view: View) -> Awaited:
+def _awaited(wait: OpenWait, view: Redactor) -> Awaited:
     tool, arguments = _call(wait)
     return Awaited(
         call_id=wait.awaited.id,

@@ -19,7 +19,7 @@ from turnwise.config.gateway_entries import ANY_ORIGIN
 from turnwise.facts.errors import Forbidden, NotReady, RequestInvalid
 from turnwise.facts.gateway import GatewayConfig, McpConfig
 from turnwise.gateway.front import Front, TheCaller, TheFront
-from turnwise.gateway.mcp.request import visit_over_http
+from turnwise.gateway.mcp.request import http_request
 from turnwise.gateway.mcp.server import server_for
 
 HERE = ("localhost", "127.0.0.1", "[::1]")
@@ -40,7 +40,7 @@ class Endpoint:
     async def running(self, front: Front) -> AsyncIterator[None]:
         """Requests are answered while it is entered."""
         self._manager = StreamableHTTPSessionManager(
-            server_for(front.runner.app, self._config, visit_over_http),
+            server_for(front.runner.app, self._config, http_request),
             stateless=True,
             security_settings=security(front.config),
             max_request_body_size=sys.maxsize,  # bodies are bounded before they come here

@@ -4,16 +4,16 @@ from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import ToolResultPart
 from turnwise.facts.errors import NothingHere, RequestInvalid
 from turnwise.gateway.mcp.arguments import AskAgent
-from turnwise.gateway.mcp.request import Visit
-from turnwise.gateway.services.invocations import Given
-from turnwise.gateway.services.messages import Ask
+from turnwise.gateway.mcp.request import McpRequest
+from turnwise.gateway.services.invocations import WaitAnswer
+from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.services.waits import Wait
 from turnwise.gateway.shared.packed_ids import digest, new_session
-from turnwise.gateway.shared.tool_calls import value_of
+from turnwise.gateway.shared.tool_calls import result_value
 from turnwise.runner import Invocation
 
 
-async def ask(visit: Visit, given: AskAgent, agent: str | None, *, streaming: bool) -> Invocation:
+async def start(visit: McpRequest, given: AskAgent, agent: str | None, *, streaming: bool) -> Invocation:
     """The invocation that answers. agent: who is to answer; None = whoever is selected. A session that is not named is made.
 
     RequestInvalid, NothingHere, UnknownToolCall, Forbidden, and what the runner raises.
@@ -32,11 +32,11 @@ async def ask(visit: Visit, given: AskAgent, agent: str | None, *, streaming: bo
     # The same for the same message, which may be sent again before its sender knows where it is.
     session = new_session(given.message_id) if given.session is None else given.session
     return await visit.front.messages.start(
-        visit.caller, Ask(session, given.message, visit.user, given.message_id, config=config, agent=agent)
+        visit.caller, MessageRequest(session, given.message, visit.user, given.message_id, config=config, agent=agent)
     )
 
 
-async def _answer(visit: Visit, given: AskAgent, call_id: str, agent: str | None) -> Invocation:
+async def _answer(visit: McpRequest, given: AskAgent, call_id: str, agent: str | None) -> Invocation:
     if given.session is None:
         raise _wrong("It is not said where something is answered.", "Name the session in which it is waited for.", "session")
     if agent is not None:
@@ -44,7 +44,7 @@ async def _answer(visit: Visit, given: AskAgent, call_id: str, agent: str | None
     # A call is answered once, so whoever has no name for the answer need not have one.
     invocations, id_ = visit.front.invocations, given.message_id or f"answer-{digest(call_id)}"
     wait = await invocations.wait_for(visit.caller, given.session, call_id, visit.user)
-    told = Given(call_id, _told(given, wait), given.message, id_)
+    told = WaitAnswer(call_id, _told(given, wait), given.message, id_)
     return await invocations.answer(visit.caller, given.session, wait.invocation_id if wait else "", told, visit.user)
 
 
@@ -55,7 +55,7 @@ def _told(given: AskAgent, wait: Wait | None) -> str | bool | ToolResultPart:
             raise _wrong("It waits for a person's word.", "Send `approved`, true or false, as the user says.", "approved")
         return given.approved
     if wait is not None and wait.kind == "tool_result":
-        return ToolResultPart(call_id=wait.call_id, result=value_of(given.message))
+        return ToolResultPart(call_id=wait.call_id, result=result_value(given.message))
     return given.message
 
 

@@ -27,7 +27,7 @@ Write = Callable[[bytes], Awaitable[None]]
 CANCELLED = "notifications/cancelled"
 
 
-class OverLines:
+class StdioServer:
     """A server that is spoken with in lines. For one conversation.
 
     write: puts a line out, and raises OSError when nobody reads any more. is_cut: whether the lines ended and not all that was

@@ -3,8 +3,8 @@
 from mcp.server.session import ServerSession
 
 from turnwise.facts.events import USER, Event
-from turnwise.gateway.redaction import View
-from turnwise.gateway.shared.utterances import is_for_user, words_of
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.utterances import is_shown_to_user, shown_text
 from turnwise.runner import Invocation
 
 CHARACTERS = 300
@@ -13,12 +13,12 @@ EVERY = 100
 """After how many more characters of an answer that is being written it is told of again."""
 
 
-class Steps:
+class ProgressSteps:
     """Takes the events of a message, partial ones too, and gives a line for each that is worth one. Pure."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: Redactor) -> None:
         self._view = view
-        self._written: dict[str, _Written] = {}
+        self._written: dict[str, _PartialAnswer] = {}
 
     def feed(self, event: Event) -> str:
         """The line; mostly none."""
@@ -29,15 +29,15 @@ class Steps:
             selection = event.actions.selection
             shown = self._view.selection(selection) if selection else None
             return f"{shown.agent}: {shown.reason}" if shown else ""
-        if words := words_of(event):
+        if words := shown_text(event):
             return _line(event, words)
         to = event.actions.transfer_to
-        return f"{event.author} hands over to {to}" if to and self._view.reaches(to) and is_for_user(event) else ""
+        return f"{event.author} hands over to {to}" if to and self._view.reaches(to) and is_shown_to_user(event) else ""
 
     def _piece(self, event: Event) -> str:
-        if not event.text or not is_for_user(event):
+        if not event.text or not is_shown_to_user(event):
             return ""
-        written = self._written.setdefault(event.id, _Written())
+        written = self._written.setdefault(event.id, _PartialAnswer())
         written.end = (written.end + event.text)[-CHARACTERS - 1 :]
         written.length += len(event.text)
         if written.told and written.length - written.told < EVERY:
@@ -46,16 +46,16 @@ class Steps:
         return _line(event, written.end)
 
 
-class _Written:
+class _PartialAnswer:
     """What of an answer came so far. told: how many characters there were when it was told of."""
 
     def __init__(self) -> None:
         self.end, self.length, self.told = "", 0, 0
 
 
-async def tell(session: ServerSession, invocation: Invocation, view: View) -> None:
+async def report_progress(session: ServerSession, invocation: Invocation, view: Redactor) -> None:
     """Tells of every step until the answer is there, or waits."""
-    steps, count = Steps(view), 0
+    steps, count = ProgressSteps(view), 0
     async for event in invocation.events():
         if line := steps.feed(event):
             count += 1

@@ -7,7 +7,7 @@ from mcp_types import Tool, ToolAnnotations
 
 from turnwise.facts.errors import Forbidden, RequestInvalid
 from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, schema_of
-from turnwise.gateway.mcp.request import Visit
+from turnwise.gateway.mcp.request import McpRequest
 from turnwise.gateway.mcp.schema import Answered, Decided
 from turnwise.tools.agent_tool import PREFIX
 from turnwise.tools.names import tool_name
@@ -21,7 +21,7 @@ _ACTS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_
 
 
 @cache
-def usual() -> tuple[Tool, ...]:
+def standard_tools() -> tuple[Tool, ...]:
     """Those that are there for everybody."""
     return (
         Tool(
@@ -55,18 +55,18 @@ def usual() -> tuple[Tool, ...]:
     )
 
 
-def page(visit: Visit, *, agents: bool, after: str | None) -> tuple[Sequence[Tool], str | None]:
+def page(visit: McpRequest, *, agents: bool, after: str | None) -> tuple[Sequence[Tool], str | None]:
     """A page of them, and after which agent there are more; None at the end. RequestInvalid for an unknown `after`."""
     names = _names(visit) if agents else ()
     if after is not None and after not in names:
         raise RequestInvalid("There is no such page.", fix="Pass a page's `nextCursor` as it is.", where=("cursor",))
     begin = 0 if after is None else names.index(after) + 1
     shown = names[begin : begin + PAGE]
-    tools = [*(usual() if after is None else ()), *(_of_agent(visit, name) for name in shown)]
+    tools = [*(standard_tools() if after is None else ()), *(_of_agent(visit, name) for name in shown)]
     return tools, shown[-1] if len(names) > begin + PAGE else None
 
 
-def agent_behind(visit: Visit, tool: str) -> str | None:
+def agent_of_tool(visit: McpRequest, tool: str) -> str | None:
     """The agent that this is the tool of, if the caller may address it."""
     plain = tool.removeprefix(PREFIX)
     if plain == tool:
@@ -76,7 +76,7 @@ def agent_behind(visit: Visit, tool: str) -> str | None:
     return next((name for name in _names(visit) if tool_name(name, PREFIX) == tool), None)
 
 
-def _names(visit: Visit) -> Sequence[str]:
+def _names(visit: McpRequest) -> Sequence[str]:
     """Nobody, for who may not know of agents."""
     try:
         return visit.front.addressees.names(visit.caller)
@@ -84,7 +84,7 @@ def _names(visit: Visit) -> Sequence[str]:
         return ()
 
 
-def _of_agent(visit: Visit, name: str) -> Tool:
+def _of_agent(visit: McpRequest, name: str) -> Tool:
     card = visit.front.runner.tree.card(name)
     return Tool(
         name=tool_name(name, PREFIX),

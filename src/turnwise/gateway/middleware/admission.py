@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, RequestError, RequestTimeout, RequestTooLarge
-from turnwise.gateway.problems import Raised
+from turnwise.gateway.problems import RaisedProblem
 
 PACE = 64 * 1024
 """For so many bytes that came a body gets a second more: a large one comes through a slow line, one that drips does not."""
@@ -20,12 +20,12 @@ Enter = Callable[[HTTPConnection], Awaitable[Caller]]
 Count = Callable[[Caller, int], Awaitable[None]]
 
 
-class Bodies:
+class RequestBodies:
     """Before the first byte of a body is read, whoever sends it has to be let in.
 
     enter: gives the caller, or raises. count: told of bytes that came, or are announced; raises when they are too many.
     json_bytes: the largest body, but for those that are no JSON: they may have upload_bytes, if that is more. Whatever is
-    wrong is raised out of `receive`, as `Raised`.
+    wrong is raised out of `receive`, as `RaisedProblem`.
     """
 
     def __init__(self, app: ASGIApp, enter: Enter, count: Count, json_bytes: int, upload_bytes: int, seconds: float) -> None:
@@ -67,7 +67,7 @@ class _Body:
         try:
             return await self._next()
         except Exception as error:
-            raise Raised(error) from error
+            raise RaisedProblem(error) from error
 
     async def _next(self) -> Message:
         if self._caller is None:
@@ -106,7 +106,7 @@ def _announced(headers: Headers) -> int | None:
     return int(length) if length.isascii() and length.isdigit() else None
 
 
-class PlainText:
+class PlainTextPaths:
     """Refuses requests whose path or query is no such text. Raises RequestError."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -134,7 +134,7 @@ def _is_text(given: bytes) -> bool:
 _HERE = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 
 
-class OwnMachine:
+class LocalOnly:
     """Refuses requests to another name than this machine's, and those of pages of other origins than its own or `origins`.
 
     Raises Forbidden.

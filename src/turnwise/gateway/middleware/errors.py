@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnwise.facts.errors import Closing, TurnwiseError
-from turnwise.gateway.problems import Form, answered, answered_defect
+from turnwise.gateway.problems import Form, defect_response, problem_response
 
 POLICY_VIOLATION, INTERNAL_ERROR = 1008, 1011
 """With which codes a web socket is closed."""
@@ -17,7 +17,7 @@ POLICY_VIOLATION, INTERNAL_ERROR = 1008, 1011
 log = logging.getLogger("turnwise.gateway")
 
 
-class AnsweredProblems:
+class ProblemResponses:
     """Answers what is raised; what should not happen is logged with its cause, and answered without it.
 
     A client that leaves before its body is whole is no defect: it is noted, and gets no answer.
@@ -48,7 +48,9 @@ class AnsweredProblems:
                     await send({"type": "websocket.close", "code": INTERNAL_ERROR if known is None else POLICY_VIOLATION})
             elif not begun:
                 asked = HTTPConnection(scope)
-                answer = answered_defect(asked, self._form_for) if known is None else answered(known, asked, self._form_for)
+                answer = (
+                    defect_response(asked, self._form_for) if known is None else problem_response(known, asked, self._form_for)
+                )
                 await answer(scope, receive, send)
 
 
@@ -56,7 +58,7 @@ SERVICE_RESTART = 1012
 """The code with which a web socket is closed then."""
 
 
-class Pending:
+class PendingRequests:
     """The requests that are being answered."""
 
     def __init__(self) -> None:
@@ -70,10 +72,10 @@ class Pending:
             task.cancel()
 
 
-class CutShort:
+class ShutdownResponses:
     """Raises Closing in requests that are cut short; a web socket is closed."""
 
-    def __init__(self, app: ASGIApp, pending: Pending) -> None:
+    def __init__(self, app: ASGIApp, pending: PendingRequests) -> None:
         self._app, self._pending = app, pending
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,11 +92,11 @@ class CutShort:
                 with suppress(RuntimeError):  # it may be closed already
                     await send({"type": "websocket.close", "code": SERVICE_RESTART})
                 return
-            raise closing() from None
+            raise closing_error() from None
         finally:
             self._pending.tasks.discard(task)
 
 
-def closing() -> Closing:
+def closing_error() -> Closing:
     """The error for who comes, or still waits, when this process is being stopped."""
     return Closing("This process is being stopped.", fix="Send it again: the same message id is answered once.")

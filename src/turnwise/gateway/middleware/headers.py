@@ -41,7 +41,7 @@ def _id_of(scope: Scope) -> str:
     return given.decode() if _GIVEN.fullmatch(given) else secrets.token_hex(8)
 
 
-class Traced:
+class TraceContext:
     """Joins the trace of whoever asks, if he names one. Needs the extra `otel`."""
 
     def __init__(self, app: ASGIApp) -> None:

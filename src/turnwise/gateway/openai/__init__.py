@@ -3,10 +3,10 @@
 from fastapi import APIRouter
 
 from turnwise.gateway.openai import chat, models, responses
-from turnwise.gateway.openai.errors import form
+from turnwise.gateway.openai.errors import error_response
 
 router = APIRouter()
 for part in (models, chat, responses):
     router.include_router(part.router)
 
-__all__ = ["form", "router"]
+__all__ = ["error_response", "router"]

@@ -82,7 +82,7 @@ def param_of(where: Sequence[str | int]) -> str | None:
     return "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in names).lstrip(".") or None
 
 
-def form(problem: Problem) -> Response:
+def error_response(problem: Problem) -> Response:
     """The answer to a request with that problem. Whether the client tries again by itself is said, too: else it would do so
     for a mistake of its own that has one of certain statuses.
     """
@@ -102,7 +102,7 @@ Where = tuple[str | int, ...]
 Metadata = dict[Annotated[str, StringConstraints(max_length=64)], Annotated[str, StringConstraints(max_length=512)]]
 
 
-def refused(where: str | Where, problem: str, *, fix: str = "Leave it out.") -> RequestInvalid:
+def invalid_parameter(where: str | Where, problem: str, *, fix: str = "Leave it out.") -> RequestInvalid:
     """The error that names a parameter of the body."""
     return RequestInvalid(problem, fix=fix, where=("body", *((where,) if isinstance(where, str) else where)))
 
@@ -111,23 +111,25 @@ def check_form(form: JsonValue, where: Where) -> None:
     """RequestInvalid for an answer's form that is any other than text."""
     if form is not None and not (isinstance(form, dict) and form.get("type") == "text"):
         problem = "The form of an answer is its agent's: it cannot be given with a request."
-        raise refused(where, problem, fix="Leave it out, or give the agent an output type.")
+        raise invalid_parameter(where, problem, fix="Leave it out, or give the agent an output type.")
 
 
 def no_probabilities(where: str) -> RequestInvalid:
     """The error for whoever asks how sure a model was of its words."""
-    return refused(where, "Agents give no log probabilities.")
+    return invalid_parameter(where, "Agents give no log probabilities.")
 
 
 def check_choice(*, tools: bool, choice: JsonValue, parallel: bool | None) -> None:
     """RequestInvalid for who would decide on calls in the agents' place. tools: whether there are any of the caller's."""
     if choice not in (None, "auto", "none"):
-        raise refused("tool_choice", "Agents choose their tools themselves: only 'auto' and 'none' are supported.")
+        raise invalid_parameter("tool_choice", "Agents choose their tools themselves: only 'auto' and 'none' are supported.")
     if tools and parallel is False:
         problem = "Agents may make several calls at once: this cannot be switched off with a request."
-        raise refused("parallel_tool_calls", problem)
+        raise invalid_parameter("parallel_tool_calls", problem)
 
 
 def not_a_function(where: Where, kind: str) -> RequestInvalid:
     """The error for tools of other types."""
-    return refused(where, f"Tools of the type {kind[:64]!r} are not supported, only functions.", fix="Use a function.")
+    return invalid_parameter(
+        where, f"Tools of the type {kind[:64]!r} are not supported, only functions.", fix="Use a function."
+    )

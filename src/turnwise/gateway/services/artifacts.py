@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from turnwise.facts.callers import Caller, Permission
 from turnwise.facts.errors import ArtifactTooLarge, NothingHere
 from turnwise.facts.sessions import SessionKey
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
 from turnwise.runner import Runner
 
@@ -18,7 +18,7 @@ class Artifacts:
     is named.
     """
 
-    def __init__(self, runner: Runner, whose: Whose) -> None:
+    def __init__(self, runner: Runner, whose: SessionScope) -> None:
         self._runner, self._whose = runner, whose
 
     async def list(self, caller: Caller, session: str, user: str | None = None) -> Sequence[ArtifactInfo]:

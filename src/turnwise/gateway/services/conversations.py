@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from turnwise.access.rights import tells_late_results
+from turnwise.access.rights import may_report_late_results
 from turnwise.facts.callers import Caller
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.errors import SessionBusy, SessionError, SessionExists, StaleWriter, TurnwiseError, UnknownToolCall
@@ -27,16 +27,16 @@ from turnwise.gateway.services.lineage import (
     session_base,
     without_results,
 )
-from turnwise.gateway.services.messages import NO_CONTEXT, Ask, Messages
-from turnwise.gateway.services.session_scope import Whose
-from turnwise.gateway.shared.exchanges import Turn
+from turnwise.gateway.services.messages import NO_CONTEXT, MessageRequest, Messages
+from turnwise.gateway.services.session_scope import SessionScope
+from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.runner import Invocation, Result, Runner
 from turnwise.transcript.waits import AwaitedCall, open_calls
 
 MOST = 10_000
 
 
-class Refused:
+class RefusedRequests:
     """Counts refusals by what was asked. The oldest are forgotten."""
 
     def __init__(self, most: int = MOST) -> None:
@@ -66,7 +66,7 @@ RETRIED_WITHIN = timedelta(minutes=2)
 """How long after its end an answer is still the one that a repeated request wants: clients repeat within seconds."""
 
 
-class Talk(NamedTuple):
+class ConversationRequest(NamedTuple):
     """A request that tells the conversation: its past turns, and the new message.
 
     instructions: what the caller wants beside it. user: whom the request names; None = the caller. session: which session it
@@ -75,7 +75,7 @@ class Talk(NamedTuple):
     named.
     """
 
-    past: Sequence[Turn]
+    past: Sequence[PastTurn]
     message: Content
     instructions: DataPart | None = None
     user: str | None = None
@@ -98,13 +98,13 @@ class _Place(NamedTuple):
 class Conversations:
     """What can be done with whole conversations by callers. All of it raises Forbidden, and what the runner raises."""
 
-    def __init__(self, runner: Runner, whose: Whose, messages: Messages, issuer: Issuer | None = None) -> None:
+    def __init__(self, runner: Runner, whose: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
         self._runner, self._whose, self._messages = runner, whose, messages
         self._issuer = issuer or SystemIssuer()
-        self._refused = Refused()
+        self._refused = RefusedRequests()
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def send(self, caller: Caller, talk: Talk) -> Invocation:
+    async def send(self, caller: Caller, talk: ConversationRequest) -> Invocation:
         """`Messages.start` in the session whose log is the conversation so far.
 
         A log that goes on otherwise is copied up to there; turns that are in no log are put on record first, without what
@@ -115,7 +115,7 @@ class Conversations:
         base = session_base(talk.past, talk.message) if talk.session is None else talk.session
         ids = message_ids(talk.past, talk.message)
         asked = user, base, ids[-1]
-        if not tells_late_results(caller):
+        if not may_report_late_results(caller):
             talk = talk._replace(past=tuple(map(without_results, talk.past)))
         if talk.repeated and self._refused.take(asked):
             talk = talk._replace(repeated=False)
@@ -125,7 +125,7 @@ class Conversations:
             try:
                 place = await find(self._runner.key(user, base), talk, ids)
                 content = await self._content(self._runner.key(user, place.session), talk)
-                ask = Ask(place.session, content, user, place.message_id, talk.context, talk.config, talk.agent)
+                ask = MessageRequest(place.session, content, user, place.message_id, talk.context, talk.config, talk.agent)
                 return await self._messages.start(caller, ask)
             except TurnwiseError:
                 self._refused.add(asked)
@@ -137,7 +137,7 @@ class Conversations:
             return ()
         return open_calls(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
-    async def _named(self, key: SessionKey, talk: Talk, ids: Sequence[str]) -> _Place:
+    async def _named(self, key: SessionKey, talk: ConversationRequest, ids: Sequence[str]) -> _Place:
         """The place in the session that the request names: behind all that is there, whatever the request tells of before."""
         session = await self._runner.store.open(key)
         if talk.message.tool_results:
@@ -159,7 +159,7 @@ class Conversations:
                 return _Place(key.id, id_)
         return _Place(key.id, await self._free(key, numbered[0]))
 
-    async def _found(self, base: SessionKey, talk: Talk, ids: Sequence[str]) -> _Place:
+    async def _found(self, base: SessionKey, talk: ConversationRequest, ids: Sequence[str]) -> _Place:
         newest = await self._newest(base)
         id_ = ids[-1] if talk.key is None else _keyed(ids[-1], talk.key)
         begins = not (talk.past or talk.repeated or talk.key or talk.message.tool_results)
@@ -185,7 +185,7 @@ class Conversations:
                 return _Place((await self._moved(base, newest, talk, ids)).id, id_)
         return _Place(key.id, await self._free(key, id_) if whole else id_)
 
-    async def _again(self, sessions: Sequence[Session], id_: str, talk: Talk) -> _Place | None:
+    async def _again(self, sessions: Sequence[Session], id_: str, talk: ConversationRequest) -> _Place | None:
         """Where this very request was begun before, if it was: what a call gave is sent once, and so is what has a key."""
         for session in sessions if talk.repeated else ():
             if await self._is_recent(session.key, id_):
@@ -196,7 +196,9 @@ class Conversations:
                     return _Place(session.id, id_)
         return None
 
-    async def _best(self, sessions: Sequence[Session], ids: Sequence[str], talk: Talk) -> tuple[Session | None, Match]:
+    async def _best(
+        self, sessions: Sequence[Session], ids: Sequence[str], talk: ConversationRequest
+    ) -> tuple[Session | None, Match]:
         """The session that has most of the conversation, and how much."""
         best: tuple[Session | None, Match] = (None, Match())
         whole, sent = Match(len(talk.past)), sum(bool(turn.sent.parts) for turn in talk.past)
@@ -209,7 +211,7 @@ class Conversations:
                 best = session, found
         return best
 
-    async def _content(self, key: SessionKey, talk: Talk) -> Content:
+    async def _content(self, key: SessionKey, talk: ConversationRequest) -> Content:
         """The message, with the instructions unless they came with a message just before: whoever reads it knows them."""
         content, told = talk.message, talk.instructions
         says = any(not isinstance(part, TextPart) or part.text.strip() for part in content.parts)
@@ -220,7 +222,7 @@ class Conversations:
             return content
         return content.model_copy(update={"parts": (told, *content.parts)})
 
-    async def _moved(self, base: SessionKey, newest: int, talk: Talk, ids: Sequence[str]) -> SessionKey:
+    async def _moved(self, base: SessionKey, newest: int, talk: ConversationRequest, ids: Sequence[str]) -> SessionKey:
         """A new session with a conversation that was had elsewhere."""
         while True:
             newest += 1
@@ -235,7 +237,9 @@ class Conversations:
                 copy = await self._runner.sessions.fork(session.key, _numbered(base, newest).id, before_invocation=before)
                 return copy.key
 
-    async def _bring(self, key: SessionKey, talk: Talk, ids: Sequence[str], begin: int = 0, *, new: bool = False) -> Session:
+    async def _bring(
+        self, key: SessionKey, talk: ConversationRequest, ids: Sequence[str], begin: int = 0, *, new: bool = False
+    ) -> Session:
         past = list(past_exchanges(talk.past[begin:], ids[begin:]))
         return await self._runner.sessions.bring(key, past, author=talk.agent, new=new)
 

@@ -6,7 +6,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import InvocationMissing, RequestInvalid
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import SessionKey
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.stores import Decision, Page
 from turnwise.runner import Runner
 
@@ -20,7 +20,7 @@ class Decisions:
     user: whom the request names; None = the caller.
     """
 
-    def __init__(self, runner: Runner, whose: Whose) -> None:
+    def __init__(self, runner: Runner, whose: SessionScope) -> None:
         self._runner, self._whose = runner, whose
 
     async def search(

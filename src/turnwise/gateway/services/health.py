@@ -14,7 +14,7 @@ GOOD_SECONDS = 1.0
 log = logging.getLogger("turnwise.gateway")
 
 
-class Standing:
+class HealthCheck:
     """closing: set when nothing more is taken; ready: set when the policy is prepared."""
 
     def __init__(self, runner: Runner, closing: asyncio.Event, ready: asyncio.Event) -> None:

@@ -17,19 +17,19 @@ from turnwise.facts.events import LIMIT
 from turnwise.facts.ids import ID_CHARACTERS
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import SessionKey
-from turnwise.gateway.services.messages import Ask, Messages
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.messages import MessageRequest, Messages
+from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.waits import Wait, waits_of
 from turnwise.gateway.shared.waits import OpenWait, open_waits
 from turnwise.ports.stores import InvocationInfo
-from turnwise.runner import Invocation, Reading, Result, Runner
+from turnwise.runner import Invocation, InvocationStatus, Result, Runner
 from turnwise.runner.record.events import origin_of
 
 Step = Callable[[], Awaitable[Invocation]]
 """Hands in a message."""
 
 
-class Given(NamedTuple):
+class WaitAnswer(NamedTuple):
     """What a wait is answered with: a text, a tool's result, or a person's word. id: the sender's own of that message. state:
     what is written with it.
     """
@@ -47,23 +47,23 @@ class Invocations:
     user: whom the request names; None = the caller.
     """
 
-    def __init__(self, runner: Runner, whose: Whose, messages: Messages) -> None:
+    def __init__(self, runner: Runner, whose: SessionScope, messages: Messages) -> None:
         self._runner, self._whose, self._messages = runner, whose, messages
         self._going_on: set[asyncio.Task[Any]] = set()
 
-    async def now(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Reading:
+    async def now(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> InvocationStatus:
         """What is on record of it. SessionMissing, InvocationMissing."""
         key = self._whose.session(caller, "sessions:read", session, user)
         return await self._runner.sessions.reading(key, invocation_id=invocation_id)
 
-    async def message_now(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Reading:
+    async def message_now(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> InvocationStatus:
         """What is on record of that message. SessionMissing, InvocationMissing; SessionError when it was refused."""
         key = self._whose.session(caller, "sessions:read", session, user)
         return await self._runner.sessions.reading(key, message_id=message_id)
 
     async def cancel(
         self, caller: Caller, session: str, invocation_id: str, user: str | None = None, *, wait: bool = True
-    ) -> Reading:
+    ) -> InvocationStatus:
         """Stops it, wherever it runs, and gives what is on record then; without `wait` it may not have stopped yet.
 
         Nothing happens when it has ended. SessionMissing, InvocationMissing.
@@ -80,7 +80,7 @@ class Invocations:
         return await self._runner.sessions.reading(key, invocation_id=invocation_id)
 
     async def answer(
-        self, caller: Caller, session: str, invocation_id: str, given: Given, user: str | None = None
+        self, caller: Caller, session: str, invocation_id: str, given: WaitAnswer, user: str | None = None
     ) -> Invocation:
         """Answers what the invocation waits for, as a message of the user's; the same again is the same message.
 
@@ -95,7 +95,7 @@ class Invocations:
         content = _content(waits[0], given)
         answers = given.call_id if waits[0].kind == "reply" else None
         context = MessageContext(answers=answers, state=dict(given.state))
-        return await self._messages.start(caller, Ask(session, content, user, message_id, context))
+        return await self._messages.start(caller, MessageRequest(session, content, user, message_id, context))
 
     def in_turn(self, first: Invocation, steps: Sequence[Step]) -> list[asyncio.Task[Invocation]]:
         """Hands in each of these messages when the one before it is answered, or waits; whoever leaves does not stop that.
@@ -147,7 +147,7 @@ async def _behind(before: "Invocation | asyncio.Task[Invocation]", step: Step) -
     return await step()
 
 
-def _content(wait: Wait, given: Given) -> Content:
+def _content(wait: Wait, given: WaitAnswer) -> Content:
     """The message that answers that wait."""
     answer = given.answer
     part: Part | None = None
@@ -195,7 +195,7 @@ class Tasks:
     user: whom the request names; None = the caller.
     """
 
-    def __init__(self, runner: Runner, whose: Whose) -> None:
+    def __init__(self, runner: Runner, whose: SessionScope) -> None:
         self._runner, self._whose = runner, whose
 
     async def page(

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from turnwise.facts.content import BlobPart, Content, Part, TextPart, ToolResultPart
 from turnwise.facts.events import USER, Event
 from turnwise.facts.sessions import Session
-from turnwise.gateway.shared.exchanges import Turn
-from turnwise.gateway.shared.utterances import text_of
+from turnwise.gateway.shared.exchanges import PastTurn
+from turnwise.gateway.shared.utterances import joined_text
 from turnwise.runner import PastExchange, Result
 from turnwise.runner.message.continuation import is_over
 from turnwise.runner.message.invocation import result_of
@@ -23,7 +23,7 @@ PREFIX = "chat-"
 _SESSION_DIGITS, _MESSAGE_DIGITS = 16, 32
 
 
-class Moment(NamedTuple):
+class LoggedTurn(NamedTuple):
     """A message in a log, and all that followed it there up to the next. message_id: "" when nobody had asked."""
 
     message_id: str
@@ -40,16 +40,16 @@ class Match(NamedTuple):
     before: str | None = None
 
 
-def session_base(past: Sequence[Turn], message: Content) -> str:
+def session_base(past: Sequence[PastTurn], message: Content) -> str:
     """How the ids of all sessions begin that were opened with the same words."""
     opening = next((turn.sent for turn in past if turn.sent.parts), message)
     return PREFIX + sha256(_canonical(opening).encode()).hexdigest()[:_SESSION_DIGITS]
 
 
-def message_ids(past: Sequence[Turn], message: Content) -> list[str]:
+def message_ids(past: Sequence[PastTurn], message: Content) -> list[str]:
     """An id for what was sent in each turn, and for the message."""
     digest, ids = b"", []
-    for turn in (*past, Turn(message)):
+    for turn in (*past, PastTurn(message)):
         digest = sha256(digest + _canonical(turn.sent).encode()).digest()
         ids.append(PREFIX + digest.hex()[:_MESSAGE_DIGITS])
         heard = [_squeezed(turn.text), [call.call_id for call in turn.calls]]
@@ -57,7 +57,7 @@ def message_ids(past: Sequence[Turn], message: Content) -> list[str]:
     return ids
 
 
-def moments_in(events: Sequence[Event]) -> list[Moment]:
+def moments_in(events: Sequence[Event]) -> list[LoggedTurn]:
     """The messages of a log, oldest first, and what was said unasked. Messages that guardrails blocked are none, nor are
     results that came by another way: they belong to what waited for them.
     """
@@ -67,11 +67,11 @@ def moments_in(events: Sequence[Event]) -> list[Moment]:
         first = events[begin]
         followed = [event for event in events[begin:end] if event.invocation_id == first.invocation_id]
         message_id = origin_of(first.id).message if first.author == USER else ""
-        found.append(Moment(message_id, first.invocation_id, result_of(followed)))
+        found.append(LoggedTurn(message_id, first.invocation_id, result_of(followed)))
     return found
 
 
-def match(past: Sequence[Turn], ids: Sequence[str], moments: Sequence[Moment], session: Session) -> Match:
+def match(past: Sequence[PastTurn], ids: Sequence[str], moments: Sequence[LoggedTurn], session: Session) -> Match:
     """How far that session's log is these turns, whose ids are given."""
     places = {_root(moment.message_id): place for place, moment in enumerate(moments)}
     for turns in range(len(past), 0, -1):
@@ -86,7 +86,7 @@ def match(past: Sequence[Turn], ids: Sequence[str], moments: Sequence[Moment], s
     return Match()
 
 
-def past_exchanges(past: Sequence[Turn], ids: Sequence[str]) -> Iterator[PastExchange]:
+def past_exchanges(past: Sequence[PastTurn], ids: Sequence[str]) -> Iterator[PastExchange]:
     """The turns as they are put on record: results of tools belong to the exchange in which they were called."""
     known: PastExchange | None = None
     for turn, id_ in zip(past, ids, strict=False):
@@ -104,7 +104,7 @@ def past_exchanges(past: Sequence[Turn], ids: Sequence[str]) -> Iterator[PastExc
         yield known
 
 
-def without_results(turn: Turn) -> Turn:
+def without_results(turn: PastTurn) -> PastTurn:
     """The turn, without what calls gave: only that they were made."""
     parts = [_unproven(part) if isinstance(part, ToolResultPart) else part for part in turn.sent.parts]
     return turn._replace(sent=turn.sent.model_copy(update={"parts": tuple(parts)}))
@@ -114,7 +114,7 @@ def _unproven(part: ToolResultPart) -> ToolResultPart:
     return part.model_copy(update={"result": "What it gave is not on record.", "failed": True})
 
 
-def _fits(turn: Turn, moments: Sequence[Moment], session: Session) -> bool:
+def _fits(turn: PastTurn, moments: Sequence[LoggedTurn], session: Session) -> bool:
     """Whether the answer in the last of these is what the caller heard: all of it, or its beginning, if he left before its
     end. Calls may be older than the message after which their results are still awaited.
     """
@@ -123,7 +123,7 @@ def _fits(turn: Turn, moments: Sequence[Moment], session: Session) -> bool:
         return True
     events = (event for each in moments if each.invocation_id == last.invocation_id for event in each.result.events)
     made = {call.call_id for event in events if event.content for call in event.content.tool_calls}
-    heard, said = _squeezed(turn.text), _squeezed(text_of(last.result.events))
+    heard, said = _squeezed(turn.text), _squeezed(joined_text(last.result.events))
     return said.startswith(heard) and all(call.call_id in made for call in turn.calls)
 
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import NamedTuple
 
 from turnwise.access.quotas import Quotas
-from turnwise.access.rights import roles_of, tells_late_results
+from turnwise.access.rights import may_report_late_results, roles_of
 from turnwise.facts.callers import Caller
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import Content
@@ -15,7 +15,7 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.services.revisions import Expected
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.sessions import check_state
 from turnwise.runner import Invocation, Runner
 from turnwise.selection.resume import tool_result_owner
@@ -28,10 +28,10 @@ async def check_results(
     """Whether the caller is believed what the message says that calls gave. create: whether the session may be missing.
 
     A user gives what tools gave that came with a message, and leave for calls that need it. What a tool of an agent set
-    going, others report (`tells_late_results`): Forbidden. And as ids of calls are no secrets, a user's results for calls
+    going, others report (`may_report_late_results`): Forbidden. And as ids of calls are no secrets, a user's results for calls
     that nobody made yet are not taken into the line, where they would wait for them: UnknownToolCall. SessionMissing.
     """
-    if isinstance(content, str) or not content.tool_results or tells_late_results(caller):
+    if isinstance(content, str) or not content.tool_results or may_report_late_results(caller):
         return
     if message_id is not None and await _is_begun(runner, key, message_id):
         return
@@ -61,7 +61,7 @@ async def _kinds(runner: Runner, key: SessionKey, invocation_id: str) -> dict[st
 NO_CONTEXT = MessageContext()
 
 
-class Ask(NamedTuple):
+class MessageRequest(NamedTuple):
     """A message as a request holds it. user: whom the request names; None = the caller. id: the sender's own of the message.
     agent: who is to answer, past all selectors; None = whoever is selected. digest: of the request, see `Message`. alone:
     whether a message under the same id with another digest is refused. expected: the revisions that the message is for.
@@ -82,11 +82,11 @@ class Ask(NamedTuple):
 class Messages:
     """What can be done with messages by callers. All of it raises Forbidden, and what the runner raises."""
 
-    def __init__(self, runner: Runner, whose: Whose, quotas: Quotas, closing: asyncio.Event) -> None:
+    def __init__(self, runner: Runner, whose: SessionScope, quotas: Quotas, closing: asyncio.Event) -> None:
         self._runner, self._whose, self._quotas, self._closing = runner, whose, quotas, closing
         self._places: set[asyncio.Task[None]] = set()
 
-    async def start(self, caller: Caller, ask: Ask) -> Invocation:
+    async def start(self, caller: Caller, ask: MessageRequest) -> Invocation:
         """`Runner.start`; the answer takes one of the caller's places until it ends or waits, whoever reads it.
 
         Closing when this process takes nothing more; TooMany. NothingHere for an agent that does not exist, or not for this
@@ -166,7 +166,7 @@ class Messages:
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r}.", fix="See the list of agents.")
         return given.model_copy(update={"roles": roles, "direct_agent_id": agent})
 
-    async def _check_conditions(self, key: SessionKey, ask: Ask) -> None:
+    async def _check_conditions(self, key: SessionKey, ask: MessageRequest) -> None:
         """KeyReused when the id is that of another message, PreconditionFailed when the session is not as expected.
 
         A repeated message is read on: what it was sent after does not count again.

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from turnwise.access.api_keys import counts, key_of
+from turnwise.access.api_keys import is_valid, key_of
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import InvocationMissing, RequestInvalid, SessionError, SessionMissing
 from turnwise.facts.ids import Issuer, SystemIssuer, is_storable_id
 from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.key_store import Gate
 from turnwise.ports.pushes import KeepsPushes, PushPlace
 from turnwise.ports.pushes import Pushes as Kept
@@ -22,7 +22,7 @@ CHARACTERS = {"url": 2048, "token": 1024, "scheme": 64, "credentials": 4096}
 """How long the texts of one may be."""
 
 
-class Followed(NamedTuple):
+class FollowedInvocation(NamedTuple):
     """An invocation to be told of: the session as it was before, and the handle of all of it from then on."""
 
     session: Session
@@ -37,7 +37,7 @@ class Pushes:
     then. news: set when there is somebody new to be told.
     """
 
-    def __init__(self, runner: Runner, whose: Whose, issuer: Issuer | None = None) -> None:
+    def __init__(self, runner: Runner, whose: SessionScope, issuer: Issuer | None = None) -> None:
         self._runner, self._whose, self._issuer = runner, whose, issuer or SystemIssuer()
         self.kept: Kept | None = runner.store.pushes if isinstance(runner.store, KeepsPushes) else None
         self.news = asyncio.Event()
@@ -75,7 +75,7 @@ class Pushes:
         if is_storable_id(id):
             await self._in.remove(key, message_id, id)
 
-    async def follow(self, place: PushPlace) -> Followed | None:
+    async def follow(self, place: PushPlace) -> FollowedInvocation | None:
         """What is to be told of, once it is begun with; None when it never will be. SessionError, StoreError."""
         key, message_id = place.key, place.message_id
         invocation_id = await self._begun(key, message_id)
@@ -87,7 +87,7 @@ class Pushes:
             whole = await self._runner.attach(user=key.user, session=key.id, invocation_id=invocation_id)
         except InvocationMissing:
             return None
-        return Followed(session, whole)
+        return FollowedInvocation(session, whole)
 
     async def may_hear(self, caller: Caller) -> bool:
         """Whether who set it up would still be let in: not with a key that expired or was revoked since."""
@@ -95,7 +95,7 @@ class Pushes:
         if key_id is None or not isinstance(store, Gate):
             return True
         key = await store.keys.find(self._runner.app, key_id)
-        return key is not None and counts(key, self._issuer.now())
+        return key is not None and is_valid(key, self._issuer.now())
 
     @property
     def _in(self) -> Kept:

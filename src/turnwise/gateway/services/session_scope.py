@@ -7,7 +7,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.runner import Runner
 
 
-class Whose:
+class SessionScope:
     """The users and sessions of one app, as callers may name them."""
 
     def __init__(self, runner: Runner) -> None:

@@ -13,7 +13,7 @@ from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import APP_PREFIX, Session, SessionKey
 from turnwise.gateway.services.revisions import Expected, as_precondition
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.stores import Page, SessionInfo
 from turnwise.runner import PastExchange, Runner
 from turnwise.runner.admission import check_delta
@@ -43,7 +43,7 @@ class Sessions:
     user: whom the request names; None = the caller.
     """
 
-    def __init__(self, runner: Runner, whose: Whose, issuer: Issuer | None = None) -> None:
+    def __init__(self, runner: Runner, whose: SessionScope, issuer: Issuer | None = None) -> None:
         self._runner, self._whose, self._issuer = runner, whose, issuer or SystemIssuer()
 
     async def create(

@@ -14,10 +14,10 @@ from turnwise.facts.errors import InvocationMissing, SessionError, SessionExists
 from turnwise.facts.events import USER, Event
 from turnwise.facts.ids import Issuer, SystemIssuer
 from turnwise.facts.sessions import SessionKey
-from turnwise.gateway.services.messages import Ask, Messages
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.messages import MessageRequest, Messages
+from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.stores import Receipt
-from turnwise.runner import Invocation, Reading, Runner
+from turnwise.runner import Invocation, InvocationStatus, Runner
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.message.invocation import result_of
 from turnwise.runner.record.events import origin_of
@@ -27,13 +27,13 @@ PAGE = 50
 QUEUED, REFUSED = "queued", "refused"
 
 
-class Known(NamedTuple):
+class KnownMessage(NamedTuple):
     """A message that was accepted, and what is on record of it; None when nobody began with it. before: what was said in its
     invocation before it, if it brought a result that was waited for.
     """
 
     receipt: Receipt
-    reading: Reading | None
+    reading: InvocationStatus | None
     before: Sequence[Event] = ()
 
 
@@ -43,7 +43,7 @@ class Threads:
     user: whom the request names; None = the caller. InvocationMissing for a message that was never accepted, or was taken back.
     """
 
-    def __init__(self, runner: Runner, whose: Whose, messages: Messages, issuer: Issuer | None = None) -> None:
+    def __init__(self, runner: Runner, whose: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
         self._runner, self._whose, self._messages = runner, whose, messages
         self._issuer = issuer or SystemIssuer()
         self._turns: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
@@ -51,13 +51,13 @@ class Threads:
 
     async def known(
         self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
-    ) -> Known:
+    ) -> KnownMessage:
         """What is known of that message now. Nothing is waited for. to: for doing what it is asked."""
         return await self._known(self._whose.session(caller, to, session, user), message_id)
 
     async def whole(
         self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
-    ) -> Known:
+    ) -> KnownMessage:
         """As `known`, with all of its invocation from that message on, also what messages after it led to.
 
         Of a message that guardrails blocked, nothing is on record but that.
@@ -67,13 +67,13 @@ class Threads:
         if receipt is None:
             raise _missing()
         if receipt.invocation_id is None or blocked_message(receipt.message.guarded):
-            return Known(receipt, None)
+            return KnownMessage(receipt, None)
         reading = await self._runner.sessions.reading(key, invocation_id=receipt.invocation_id)
         told = _from(message_id, reading.result.events if reading.result else ())
         if not told:
             raise _missing()
         await self._check_there(key, told[0])
-        return Known(receipt, reading._replace(message_id=message_id, result=result_of(told)))
+        return KnownMessage(receipt, reading._replace(message_id=message_id, result=result_of(told)))
 
     async def gone_on(self, caller: Caller, session: str, invocation_id: str, after: int, user: str | None = None) -> None:
         """Returns when that invocation has ended, or has an event above that number. SessionMissing."""
@@ -84,7 +84,9 @@ class Threads:
                     return
                 await watch.next(signals.poll_seconds)
 
-    async def start(self, caller: Caller, ask: Ask, after: str, *, copy: str | None = None, apart: bool = False) -> Invocation:
+    async def start(
+        self, caller: Caller, ask: MessageRequest, after: str, *, copy: str | None = None, apart: bool = False
+    ) -> Invocation:
         """`Messages.start`, behind the answer to that message of the session, once it is there.
 
         If another message came behind it, the session goes on without this one, which goes to a copy of what was before: so
@@ -161,19 +163,21 @@ class Threads:
         """
         return await self._before(invocation.session, invocation.feed.stored)
 
-    async def _known(self, key: SessionKey, message_id: str) -> Known:
+    async def _known(self, key: SessionKey, message_id: str) -> KnownMessage:
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is None:
             raise _missing()
         if receipt.state == REFUSED:
-            return Known(receipt, None)
+            return KnownMessage(receipt, None)
         reading = await self._runner.sessions.reading(key, message_id=message_id)
         if reading.result is not None:
             await self._check_there(key, reading.result.events[0])
-            return Known(receipt, reading, await self._before(key, reading.result.events))
-        return Known(receipt, reading)
+            return KnownMessage(receipt, reading, await self._before(key, reading.result.events))
+        return KnownMessage(receipt, reading)
 
-    async def _place(self, key: SessionKey, events: Sequence[Event], ask: Ask, copy: str | None, *, apart: bool) -> str:
+    async def _place(
+        self, key: SessionKey, events: Sequence[Event], ask: MessageRequest, copy: str | None, *, apart: bool
+    ) -> str:
         """The session in which to go on behind these events of one message."""
         if not events:
             raise SessionError("What it would go on from was cancelled before it began.", fix="Go on from another answer.")

@@ -11,7 +11,7 @@ MOST_MESSAGES = 10_000
 """Of a conversation, as a request may tell it: all of them are read for each answer."""
 
 
-class Turn(NamedTuple):
+class PastTurn(NamedTuple):
     """An exchange as the caller tells it: what was sent, with no parts if the answer came unasked; the answer's text, and the
     calls that it asked for.
     """
@@ -27,7 +27,7 @@ class Exchanges:
     """
 
     def __init__(self) -> None:
-        self.past: list[Turn] = []
+        self.past: list[PastTurn] = []
         self.sent: list[Part] = []
         self.answered = False
         self._texts: list[str] = []
@@ -48,11 +48,11 @@ class Exchanges:
         """What was sent and answered is past."""
         if self.answered:
             sent = Content(role="user", parts=tuple(self.sent))
-            self.past.append(Turn(sent, "\n".join(self._texts), tuple(self._calls)))
+            self.past.append(PastTurn(sent, "\n".join(self._texts), tuple(self._calls)))
             self.sent, self._texts, self._calls, self.answered = [], [], [], False
 
 
-def wanted(texts: Iterable[str]) -> DataPart | None:
+def joined_instructions(texts: Iterable[str]) -> DataPart | None:
     """What these texts want of an agent; None when they say nothing."""
     told = "\n\n".join(text for text in texts if text.strip())
     return DataPart(name=INSTRUCTIONS, data=told) if told else None

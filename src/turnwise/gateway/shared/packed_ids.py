@@ -18,12 +18,12 @@ _WORDS = ("session", "message", "call", "event")
 _PLAIN = len(_WORDS)
 
 
-def packed(*ids: str) -> str:
+def pack_ids(*ids: str) -> str:
     """These ids as one text of letters, digits, `-` and `_`."""
     return base64.urlsafe_b64encode(b"".join(map(_pack, ids))).decode().rstrip("=")
 
 
-def unpacked(text: str, count: int) -> list[str] | None:
+def unpack_ids(text: str, count: int) -> list[str] | None:
     """So many ids, or one more, the user's; None for what is no such text."""
     if not text.isascii() or len(text) > MOST_CHARACTERS:
         return None
@@ -36,7 +36,7 @@ def unpacked(text: str, count: int) -> list[str] | None:
     except (binascii.Error, ValueError, IndexError):
         return None
     # One thing has one name: what reads the same but was not written here is none.
-    return ids if len(ids) - count in (0, 1) and all(ids) and packed(*ids) == text else None
+    return ids if len(ids) - count in (0, 1) and all(ids) and pack_ids(*ids) == text else None
 
 
 def new_session(key: str | None = None) -> str:

@@ -12,20 +12,22 @@ from turnwise.facts.messages import OfferedTool
 from turnwise.transcript.waits import Kind, kind_of
 
 
-class Made(NamedTuple):
+class CallMade(NamedTuple):
     """A call that an agent made, and who is to give its result, if it is waited for."""
 
     call: ToolCallPart
     kind: Kind
 
 
-def made_in(events: Iterable[Event]) -> list[Made]:
+def calls_in(events: Iterable[Event]) -> list[CallMade]:
     """The calls that agents made in these events."""
     told = (event for event in events if event.content and event.author != USER)
-    return [Made(call, kind_of(call, event)) for event in told for call in (event.content.tool_calls if event.content else ())]
+    return [
+        CallMade(call, kind_of(call, event)) for event in told for call in (event.content.tool_calls if event.content else ())
+    ]
 
 
-def offered(name: str, description: str | None, parameters: dict[str, JsonValue] | None) -> OfferedTool:
+def offered_tool(name: str, description: str | None, parameters: dict[str, JsonValue] | None) -> OfferedTool:
     """The caller's tool."""
     given: dict[str, Any] = {"name": name, "description": description or ""}
     return OfferedTool(**given if parameters is None else {**given, "parameters": parameters})
@@ -47,7 +49,7 @@ def arguments_of(call: ToolCallPart) -> str:
     return to_json(call.arguments).decode() if call.raw is None else call.raw
 
 
-def value_of(output: str) -> JsonValue:
+def result_value(output: str) -> JsonValue:
     """What a call gave: an object or a list that is written as JSON is one; any other text is that text."""
     if output.lstrip()[:1] not in ("{", "["):
         return output

@@ -9,21 +9,21 @@ from pydantic_core import to_json
 from turnwise.facts.content import DataPart
 from turnwise.facts.events import LIMIT, USER, ErrorInfo, Event
 from turnwise.facts.selections import Selection
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 
 
-def is_for_user(event: Event) -> bool:
+def is_shown_to_user(event: Event) -> bool:
     """Whether what is said there, if anything, is part of the answer: what is said on the tasks of a flow becomes its answer,
     and what is said in a private call is for whoever called.
     """
     return event.author != USER and not event.is_private and not event.scope
 
 
-def words_of(event: Event) -> str:
+def shown_text(event: Event) -> str:
     """What the event says to the user, empty when nothing; all questions are for the user. An answer that is data alone is
     said as JSON.
     """
-    if event.author == USER or event.content is None or not (is_for_user(event) or event.actions.awaits):
+    if event.author == USER or event.content is None or not (is_shown_to_user(event) or event.actions.awaits):
         return ""
     if text := event.text:
         return text
@@ -31,9 +31,9 @@ def words_of(event: Event) -> str:
     return "\n".join(to_json(each).decode() for each in data)
 
 
-def text_of(events: Iterable[Event]) -> str:
+def joined_text(events: Iterable[Event]) -> str:
     """All that these events say to the user, joined by line breaks."""
-    return "\n".join(filter(None, map(words_of, events)))
+    return "\n".join(filter(None, map(shown_text, events)))
 
 
 GOOD = frozenset({"completed", "clarify", "loop", "limit:transfers"})
@@ -52,7 +52,7 @@ class Behind(BaseModel):
     reason: str | None = None
     pending: bool = False
 
-    def known(self, invocation_id: str | None, selection: Selection | None, view: View, *, pending: bool) -> "Behind":
+    def known(self, invocation_id: str | None, selection: Selection | None, view: Redactor, *, pending: bool) -> "Behind":
         """The same with what became of it, as its reader may see it."""
         shown = view.selection(selection) if selection else None
         found = {"agent": shown.agent, "reason": shown.reason} if shown else {}
@@ -67,14 +67,14 @@ class Used(NamedTuple):
     answered: int
 
 
-def used_for(events: Iterable[Event]) -> Used:
+def token_usage(events: Iterable[Event]) -> Used:
     """What models took for these events."""
     used = [event.actions.usage for event in events if event.actions.usage]
     asked, answered = sum(each.input_tokens for each in used), sum(each.output_tokens for each in used)
     return Used(asked, sum(each.cached_tokens for each in used), answered)
 
 
-def failure(reason: str, error: ErrorInfo | None, view: View) -> str:
+def failure_text(reason: str, error: ErrorInfo | None, view: Redactor) -> str:
     """Why there is no answer, in words. reason: of the end."""
     if reason.startswith(LIMIT):
         return f"The answer ran into the limit {reason.removeprefix(LIMIT)!r}."

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from turnwise.agents.approval import CONFIRM
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import Await, Event
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.transcript.waits import kind_of
 from turnwise.wire.messages import Kind
 
@@ -24,7 +24,7 @@ class OpenWait(NamedTuple):
         is_leave = self.call is not None and self.awaited.kind == "tool_result" and self.call.tool == CONFIRM
         return "confirmation" if is_leave else self.awaited.kind
 
-    def is_for(self, view: View) -> bool:
+    def is_for(self, view: Redactor) -> bool:
         """Whether the answer is the reader's to give."""
         return self.call is None or view.answers(kind_of(self.call, self.event))
 

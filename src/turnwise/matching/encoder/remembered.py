@@ -27,7 +27,7 @@ class _Encoder(Protocol):
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]": ...
 
 
-class Remembered:
+class CachingEncoder:
     """An encoder that asks another one only for texts it does not remember. Safe to share between threads.
 
     Keeps the `capacity` texts used last, with their vectors (about 2 KB each); texts of more than 2,000 characters are

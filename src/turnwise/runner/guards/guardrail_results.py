@@ -11,14 +11,14 @@ from turnwise.ports.guardrail import ALLOW, GuardrailVerdict, Place
 REASON_CHARACTERS = 500
 
 
-class Passed(NamedTuple):
+class GuardrailResult(NamedTuple):
     """What the guardrails leave of a content, None when one blocked it, and what is put on record of that."""
 
     content: Content | None
     guarded: tuple[Guarded, ...] = ()
 
 
-def settled(verdict: object, place: Place, before: Content) -> GuardrailVerdict | None:
+def effective_verdict(verdict: object, place: Place, before: Content) -> GuardrailVerdict | None:
     """The verdict as it takes effect on that content; None when it is none, or does what a guardrail may not do.
 
     A rewrite changes what is said, or the arguments of the one call. It adds no call and no result, and gives no call
@@ -47,14 +47,14 @@ def blocked_message(guarded: Sequence[Guarded]) -> MessageBlocked | None:
     return MessageBlocked(f"The guardrail {guarded[-1].guardrail!r} blocked the message: {guarded[-1].reason}")
 
 
-def call_left(call: ToolCallPart, passed: Passed) -> ToolCallPart:
+def redacted_call(call: ToolCallPart, passed: GuardrailResult) -> ToolCallPart:
     """The call as it is recorded: of a blocked one only that it was to be made."""
     if passed.content is None:
         return call.model_copy(update={"arguments": {}, "raw": None, "seal": None})
     return passed.content.tool_calls[0]
 
 
-def with_calls(event: Event, calls: Sequence[ToolCallPart], guarded: tuple[Guarded, ...]) -> Event:
+def with_checked_calls(event: Event, calls: Sequence[ToolCallPart], guarded: tuple[Guarded, ...]) -> Event:
     """The event with what is left of its calls, in their order. It does not wait for the result of a blocked one.
 
     What was thought before stays, with its seal: a provider refuses to go on with a call that it signed its thoughts for, and
@@ -74,7 +74,7 @@ def with_calls(event: Event, calls: Sequence[ToolCallPart], guarded: tuple[Guard
     return event.model_copy(update={"content": content, "actions": event.actions.model_copy(update=changed)})
 
 
-def with_summary(event: Event, passed: Passed) -> Event:
+def with_checked_summary(event: Event, passed: GuardrailResult) -> Event:
     """The event with what is left of its summary: a blocked one is none, and a later turn makes another."""
     summary = event.actions.summary
     if not passed.guarded or summary is None:
@@ -84,7 +84,7 @@ def with_summary(event: Event, passed: Passed) -> Event:
     return event.model_copy(update={"actions": event.actions.model_copy(update=changed)})
 
 
-def with_answer(event: Event, passed: Passed) -> Event:
+def with_checked_answer(event: Event, passed: GuardrailResult) -> Event:
     """The event with what is left of what it says.
 
     A blocked answer is the reason instead, and its author is stopped: what it would have done besides, such as waiting for
@@ -95,7 +95,7 @@ def with_answer(event: Event, passed: Passed) -> Event:
     guarded = (*event.actions.guarded, *passed.guarded)
     if passed.content is not None:
         actions = event.actions.model_copy(update={"guarded": guarded})
-        return event.model_copy(update={"content": unsealed(passed.content), "actions": actions})
+        return event.model_copy(update={"content": without_sealed_parts(passed.content), "actions": actions})
     by, results = passed.guarded[-1], event.content.tool_results
     failed = tuple(_failed(result, by.reason) for result in results)
     if results and all(isinstance(part, ToolResultPart | ThinkingPart) for part in event.content.parts):
@@ -112,7 +112,7 @@ def with_answer(event: Event, passed: Passed) -> Event:
     return event.model_copy(update={"content": Content(parts=(TextPart(text=by.reason), *failed)), "actions": actions})
 
 
-def unsealed(content: Content) -> Content:
+def without_sealed_parts(content: Content) -> Content:
     """The content without thoughts and seals: they may hold, unread, what was taken out."""
     parts = tuple(
         part.model_copy(update={"seal": None}) if isinstance(part, TextPart | ToolCallPart) and part.seal else part

@@ -18,8 +18,16 @@ from turnwise.facts.messages import OfferedTool
 from turnwise.ports.guardrail import Guardrail, GuardrailVerdict, Place
 from turnwise.ports.stopping import is_stopped
 from turnwise.runner.guards.check_threads import CHECKS
-from turnwise.runner.guards.guardrail_results import Passed, call_left, settled, unsealed, with_answer, with_calls, with_summary
-from turnwise.runner.guards.stream_guard import Stage
+from turnwise.runner.guards.guardrail_results import (
+    GuardrailResult,
+    effective_verdict,
+    redacted_call,
+    with_checked_answer,
+    with_checked_calls,
+    with_checked_summary,
+    without_sealed_parts,
+)
+from turnwise.runner.guards.stream_guard import StreamStage
 from turnwise.tools.offers import check_offers
 
 NAME = "tools"
@@ -32,7 +40,7 @@ def as_content(tools: Sequence[OfferedTool]) -> Content:
     return Content(role="user", parts=(DataPart(name=NAME, data=data),))
 
 
-def tools_left(content: Content | None) -> tuple[OfferedTool, ...]:
+def allowed_tools(content: Content | None) -> tuple[OfferedTool, ...]:
     """What can still be offered of them: a tool that guardrails left no name, or no schema, is left out."""
     parts = content.parts if content is not None else ()
     data = next((part.data for part in parts if isinstance(part, DataPart) and part.name == NAME), None)
@@ -57,7 +65,7 @@ log = logging.getLogger("turnwise.runner")
 Check = Callable[[str], Awaitable[str | None]]
 
 
-class Guarding:
+class Guardrails:
     """The guardrails of an app, each of which sees what those before it left.
 
     seconds: how long one check may take. A guardrail that raises, takes longer or says what is no verdict has not allowed:
@@ -67,7 +75,7 @@ class Guarding:
     def __init__(self, guardrails: Sequence[Guardrail], seconds: float) -> None:
         self._guardrails, self._seconds = guardrails, seconds
 
-    async def message(self, content: Content) -> Passed:
+    async def message(self, content: Content) -> GuardrailResult:
         """What is left of a user's message."""
         return await self._passed("message", content, None)
 
@@ -78,12 +86,12 @@ class Guarding:
         if not tools or not self._guardrails:
             return tools, ()
         passed = await self._passed("message", as_content(tools), None)
-        return tools_left(passed.content) if passed.guarded else tools, passed.guarded
+        return allowed_tools(passed.content) if passed.guarded else tools, passed.guarded
 
-    async def brief(self, content: Content, author: str) -> Passed:
+    async def brief(self, content: Content, author: str) -> GuardrailResult:
         """What is left of what an agent tells whom it hands over to: it is judged as an answer."""
         passed = await self._passed("answer", content, author)
-        return passed._replace(content=unsealed(passed.content)) if passed.guarded and passed.content else passed
+        return passed._replace(content=without_sealed_parts(passed.content)) if passed.guarded and passed.content else passed
 
     async def name(self, name: str, author: str) -> tuple[str, tuple[Guarded, ...]]:
         """What is left of a name that an agent made up, in quotes and no longer than names are, so that it can be told; and
@@ -118,19 +126,21 @@ class Guarding:
         if event.error is not None:
             event = await self._with_error(event, event.error)
         if event.actions.summary is not None:
-            event = with_summary(event, await self._passed("answer", text_content(event.actions.summary.text), event.author))
+            event = with_checked_summary(
+                event, await self._passed("answer", text_content(event.actions.summary.text), event.author)
+            )
         if event.content is None:
             return event
         guarded: tuple[Guarded, ...] = ()
         calls = []
         for call in event.content.tool_calls:
             passed = await self._passed("tool_call", Content(parts=(call,)), event.author, call.call_id)
-            calls.append(call_left(call, passed))
+            calls.append(redacted_call(call, passed))
             guarded += passed.guarded
-        event = with_calls(event, calls, guarded)
+        event = with_checked_calls(event, calls, guarded)
         if event.content is None or all(isinstance(part, ToolCallPart) for part in event.content.parts):
             return event
-        return with_answer(event, await self._passed("answer", event.content, event.author))
+        return with_checked_answer(event, await self._passed("answer", event.content, event.author))
 
     async def _with_error(self, event: Event, error: ErrorInfo) -> Event:
         """The event with what guardrails leave of the error's text; a code that they would change becomes `agent.failed`."""
@@ -139,7 +149,7 @@ class Guarding:
         actions = event.actions.model_copy(update={"guarded": (*event.actions.guarded, *guarded)})
         return event.model_copy(update={"error": ErrorInfo(code=code, message=text), "actions": actions})
 
-    def stages(self, author: str) -> Sequence[Stage] | None:
+    def stages(self, author: str) -> Sequence[StreamStage] | None:
         """What the text of that author's answer has to go through while it is streamed; None when it cannot be streamed,
         because a guardrail has to see all of it.
         """
@@ -148,7 +158,7 @@ class Guarding:
         if len(known) < len(reaches):
             return None
         return [
-            Stage(partial(self._text, guardrail, author), reach)
+            StreamStage(partial(self._text, guardrail, author), reach)
             for guardrail, reach in zip(self._guardrails, known, strict=True)
         ]
 
@@ -159,7 +169,7 @@ class Guarding:
             return None
         return text if verdict.content is None else verdict.content.text
 
-    async def _passed(self, place: Place, content: Content, agent: str | None, call_id: str | None = None) -> Passed:
+    async def _passed(self, place: Place, content: Content, agent: str | None, call_id: str | None = None) -> GuardrailResult:
         record: list[Guarded] = []
         for guardrail in self._guardrails:
             verdict = await self._verdict(guardrail, place, content, agent)
@@ -167,15 +177,15 @@ class Guarding:
                 continue
             record.append(Guarded(guardrail=_name(guardrail), action=verdict.action, reason=verdict.reason, call_id=call_id))
             if verdict.content is None:
-                return Passed(None, tuple(record))
+                return GuardrailResult(None, tuple(record))
             content = verdict.content
-        return Passed(content, tuple(record))
+        return GuardrailResult(content, tuple(record))
 
     async def _verdict(self, guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
         clock, task = asyncio.timeout(self._seconds), asyncio.current_task()
         try:
             async with clock:
-                verdict = settled(await _checked(guardrail, place, content, agent), place, content)
+                verdict = effective_verdict(await _checked(guardrail, place, content, agent), place, content)
             problem = "" if verdict else "gave no verdict that could be followed"
         except BaseException as error:
             # SystemExit, a panic of an extension module, a cancellation nobody asked for: the guardrail's failure, not ours.

@@ -13,13 +13,13 @@ _LEAST_STEP = 8
 _TRIED_CUTS = 4
 
 
-class HoldingBack:
+class StreamGuard:
     """The answers that are being streamed in one invocation, by the ids of their events.
 
     stages: for an author, what its text goes through, one after the other; None when nothing can be shown before the end.
     """
 
-    def __init__(self, stages: Callable[[str], "Sequence[Stage] | None"]) -> None:
+    def __init__(self, stages: Callable[[str], "Sequence[StreamStage] | None"]) -> None:
         self._stages = stages
         self._streams: dict[str, _Stream] = {}
 
@@ -45,7 +45,7 @@ class HoldingBack:
 class _Stream:
     """One answer. shown: how many characters of it are out."""
 
-    def __init__(self, stages: "Sequence[Stage] | None") -> None:
+    def __init__(self, stages: "Sequence[StreamStage] | None") -> None:
         self._stages = stages
         self.shown = 0
 
@@ -63,7 +63,7 @@ class _Stream:
         return text
 
 
-class Stage:
+class StreamStage:
     """A text that comes in pieces, on its way past one guardrail, of which only `check` and `reach` are known.
 
     Whatever begins further back than `reach` characters has been recognised by now, or is nothing. So the text is cut

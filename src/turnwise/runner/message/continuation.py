@@ -18,7 +18,7 @@ class Continuation(NamedTuple):
     answers: str | None
 
 
-class Lapse(NamedTuple):
+class ExpiredWait(NamedTuple):
     """An open invocation that will never go on, by whom it was held, and its end."""
 
     invocation_id: str
@@ -82,21 +82,23 @@ def is_over(session: Session, invocation_id: str) -> bool:
     return open_ is None or (open_.state == "waiting" and not is_being_answered(session, open_))
 
 
-def interrupted(head: Head) -> Sequence[Lapse]:
+def interrupted_end(head: Head) -> Sequence[ExpiredWait]:
     """What a message that interrupts ends: whatever its dead process left running."""
     running = ((id_, open_) for id_, open_ in head.invocations.items() if open_.state == "running")
-    return [Lapse(id_, open_.agent, "cancelled", "Its process died, and a message interrupted it.") for id_, open_ in running]
+    return [
+        ExpiredWait(id_, open_.agent, "cancelled", "Its process died, and a message interrupted it.") for id_, open_ in running
+    ]
 
 
-def lapses(head: Head, tree: AgentTree, now: datetime, *, waits: int) -> Sequence[Lapse]:
+def expired_waits(head: Head, tree: AgentTree, now: datetime, *, waits: int) -> Sequence[ExpiredWait]:
     """The waiting invocations that are over: they expired, their agent is gone, or they are beyond the newest `waits`."""
     over = []
     waiting = [(id_, open_) for id_, open_ in head.invocations.items() if open_.state == "waiting"]
     for rank, (id_, open_) in enumerate(sorted(waiting, key=lambda item: -item[1].began)):
         if open_.waits and all(wait.expires_at and wait.expires_at <= now for _, wait in open_.waits):
-            over.append(Lapse(id_, open_.agent, "limit:wait_seconds", "Nobody answered in time."))
+            over.append(ExpiredWait(id_, open_.agent, "limit:wait_seconds", "Nobody answered in time."))
         elif open_.agent not in tree:
-            over.append(Lapse(id_, open_.agent, "failed", f"Agent {open_.agent!r} is no longer in the tree."))
+            over.append(ExpiredWait(id_, open_.agent, "failed", f"Agent {open_.agent!r} is no longer in the tree."))
         elif rank >= waits:
-            over.append(Lapse(id_, open_.agent, "limit:waits", "Too many newer questions are open."))
+            over.append(ExpiredWait(id_, open_.agent, "limit:waits", "Too many newer questions are open."))
     return over

@@ -25,15 +25,15 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.context import Suspend
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.stores import Lease
-from turnwise.runner.message.invocation import Job
+from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.planning import Plan, Planner, Refusal
 from turnwise.runner.message.recovery_rules import UnknownAgents
-from turnwise.runner.record.events import acting, after, bare_event, closing_events, offered_to, told
+from turnwise.runner.record.events import closing_events, empty_event, error_text, session_after, tools_offered_to, with_actions
 from turnwise.runner.record.journal import EMPTY, journal_of
 from turnwise.runner.record.recorder import Recorder
-from turnwise.runner.turn.context import Frame, perform
+from turnwise.runner.turn.context import TurnContext, run_turn
 from turnwise.runner.turn.run_agent import stop_reason
-from turnwise.runner.turn.state import Cast, Floor, Handover, decide_on_answer
+from turnwise.runner.turn.state import Handoff, InvocationState, Runtime, decide_on_answer
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.clarify import choices_of
 from turnwise.telemetry.about import answering
@@ -51,7 +51,7 @@ class Driver:
 
     def __init__(
         self,
-        cast: Cast,
+        cast: Runtime,
         cascade: Cascade,
         hooks: Sequence[Hooks],
         lease: Lease,
@@ -61,11 +61,11 @@ class Driver:
         self._cast, self._cascade, self._hooks, self.lease, self._wake_jobs = cast, cascade, hooks, lease, wake_jobs
         self._planner = Planner(cast, cascade, lease.holder, unknown)
 
-    async def prepare(self, job: Job) -> None:
+    async def prepare(self, job: MessageRun) -> None:
         """Lets the guardrails look at the message before anything else is done for it: see `Job.blocked`."""
         await self._planner.prepare(job)
 
-    async def serve(self, job: Job) -> Session | None:
+    async def serve(self, job: MessageRun) -> Session | None:
         """Answers the message to its end or wait, on record and on the job's feed; gives the session as it is then.
 
         None when the session was lost to another process, which answers on; the feed is open then. SessionBusy when
@@ -82,12 +82,12 @@ class Driver:
             job.accept()
             return await self.run(job, recorder, plan)
 
-    async def run(self, job: Job, recorder: Recorder, plan: Plan) -> Session | None:
+    async def run(self, job: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
         """Answers a message that has begun, as `serve` does. What it did before is looked up if it is taken up again."""
         with answering(job.key, plan.invocation_id, sent_here=job.context is not None):
             return await self._run(job, recorder, plan)
 
-    async def _run(self, job: Job, recorder: Recorder, plan: Plan) -> Session | None:
+    async def _run(self, job: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
         job.invocation.id = plan.invocation_id
         problem: BaseException | None = None
         lost = False
@@ -113,12 +113,12 @@ class Driver:
                 job.invocation.feed.close(problem)
         return None if lost else recorder.session
 
-    def recorder(self, job: Job, session: Session, invocation_id: str, attempt: int = 1) -> Recorder:
+    def recorder(self, job: MessageRun, session: Session, invocation_id: str, attempt: int = 1) -> Recorder:
         """A recorder for one attempt at an invocation of that session."""
         feed = job.invocation.feed
         return Recorder(self._cast.store, session, self.lease, feed, self._hooks, invocation_id, attempt)
 
-    async def _begin(self, job: Job) -> tuple[Recorder, Plan | Refusal]:
+    async def _begin(self, job: MessageRun) -> tuple[Recorder, Plan | Refusal]:
         limit = None if job.config.when_busy == "reject" else job.config.limits.queue
         attempts = BEGIN_ATTEMPTS
         while True:
@@ -134,13 +134,13 @@ class Driver:
             else:
                 return recorder, plan
 
-    async def _open_floor(self, job: Job, recorder: Recorder, plan: Plan) -> Floor:
+    async def _open_floor(self, job: MessageRun, recorder: Recorder, plan: Plan) -> InvocationState:
         journal, context = EMPTY, job.kept.context
         if plan.continues:
             events = await self._cast.store.events(job.key, invocation_id=plan.invocation_id)
-            tools = await offered_to(self._cast.store, job.key, events)
+            tools = await tools_offered_to(self._cast.store, job.key, events)
             journal, context = journal_of(events), context.model_copy(update={"tools": tools})
-        return Floor(
+        return InvocationState(
             self._cast,
             recorder,
             journal,
@@ -151,9 +151,11 @@ class Driver:
             config=job.config,
         )
 
-    async def _answer(self, job: Job, floor: Floor, plan: Plan) -> None:
+    async def _answer(self, job: MessageRun, floor: InvocationState, plan: Plan) -> None:
         if plan.selection.outcome == "clarify":
-            floor.hold(_question(Frame(floor, plan.holder, str(plan.turn), floor.message), plan.selection, self._cast.tree))
+            floor.hold(
+                _question(TurnContext(floor, plan.holder, str(plan.turn), floor.message), plan.selection, self._cast.tree)
+            )
             await self._conclude(floor, plan.holder, End(reason="clarify"))
             return
         work = asyncio.create_task(self._turns(floor, plan.holder, plan.turn))
@@ -189,7 +191,9 @@ class Driver:
             work.cancel()
         return f"It took longer than {seconds:g} s." if late else ""
 
-    async def _settle(self, job: Job, floor: Floor, holder: str, work: "asyncio.Task[End | None]", late: str) -> None:
+    async def _settle(
+        self, job: MessageRun, floor: InvocationState, holder: str, work: "asyncio.Task[End | None]", late: str
+    ) -> None:
         """Records how the turns ended."""
         if floor.recorder.problem:
             work.cancel()
@@ -206,17 +210,17 @@ class Driver:
         if end is not None:
             await self._conclude(floor, holder, end)
             return
-        floor.hold_pending(bare_event(self._cast.issuer, holder, floor.invocation_id))
+        floor.hold_pending(empty_event(self._cast.issuer, holder, floor.invocation_id))
         await floor.recorder.append(floor.take_held(), release=True)
 
-    async def _turns(self, floor: Floor, holder: str, turn: int) -> End | None:
+    async def _turns(self, floor: InvocationState, holder: str, turn: int) -> End | None:
         """Runs turn after turn until nobody hands the floor on; the end, or None when the invocation waits."""
         holders, end = [holder], floor.stopped or End()
         message = floor.journal.messages.get(turn, floor.message)
         while True:
-            frame = Frame(floor, holders[-1], str(turn), message)
+            frame = TurnContext(floor, holders[-1], str(turn), message)
             try:
-                await perform(frame)
+                await run_turn(frame)
             except Suspend:
                 return None
             handover = floor.handover or self._named_next(floor, frame)
@@ -225,13 +229,13 @@ class Driver:
             reason = stop_reason(holders, handover.target, floor.config.limits.transfers)
             if reason is not None:
                 end = End(reason=reason, detail=f"{' → '.join([*holders, handover.target])} was stopped.")
-                handover = Handover(self._cast.tree.root, handover.by)
+                handover = Handoff(self._cast.tree.root, handover.by)
                 floor.stop(end)
             await self._hand_over(floor, handover, str(turn))
             holders.append(handover.target)
             turn, message = turn + 1, handover.brief or floor.message
 
-    def _named_next(self, floor: Floor, frame: Frame) -> Handover | None:
+    def _named_next(self, floor: InvocationState, frame: TurnContext) -> Handoff | None:
         """The hand-over to the agent that the answer names, if the policy obeys tags (B7). The decision is put on record.
 
         Only the answer of the agent that holds the floor counts: what is named below it, as in a team, was decided there.
@@ -248,38 +252,38 @@ class Driver:
         )
         if selection is None:
             return None
-        decide_on_answer(floor, selection, bare_event(self._cast.issuer, answer.author, floor.invocation_id, frame.branch))
-        return None if selection.agent == answer.author else Handover(selection.agent, answer.author)
+        decide_on_answer(floor, selection, empty_event(self._cast.issuer, answer.author, floor.invocation_id, frame.branch))
+        return None if selection.agent == answer.author else Handoff(selection.agent, answer.author)
 
-    async def _hand_over(self, floor: Floor, handover: Handover, branch: str) -> None:
+    async def _hand_over(self, floor: InvocationState, handover: Handoff, branch: str) -> None:
         """Stores that the floor moves, with the giver's last word if it is still held."""
         floor.handover = None
         held = floor.take_held()
         if not held or held[-1].author != handover.by or held[-1].error:
-            held.append(bare_event(self._cast.issuer, handover.by, floor.invocation_id, branch))
-        held[-1] = acting(held[-1], transfer_to=handover.target, brief=handover.brief, stopped=floor.stopped)
+            held.append(empty_event(self._cast.issuer, handover.by, floor.invocation_id, branch))
+        held[-1] = with_actions(held[-1], transfer_to=handover.target, brief=handover.brief, stopped=floor.stopped)
         await floor.recorder.append(held)
 
-    async def _conclude(self, floor: Floor, holder: str, end: End) -> None:
+    async def _conclude(self, floor: InvocationState, holder: str, end: End) -> None:
         """Stores the end with what is held, and gives up the session."""
         held = floor.take_held()
         if end.reason != "completed":
-            head = after(floor.recorder.session, held).head
+            head = session_after(floor.recorder.session, held).head
             if any(call.invocation_id == floor.invocation_id for call in head.calls.values()):
                 steps = floor.steps.values()
                 held += closing_events(self._cast.issuer, head, floor.invocation_id, holder, end, steps=steps)
         if not held:
             author = floor.recorder.session.head.active_agent or holder
-            held = [bare_event(self._cast.issuer, author, floor.invocation_id)]
-        held[-1] = acting(held[-1], end=end)
+            held = [empty_event(self._cast.issuer, author, floor.invocation_id)]
+        held[-1] = with_actions(held[-1], end=end)
         await floor.recorder.append(held, release=True)
 
 
 def _failed_end(error: BaseException) -> End:
     if isinstance(error, LimitReached):
-        return End(reason=f"limit:{error.which}", detail=told(error))
+        return End(reason=f"limit:{error.which}", detail=error_text(error))
     if isinstance(error, TurnwiseError):
-        return End(reason="failed", detail=told(error))
+        return End(reason="failed", detail=error_text(error))
     if isinstance(error, Exception):
         # Ours, not the agent's. The session must not stay claimed for it.
         log.error("The runner failed.", exc_info=error)
@@ -287,7 +291,7 @@ def _failed_end(error: BaseException) -> End:
     raise error
 
 
-def _question(frame: Frame, selection: Selection, tree: AgentTree) -> Event:
+def _question(frame: TurnContext, selection: Selection, tree: AgentTree) -> Event:
     """The question as text, and what may be chosen as data: a list of {agent, label, description}, in the order shown."""
     verdict = selection.verdicts[-1]
     offered = choices_of(tree, (each.agent for each in verdict.candidates))

@@ -15,7 +15,7 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey, visible
 from turnwise.runner.guards.guardrail_results import blocked_message
 from turnwise.runner.record.events import Origin
-from turnwise.runner.record.feed import Feed
+from turnwise.runner.record.feed import EventFeed
 
 
 class Result(NamedTuple):
@@ -54,7 +54,7 @@ class Invocation:
         self.message_id = message_id
         self.id: str | None = None
         """The invocation's id; None while the message is queued."""
-        self.feed = Feed()
+        self.feed = EventFeed()
         self.exception: BaseException | None = None
         """What the agent raised that failed the invocation, as long as it runs in this process."""
         self._cancelled = False
@@ -117,7 +117,7 @@ def _words(events: Iterable[Event]) -> list[Event]:
     return [e for e in events if e.author != USER and e.text and (e.actions.awaits or not (e.is_private or e.scope))]
 
 
-class Prepared(NamedTuple):
+class PreparedMessage(NamedTuple):
     """A message after the guardrails, its blobs saved, with the id of the invocation that it may begin.
 
     guarded: what the guardrails changed; if they blocked it, the content is empty. tools: what they left of those offered.
@@ -130,7 +130,7 @@ class Prepared(NamedTuple):
     tools: tuple[OfferedTool, ...] = ()
 
 
-class Job:
+class MessageRun:
     """One message, how it is to be run, and the handle its caller holds.
 
     queued: whether the message is in the inbox. prepared: None until it was looked at. context: the context variables of
@@ -140,7 +140,7 @@ class Job:
     def __init__(self, key: SessionKey, message: Message, config: RunConfig, context: Context | None = None) -> None:
         self.key, self.message, self.config, self.context = key, message, config, context
         self.queued = False
-        self.prepared: Prepared | None = None
+        self.prepared: PreparedMessage | None = None
         self.invocation = Invocation(key, message.id)
         self._accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -10,16 +10,16 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, Session
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.guards.guardrail_results import blocked_message
-from turnwise.runner.guards.guardrails import Guarding
-from turnwise.runner.message.continuation import Continuation, continuation_of, interrupted, lapses
-from turnwise.runner.message.invocation import Job, Prepared
-from turnwise.runner.message.recovery_rules import LeftToOthers, UnknownAgents
-from turnwise.runner.record.events import after, closing_events, steps_of
-from turnwise.runner.turn.state import Cast
-from turnwise.selection.cascade import Cascade, positions_of
+from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.message.continuation import Continuation, continuation_of, expired_waits, interrupted_end
+from turnwise.runner.message.invocation import MessageRun, PreparedMessage
+from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, UnknownAgents
+from turnwise.runner.record.events import closing_events, session_after, steps_of
+from turnwise.runner.turn.state import Runtime
+from turnwise.selection.cascade import Cascade, moved_positions
 from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
 from turnwise.selection.resume import tool_result_owner
-from turnwise.selection.verdicts import shown
+from turnwise.selection.verdicts import shortened
 
 LOOKED_BACK = 20
 """A clarifying question ends its invocation, so what it was about stands close before."""
@@ -54,7 +54,7 @@ class Refusal(NamedTuple):
     invocation_id: str
 
 
-class Unfinished(Exception):
+class UnfinishedMessage(Exception):
     """An older message of the session is being answered, or its process died while it was. Never leaves the runner.
 
     held: whether another process has the session. It may die before this one comes to write, and must not be found then
@@ -69,10 +69,10 @@ class Unfinished(Exception):
 class Planner:
     """Decides what becomes of a message (the first half of behaviour A18)."""
 
-    def __init__(self, cast: Cast, cascade: Cascade, holder: str, unknown: UnknownAgents) -> None:
+    def __init__(self, cast: Runtime, cascade: Cascade, holder: str, unknown: UnknownAgents) -> None:
         self._cast, self._cascade, self._me, self._unknown = cast, cascade, holder, unknown
 
-    async def plan(self, job: Job) -> Plan | Refusal:
+    async def plan(self, job: MessageRun) -> Plan | Refusal:
         """The plan on the session as it is now. A job is prepared once, however often it is planned anew.
 
         Unfinished, unless the message interrupts what a dead process left; LeftToOthers when it may answer the question of an
@@ -86,15 +86,15 @@ class Planner:
             held = session.holder not in (None, self._me)
             # What waited in line interrupted when it came; it is no reason to end what came to run since.
             if held or job.queued or job.blocked or job.config.when_busy != "interrupt":
-                raise Unfinished(held=held)
+                raise UnfinishedMessage(held=held)
         if job.blocked:
             return self._refusal(job, session, prepared)
         context, now = job.message.context, self._cast.issuer.now()
         if self._unknown.leaves_message(job.key, session.head, job.message.id, prepared.content, context, now):
-            raise LeftToOthers
+            raise LeftToOtherProcesses
         return await self._decide(job, session, prepared)
 
-    async def prepare(self, job: Job) -> Prepared:
+    async def prepare(self, job: MessageRun) -> PreparedMessage:
         """What the guardrails leave of the job's message, its blobs saved: done once. ArtifactError.
 
         What is in the inbox was prepared by whoever put it there.
@@ -103,26 +103,26 @@ class Planner:
             job.prepared = self._found(job) if job.queued else await self._prepare(job)
         return job.prepared
 
-    def _found(self, job: Job) -> Prepared:
+    def _found(self, job: MessageRun) -> PreparedMessage:
         content = job.message.content
         saved = [part for part in content.parts if isinstance(part, ArtifactPart) and part.name.startswith(SAVED)]
         versions = {part.name: part.version for part in saved if part.version is not None}
         invocation_id, message = self._cast.issuer.new_id("invocation"), job.message
-        return Prepared(invocation_id, content, versions, message.guarded, message.context.tools)
+        return PreparedMessage(invocation_id, content, versions, message.guarded, message.context.tools)
 
-    async def _prepare(self, job: Job) -> Prepared:
-        guarding = Guarding(self._cast.guardrails, job.config.limits.guardrail_seconds)
+    async def _prepare(self, job: MessageRun) -> PreparedMessage:
+        guarding = Guardrails(self._cast.guardrails, job.config.limits.guardrail_seconds)
         content, guarded = await guarding.message(job.message.content)
         tools: tuple[OfferedTool, ...] = ()
         if content is not None:
             tools, more = await guarding.offers(job.message.context.tools)
             content, guarded = None if blocked_message(more) else content, (*guarded, *more)
-        prepared = Prepared(self._cast.issuer.new_id("invocation"), content or Content(role="user"), {}, guarded, tools)
+        prepared = PreparedMessage(self._cast.issuer.new_id("invocation"), content or Content(role="user"), {}, guarded, tools)
         if job.config.save_input_blobs_as_artifacts and self._cast.artifacts is not None:
             return await self._save_blobs(job, prepared)
         return prepared
 
-    def _refusal(self, job: Job, session: Session, prepared: Prepared) -> Refusal:
+    def _refusal(self, job: MessageRun, session: Session, prepared: PreparedMessage) -> Refusal:
         event = Event(
             id=job.event_id,
             author=USER,
@@ -132,7 +132,7 @@ class Planner:
         )
         return Refusal(session, (event,), prepared.invocation_id)
 
-    async def _save_blobs(self, job: Job, prepared: Prepared) -> Prepared:
+    async def _save_blobs(self, job: MessageRun, prepared: PreparedMessage) -> PreparedMessage:
         """Saves each blob as `artifact_<invocation id>_<index of the part>`, with a text in its place (behaviours A26, A27).
 
         References to what was saved follow all parts, so that agents need not read names out of a text.
@@ -149,13 +149,13 @@ class Planner:
         content = prepared.content.model_copy(update={"parts": tuple(parts)})
         return prepared._replace(content=content, artifact_versions=versions)
 
-    async def _decide(self, job: Job, session: Session, prepared: Prepared) -> Plan:
+    async def _decide(self, job: MessageRun, session: Session, prepared: PreparedMessage) -> Plan:
         content = prepared.content
         self._refuse_foreign_results(content, session.head, job.message.context)
         over = await self._lapsed(session, job)
         # A tool result is looked up before the waits that are over are forgotten, so that the record can say why.
-        head = after(session, over).head if over and not content.tool_results else session.head
-        door = _Door(self._cast.store, job, session)
+        head = session_after(session, over).head if over and not content.tool_results else session.head
+        door = _Admission(self._cast.store, job, session)
         selection = await self._cascade.decide(
             head=head, message=content, context=job.message.context, before_asking=door.accept, message_id=job.message.id
         )
@@ -179,7 +179,7 @@ class Planner:
                 state_before={key: known.get(key) for key in state} if continues else {},
                 artifact_versions=dict(prepared.artifact_versions),
                 selection=selection,
-                positions=positions_of(selection),
+                positions=moved_positions(selection),
                 answers=continues.answers if continues else None,
                 brief=brief,
                 guarded=prepared.guarded,
@@ -217,13 +217,13 @@ class Planner:
         """UnknownToolCall for a reply to a question that nobody asks, or asks this caller: it is to begin nothing new."""
         if context.answers is not None and (continues is None or continues.answers != context.answers):
             raise UnknownToolCall(
-                f"Nobody waits for a reply to {shown(context.answers)!r} from this caller.",
+                f"Nobody waits for a reply to {shortened(context.answers)!r} from this caller.",
                 fix="Answer each question once, while its invocation waits.",
             )
 
-    async def _lapsed(self, session: Session, job: Job) -> list[Event]:
-        over = [*lapses(session.head, self._cast.tree, self._cast.issuer.now(), waits=job.config.limits.waits)]
-        over += interrupted(session.head)
+    async def _lapsed(self, session: Session, job: MessageRun) -> list[Event]:
+        over = [*expired_waits(session.head, self._cast.tree, self._cast.issuer.now(), waits=job.config.limits.waits)]
+        over += interrupted_end(session.head)
         events: list[Event] = []
         for lapse in over:
             end = End(reason=lapse.reason, detail=lapse.detail)
@@ -232,10 +232,10 @@ class Planner:
         return events
 
 
-class _Door:
+class _Admission:
     """Accepts a message before somebody else is asked about it: that may take long, and accepted means stored."""
 
-    def __init__(self, store: SessionStore, job: Job, session: Session) -> None:
+    def __init__(self, store: SessionStore, job: MessageRun, session: Session) -> None:
         self._store, self._job, self.session = store, job, session
 
     async def accept(self) -> None:

@@ -10,20 +10,27 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.runner.message.continuation import Continuation
 from turnwise.runner.message.driver import Driver
-from turnwise.runner.message.invocation import Job
+from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.planning import Plan
-from turnwise.runner.message.recovery_rules import LeftToOthers, Orphan, UnknownAgents, asked_of, fate_of, orphan_of
-from turnwise.runner.record.events import acting, bare_event, closing_events, message_behind, steps_of
-from turnwise.runner.record.journal import carried
-from turnwise.runner.turn.state import Cast
+from turnwise.runner.message.recovery_rules import (
+    LeftToOtherProcesses,
+    Orphan,
+    UnknownAgents,
+    message_of_orphan,
+    orphan_end,
+    orphan_of,
+)
+from turnwise.runner.record.events import closing_events, empty_event, message_of_event, steps_of, with_actions
+from turnwise.runner.record.journal import inherited_steps
+from turnwise.runner.turn.state import Runtime
 
 
-class Leftover(NamedTuple):
+class UnfinishedWork(NamedTuple):
     """What a dead process left of a session: the message it was answering, the work on record, and all that is stored of it
     from that message on.
     """
 
-    job: Job
+    job: MessageRun
     session: Session
     orphan: Orphan
     asked: Event
@@ -36,17 +43,17 @@ class Leftover(NamedTuple):
         return self.orphan.open.attempt + 1
 
 
-class Recovering:
+class Recovery:
     """Finds out what was left in a session, and takes it up. Holds nothing between sessions.
 
     config: how messages are run that came without a configuration of their own. unknown: which answers are left to processes
     that know their agents.
     """
 
-    def __init__(self, cast: Cast, driver: Driver, config: RunConfig, unknown: UnknownAgents) -> None:
+    def __init__(self, cast: Runtime, driver: Driver, config: RunConfig, unknown: UnknownAgents) -> None:
         self._cast, self._driver, self._config, self._unknown = cast, driver, config, unknown
 
-    async def leftover(self, key: SessionKey) -> Leftover | None:
+    async def leftover(self, key: SessionKey) -> UnfinishedWork | None:
         """What a dead process left in the session; None when there is nothing now, or somebody holds it.
 
         LeftToOthers when only other processes know the agent that was answering.
@@ -56,19 +63,19 @@ class Recovering:
         if session is None or orphan is None:
             return None
         if session.stop != orphan.invocation_id and self._unknown.leaves_answer(key, orphan.invocation_id, orphan.open):
-            raise LeftToOthers
+            raise LeftToOtherProcesses
         visible = await self._cast.store.events(key, invocation_id=orphan.invocation_id)
-        asked = asked_of(visible)
+        asked = message_of_orphan(visible)
         if asked is None:
             # It was taken back between the two looks.
             return None
         everything = await self._cast.store.events(
             key, after=(asked.sequence or 1) - 1, invocation_id=orphan.invocation_id, hidden=True
         )
-        message = await message_behind(self._cast.store, key, asked)
-        job = Job(key, message, message.config or self._config)
+        message = await message_of_event(self._cast.store, key, asked)
+        job = MessageRun(key, message, message.config or self._config)
         job.accept()
-        return Leftover(job, session, orphan, asked, carried(visible, orphan.open.since), everything)
+        return UnfinishedWork(job, session, orphan, asked, inherited_steps(visible, orphan.open.since), everything)
 
     async def give_up(self, key: SessionKey) -> None:
         """Gives up the lease of a dead process that left nothing to do: what it answered waits, or has ended."""
@@ -79,7 +86,7 @@ class Recovering:
             except (SessionBusy, StaleWriter):
                 return
 
-    async def resume(self, left: Leftover) -> Session | None:
+    async def resume(self, left: UnfinishedWork) -> Session | None:
         """Runs it again from where its turn began, or ends it; as `Driver.serve`.
 
         SessionBusy or StaleWriter when somebody else was faster; then nothing was done.
@@ -87,14 +94,14 @@ class Recovering:
         feed = left.job.invocation.feed
         for event in left.events:
             feed.publish(event)
-        end = fate_of(left.orphan, left.session, self._cast.tree, left.job.config.limits.attempts)
+        end = orphan_end(left.orphan, left.session, self._cast.tree, left.job.config.limits.attempts)
         if end is not None:
             return await self._close(left, end)
         recorder = self._driver.recorder(left.job, left.session, left.orphan.invocation_id, left.attempt)
         await recorder.take([self._beginning(left)])
         return await self._driver.run(left.job, recorder, _plan(left))
 
-    async def _close(self, left: Leftover, end: End) -> Session:
+    async def _close(self, left: UnfinishedWork, end: End) -> Session:
         recorder = self._driver.recorder(left.job, left.session, left.orphan.invocation_id, left.orphan.open.attempt)
         head, holder = left.session.head, left.orphan.open.agent
         steps = await steps_of(self._cast.store, left.session, left.orphan.invocation_id)
@@ -104,15 +111,15 @@ class Recovering:
         left.job.invocation.feed.close()
         return recorder.session
 
-    def _beginning(self, left: Leftover) -> Event:
+    def _beginning(self, left: UnfinishedWork) -> Event:
         """The event that begins the next attempt: it takes back what the last one left of its turn, but for its steps."""
         id_, open_ = left.orphan
-        event = bare_event(self._cast.issuer, open_.agent, id_, str(open_.turn))
+        event = empty_event(self._cast.issuer, open_.agent, id_, str(open_.turn))
         rewind = Rewind(from_sequence=open_.since + 1, invocation_id=id_)
-        return acting(event, rewind=rewind, steps=left.steps)
+        return with_actions(event, rewind=rewind, steps=left.steps)
 
 
-def _plan(left: Leftover) -> Plan:
+def _plan(left: UnfinishedWork) -> Plan:
     """What was decided for the message, as it stands in the log."""
     id_, open_ = left.orphan
     selection = left.asked.actions.selection

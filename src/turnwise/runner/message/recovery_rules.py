@@ -32,7 +32,7 @@ def orphan_of(session: Session, me: str | None = None) -> Orphan | None:
     return min(running, key=lambda orphan: orphan.open.began, default=None)
 
 
-def fate_of(orphan: Orphan, session: Session, tree: AgentTree, attempts: int) -> End | None:
+def orphan_end(orphan: Orphan, session: Session, tree: AgentTree, attempts: int) -> End | None:
     """How the orphan ends without being run again; None when it gets another attempt."""
     open_ = orphan.open
     if session.stop == orphan.invocation_id:
@@ -45,7 +45,7 @@ def fate_of(orphan: Orphan, session: Session, tree: AgentTree, attempts: int) ->
     return None
 
 
-def asked_of(events: Sequence[Event]) -> Event | None:
+def message_of_orphan(events: Sequence[Event]) -> Event | None:
     """The message that the invocation with these events was answering: the user's last; None when it was taken back."""
     return next((event for event in reversed(events) if event.author == USER and event.content is not None), None)
 
@@ -56,7 +56,7 @@ REMEMBERED = 10_000
 log = logging.getLogger("turnwise.runner")
 
 
-class LeftToOthers(Exception):
+class LeftToOtherProcesses(Exception):
     """The message stays in the inbox, for a process that knows the agent. Never leaves the runner."""
 
 

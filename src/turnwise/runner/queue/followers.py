@@ -10,7 +10,7 @@ from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.signals import Watch
 from turnwise.ports.stores import Receipt, SessionStore
 from turnwise.runner.message.continuation import is_over
-from turnwise.runner.message.invocation import Job
+from turnwise.runner.message.invocation import MessageRun
 
 FIRST_LOOK_SECONDS = 0.02
 RECOVERY_SECONDS = 5.0
@@ -19,7 +19,7 @@ RECOVERY_SECONDS = 5.0
 Recover = Callable[[Session], bool]
 
 
-class Follower:
+class RemoteFollower:
     """Gives a job's readers the events of its invocation as they are stored, and partial ones as signals carry them.
 
     It stops where the message's answer does: at the end, at a wait, or at the user's next message. With `whole`, all
@@ -27,7 +27,9 @@ class Follower:
     whether that was so.
     """
 
-    def __init__(self, store: SessionStore, job: Job, invocation_id: str, recover: Recover, *, whole: bool = False) -> None:
+    def __init__(
+        self, store: SessionStore, job: MessageRun, invocation_id: str, recover: Recover, *, whole: bool = False
+    ) -> None:
         self._store, self._job, self._id, self._recover = store, job, invocation_id, recover
         self._whole = whole
         self._seen = max((event.sequence or 0 for event in job.invocation.feed.stored), default=0)
@@ -76,10 +78,10 @@ class Follower:
                 self._job.invocation.feed.publish(event)
 
 
-class Here(Protocol):
+class LocalRuns(Protocol):
     """What runs in this process, as those who follow need it."""
 
-    def running(self) -> Sequence[Job]: ...
+    def running(self) -> Sequence[MessageRun]: ...
     def is_abandoned(self, session: Session) -> bool: ...
     def take_up(self, key: SessionKey) -> "asyncio.Task[None]": ...
 
@@ -87,12 +89,12 @@ class Here(Protocol):
 class Followers:
     """Starts and keeps the tasks that follow what is answered elsewhere, or was before."""
 
-    def __init__(self, store: SessionStore, here: Here) -> None:
+    def __init__(self, store: SessionStore, here: LocalRuns) -> None:
         self._store, self._here = store, here
         self._following: set[asyncio.Task[None]] = set()
         self._asking: set[asyncio.Task[None]] = set()
 
-    def share_or_follow(self, job: Job, receipt: Receipt) -> None:
+    def share_or_follow(self, job: MessageRun, receipt: Receipt) -> None:
         """For a handle that nobody reads yet: it becomes that of the run, if the message is answered here."""
         for running in self._here.running():
             if running.key == job.key and running.message.id == job.message.id:
@@ -100,24 +102,24 @@ class Followers:
                 return
         self.follow(job, receipt)
 
-    def follow(self, job: Job, receipt: Receipt) -> None:
+    def follow(self, job: MessageRun, receipt: Receipt) -> None:
         """Lets the job's readers see what is stored of a message that was started, or why it was refused."""
         if receipt.invocation_id is None:
-            job.fail(refused_before(receipt))
+            job.fail(earlier_refusal(receipt))
             return
         self.follow_invocation(job, receipt.invocation_id)
 
-    def follow_invocation(self, job: Job, invocation_id: str, *, whole: bool = False) -> None:
+    def follow_invocation(self, job: MessageRun, invocation_id: str, *, whole: bool = False) -> None:
         """Lets the job's readers see what is stored of the message in that invocation, or of the `whole` of it."""
         job.invocation.runs(invocation_id, lambda: self._stop(job, invocation_id))
-        follower = Follower(self._store, job, invocation_id, self._recover_if_abandoned, whole=whole)
+        follower = RemoteFollower(self._store, job, invocation_id, self._recover_if_abandoned, whole=whole)
         task = _kept(self._following, self._follow(job, follower))
         # Also when it never came to run: nobody waits for a feed that nobody fills.
         task.add_done_callback(lambda _: job.invocation.feed.close(_closed()))
         if job.invocation.is_cancelled:
             self._stop(job, invocation_id)
 
-    def withdraw(self, job: Job) -> None:
+    def withdraw(self, job: MessageRun) -> None:
         """Takes a queued message out of the inbox, or stops it if another process has begun it."""
         _kept(self._asking, self._withdraw(job))
 
@@ -140,23 +142,23 @@ class Followers:
         self._here.take_up(session.key)
         return True
 
-    async def _follow(self, job: Job, follower: Follower) -> None:
+    async def _follow(self, job: MessageRun, follower: RemoteFollower) -> None:
         try:
             await follower.follow()
         except TurnwiseError as problem:
             job.invocation.feed.close(problem)
 
-    def _stop(self, job: Job, invocation_id: str) -> None:
+    def _stop(self, job: MessageRun, invocation_id: str) -> None:
         if not job.invocation.feed.is_closed:
             _kept(self._asking, self._ask_to_stop(job, invocation_id))
 
-    async def _ask_to_stop(self, job: Job, invocation_id: str) -> None:
+    async def _ask_to_stop(self, job: MessageRun, invocation_id: str) -> None:
         try:
             await self._store.leases.stop(job.key, invocation_id)
         except TurnwiseError as problem:
             job.invocation.feed.close(problem)
 
-    async def _withdraw(self, job: Job) -> None:
+    async def _withdraw(self, job: MessageRun) -> None:
         try:
             await self._store.inbox.refuse(job.key, job.message.id, "cancelled")
             receipt = await self._store.inbox.receipt(job.key, job.message.id)
@@ -169,7 +171,7 @@ class Followers:
             job.invocation.feed.close()
 
 
-def refused_before(receipt: Receipt) -> SessionError:
+def earlier_refusal(receipt: Receipt) -> SessionError:
     """The error for who asks for a message that was refused."""
     return SessionError(f"Message {receipt.message.id!r} was refused before: {receipt.problem}.", fix="Send it under a new id.")
 

@@ -14,11 +14,11 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.hooks import Hooks
 from turnwise.ports.jobs import DoesJobs
 from turnwise.ports.stores import BackgroundJob, Lease, SessionStore
-from turnwise.runner.guards.guardrails import Guarding
+from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.message.recovery_rules import orphan_of
-from turnwise.runner.record.journal import public
+from turnwise.runner.record.journal import public_event
 from turnwise.runner.record.recorder import write_apart
-from turnwise.runner.turn.state import Cast
+from turnwise.runner.turn.state import Runtime
 from turnwise.telemetry.about import answering
 
 AT_ONCE = 16
@@ -40,12 +40,12 @@ class JobWorker:
     A claim is renewed as long as the job is done here; a job whose claim is lost is given up.
     """
 
-    def __init__(self, cast: Cast, hooks: Sequence[Hooks], app: str, limits: Limits, process: ProcessConfig) -> None:
+    def __init__(self, cast: Runtime, hooks: Sequence[Hooks], app: str, limits: Limits, process: ProcessConfig) -> None:
         self._cast, self._store, self._hooks, self._app = cast, cast.store, hooks, app
         self._limits, self._process = limits, process
         # Its own holder: the desk's may be answering in the session, and would be let in.
         self._lease = Lease(SystemIssuer().new_id("jobs"), process.lease_seconds)
-        self._guarding = Guarding(cast.guardrails, limits.guardrail_seconds)
+        self._guarding = Guardrails(cast.guardrails, limits.guardrail_seconds)
         self._running: dict[tuple[SessionKey, str, str], asyncio.Task[None]] = {}
         self._looking: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[None] | None = None
@@ -242,7 +242,7 @@ class _Log:
             asked = max(1, min(page, left))
             events = await self._store.events(self._key, before=before, last=asked)
             if events:
-                yield [public(event) for event in events]
+                yield [public_event(event) for event in events]
                 before = events[0].sequence
             if len(events) < asked:
                 return

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 
-class Gate:
+class ConcurrencyLimit:
     """Lets at most `limit` in at once, in the order in which they came. Any event loop may ask."""
 
     def __init__(self, limit: int) -> None:

@@ -6,11 +6,11 @@ from turnwise.facts.errors import SessionBusy
 from turnwise.facts.sessions import SessionKey
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.message.driver import Driver
-from turnwise.runner.message.invocation import Job
+from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.queue.followers import Followers
 
 
-class Lane:
+class SessionQueue:
     """Who waits, who is answered, and the task that works them off.
 
     door: keeps arrivals in order while one of them is being accepted. users: how many arrivals hold on to the lane.
@@ -22,8 +22,8 @@ class Lane:
         self.key = key
         self.door = asyncio.Lock()
         self.users = 0
-        self.waiting: dict[str, Job] = {}
-        self.current: Job | None = None
+        self.waiting: dict[str, MessageRun] = {}
+        self.current: MessageRun | None = None
         self.task: asyncio.Task[None] | None = None
         self.looks_elsewhere = False
         self.closing = closing
@@ -38,13 +38,13 @@ class Lane:
         return self.users == 0 and self.task is None
 
 
-class Line:
+class InboxQueue:
     """Puts messages in line, and takes those out that leave, or that another process has taken."""
 
     def __init__(self, driver: Driver, store: SessionStore, followers: Followers) -> None:
         self._driver, self._store, self._followers = driver, store, followers
 
-    async def accept(self, lane: Lane, job: Job) -> None:
+    async def accept(self, lane: SessionQueue, job: MessageRun) -> None:
         """Stores the message in the inbox, with its job in line; or follows it, if it was begun before. QueueFull."""
         # Before it is stored, so that nothing is kept of what the guardrails take out.
         await self._driver.prepare(job)
@@ -56,7 +56,7 @@ class Line:
         else:
             self._followers.follow(job, receipt)
 
-    def put(self, lane: Lane, job: Job) -> None:
+    def put(self, lane: SessionQueue, job: MessageRun) -> None:
         """Puts a job in line whose message is in the inbox."""
         job.queued = True
         job.accept()
@@ -71,7 +71,7 @@ class Line:
         if known.invocation.is_cancelled:
             self._leave(lane, known)
 
-    async def send_on(self, lane: Lane) -> None:
+    async def send_on(self, lane: SessionQueue) -> None:
         """Lets the jobs whose messages another process took follow it."""
         for job in list(lane.waiting.values()):
             receipt = await self._store.inbox.receipt(job.key, job.message.id)
@@ -84,7 +84,7 @@ class Line:
             else:
                 self._followers.follow(job, receipt)
 
-    async def follow_or_put(self, lane: Lane, job: Job) -> None:
+    async def follow_or_put(self, lane: SessionQueue, job: MessageRun) -> None:
         """Follows the message when it was begun or refused elsewhere, else waits with it."""
         receipt = await self._store.inbox.receipt(job.key, job.message.id)
         if receipt is None:
@@ -96,7 +96,7 @@ class Line:
             job.accept()
             self._followers.follow(job, receipt)
 
-    def _leave(self, lane: Lane, job: Job) -> None:
+    def _leave(self, lane: SessionQueue, job: MessageRun) -> None:
         """A queued message that is cancelled leaves the line at once, and the inbox."""
         if lane.waiting.pop(job.message.id, None) is not None:
             self._followers.withdraw(job)

@@ -9,33 +9,35 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.message.driver import Driver
-from turnwise.runner.message.invocation import Job
-from turnwise.runner.message.recovery import Recovering
+from turnwise.runner.message.invocation import MessageRun
+from turnwise.runner.message.recovery import Recovery
 from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.queue.followers import Followers
 from turnwise.runner.queue.job_worker import JobWorker
-from turnwise.runner.queue.limit import Gate
-from turnwise.runner.queue.queue import Lane, Line
-from turnwise.runner.queue.worker import Shift, Stops, Tools
+from turnwise.runner.queue.limit import ConcurrencyLimit
+from turnwise.runner.queue.queue import InboxQueue, SessionQueue
+from turnwise.runner.queue.worker import CancelListener, SessionWorker, WorkerContext
 
 
-class Lanes:
+class SessionQueues:
     """The sessions that are busy at one desk, and who comes to them."""
 
     def __init__(
-        self, driver: Driver, recovering: Recovering, store: SessionStore, config: RunConfig, *, concurrency: int
+        self, driver: Driver, recovering: Recovery, store: SessionStore, config: RunConfig, *, concurrency: int
     ) -> None:
         self._store, self._holder = store, driver.lease.holder
-        self._gate = Gate(concurrency)
-        self._lanes: dict[SessionKey, Lane] = {}
+        self._gate = ConcurrencyLimit(concurrency)
+        self._lanes: dict[SessionKey, SessionQueue] = {}
         self._accepting: set[asyncio.Task[None]] = set()
         self._closing = False
         self.followers = Followers(store, self)
-        self._line = Line(driver, store, self.followers)
-        stops = Stops(store, self._holder, self.running)
-        self._tools = Tools(driver, recovering, store, config, self._gate, Gate(1), self.followers, self._line, stops)
+        self._line = InboxQueue(driver, store, self.followers)
+        stops = CancelListener(store, self._holder, self.running)
+        self._tools = WorkerContext(
+            driver, recovering, store, config, self._gate, ConcurrencyLimit(1), self.followers, self._line, stops
+        )
 
-    async def submit(self, job: Job) -> None:
+    async def submit(self, job: MessageRun) -> None:
         """Returns when the message is accepted: it is being answered, or waits in the inbox.
 
         SessionBusy (policy `reject`), QueueFull, MessageBlocked when that is on record or will be in its turn, and whatever
@@ -55,7 +57,7 @@ class Lanes:
         finally:
             self._let_go(lane)
 
-    def join(self, job: Job) -> None:
+    def join(self, job: MessageRun) -> None:
         """Lets the job's handle wait for a message that is in the inbox already."""
         lane = self._lane(job.key)
         self._line.put(lane, job)
@@ -78,7 +80,7 @@ class Lanes:
         mine = None if lane is not None and lane.is_busy else self._holder
         return orphan_of(session, mine) is not None
 
-    def running(self) -> list[Job]:
+    def running(self) -> list[MessageRun]:
         """The jobs that are being answered now."""
         return [lane.current for lane in self._lanes.values() if lane.current]
 
@@ -99,14 +101,14 @@ class Lanes:
             await asyncio.wait(tasks)
         await self.followers.close()
 
-    async def _is_busy(self, lane: Lane) -> bool:
+    async def _is_busy(self, lane: SessionQueue) -> bool:
         """Whether a message of the session is being answered; elsewhere is looked only if this one could not begin now."""
         if lane.is_busy or lane.door.locked():
             return True
         session = None if self._gate.is_open else await self._store.open(lane.key)
         return session is not None and session.held
 
-    async def _interrupt(self, lane: Lane, answered: Job | None, by: Job) -> None:
+    async def _interrupt(self, lane: SessionQueue, answered: MessageRun | None, by: MessageRun) -> None:
         """Stops what was being answered when the interrupting message came, here or elsewhere, if it still is."""
         here = answered if answered is not None and answered.invocation.id is not None else None
         if here is not None and lane.current is not here:
@@ -118,7 +120,7 @@ class Lanes:
             if here is not None and lane.current is here:
                 here.invocation.interrupt()
 
-    async def _leave_word(self, key: SessionKey, by: Job) -> None:
+    async def _leave_word(self, key: SessionKey, by: MessageRun) -> None:
         """Leaves word that what runs in the session is to be stopped, unless the interrupting message was begun itself."""
         session = await self._store.open(key)
         receipt = await self._store.inbox.receipt(key, by.message.id)
@@ -128,7 +130,7 @@ class Lanes:
             if open_.state == "running":
                 await self._store.leases.stop(key, invocation_id)
 
-    async def _pass_door(self, lane: Lane, job: Job) -> None:
+    async def _pass_door(self, lane: SessionQueue, job: MessageRun) -> None:
         """Has the message answered at once, or stored; the next to arrive comes after that."""
         await lane.door.acquire()
         if lane.is_busy or not (self._gate.is_open or job.config.when_busy == "reject"):
@@ -145,7 +147,7 @@ class Lanes:
         finally:
             lane.door.release()
 
-    async def _queue(self, lane: Lane, job: Job) -> None:
+    async def _queue(self, lane: SessionQueue, job: MessageRun) -> None:
         """Puts the message in the inbox and in line, also if its caller has given up: what is stored is answered here."""
         try:
             await self._line.accept(lane, job)
@@ -155,27 +157,27 @@ class Lanes:
             lane.door.release()
             self._let_go(lane)
 
-    def _start(self, lane: Lane, first: Job | None = None, *, recover: bool = False) -> "asyncio.Task[None]":
+    def _start(self, lane: SessionQueue, first: MessageRun | None = None, *, recover: bool = False) -> "asyncio.Task[None]":
         # Entered at once if there is room, so that nobody else takes the place before the task comes to run.
-        shift = Shift(self._tools, lane, first, recover=recover, inside=self._gate.try_enter())
+        shift = SessionWorker(self._tools, lane, first, recover=recover, inside=self._gate.try_enter())
         lane.task = asyncio.create_task(self._work(lane, shift))
         return lane.task
 
-    async def _work(self, lane: Lane, shift: Shift) -> None:
+    async def _work(self, lane: SessionQueue, shift: SessionWorker) -> None:
         try:
             await shift.work()
         finally:
             lane.task = None
             self._forget(lane)
 
-    def _lane(self, key: SessionKey) -> Lane:
-        return self._lanes.setdefault(key, Lane(key, closing=self._closing))
+    def _lane(self, key: SessionKey) -> SessionQueue:
+        return self._lanes.setdefault(key, SessionQueue(key, closing=self._closing))
 
-    def _let_go(self, lane: Lane) -> None:
+    def _let_go(self, lane: SessionQueue) -> None:
         lane.users -= 1
         self._forget(lane)
 
-    def _forget(self, lane: Lane) -> None:
+    def _forget(self, lane: SessionQueue) -> None:
         if lane.is_unused and self._lanes.get(lane.key) is lane:
             del self._lanes[lane.key]
 
@@ -192,10 +194,10 @@ AT_MOST = 100
 log = logging.getLogger("turnwise.runner")
 
 
-class Rounds:
+class RecoveryLoop:
     """Takes up sessions that nobody holds although something is to be done there, and background jobs."""
 
-    def __init__(self, store: SessionStore, lanes: Lanes, jobs: JobWorker, app: str, seconds: float) -> None:
+    def __init__(self, store: SessionStore, lanes: SessionQueues, jobs: JobWorker, app: str, seconds: float) -> None:
         self._store, self._lanes, self._jobs, self._app, self._seconds = store, lanes, jobs, app, seconds
 
     async def once(self) -> int:

@@ -12,13 +12,13 @@ from turnwise.facts.limits import RunConfig
 from turnwise.facts.sessions import Session
 from turnwise.ports.stores import SessionStore
 from turnwise.runner.message.driver import Driver
-from turnwise.runner.message.invocation import Job
-from turnwise.runner.message.planning import Unfinished
-from turnwise.runner.message.recovery import Leftover, Recovering
-from turnwise.runner.message.recovery_rules import LeftToOthers, orphan_of
+from turnwise.runner.message.invocation import MessageRun
+from turnwise.runner.message.planning import UnfinishedMessage
+from turnwise.runner.message.recovery import Recovery, UnfinishedWork
+from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, orphan_of
 from turnwise.runner.queue.followers import Followers
-from turnwise.runner.queue.limit import Gate
-from turnwise.runner.queue.queue import Lane, Line
+from turnwise.runner.queue.limit import ConcurrencyLimit
+from turnwise.runner.queue.queue import InboxQueue, SessionQueue
 
 FIRST_LOOK_SECONDS = 0.05
 """Most places come sooner, and nothing is read for them."""
@@ -26,16 +26,16 @@ LOOKS_PER_SECOND = 100
 """How often all who wait at one gate look at the store, together; signals come besides."""
 
 
-class Lookout:
+class SlotWaiter:
     """Waits at gates for one lane. Messages of the lane that another process takes leave the line here, and follow it.
 
     holder: the name of this process on leases.
     """
 
-    def __init__(self, store: SessionStore, lane: Lane, line: Line, holder: str) -> None:
+    def __init__(self, store: SessionStore, lane: SessionQueue, line: InboxQueue, holder: str) -> None:
         self._store, self._lane, self._line, self._holder = store, lane, line, holder
 
-    async def enter(self, gate: Gate, *, first: bool = False, recovers: bool = False) -> bool:
+    async def enter(self, gate: ConcurrencyLimit, *, first: bool = False, recovers: bool = False) -> bool:
         """Enters when it is one's turn: True. False, outside, as soon as there is nothing to do in the session here.
 
         first: somebody waits for it whose message is not stored. recovers: the session is also looked through for what a
@@ -56,7 +56,7 @@ class Lookout:
             if not stays:
                 gate.give_up(place)
 
-    async def _until_news(self, gate: Gate, place: "asyncio.Future[None]", *, first: bool, recovers: bool) -> None:
+    async def _until_news(self, gate: ConcurrencyLimit, place: "asyncio.Future[None]", *, first: bool, recovers: bool) -> None:
         """Returns when the place has come, or when there was nothing to do here at the last look."""
         looking = asyncio.create_task(self._look(gate, first=first, recovers=recovers))
         try:
@@ -66,7 +66,7 @@ class Lookout:
         if not place.done():
             looking.result()
 
-    async def _look(self, gate: Gate, *, first: bool, recovers: bool) -> None:
+    async def _look(self, gate: ConcurrencyLimit, *, first: bool, recovers: bool) -> None:
         signals, seen, pause = self._store.signals, (-1, 0), FIRST_LOOK_SECONDS
         with signals.watch(self._lane.key) as watch:
             while True:
@@ -97,10 +97,10 @@ LOOK_SECONDS = 0.25
 log = logging.getLogger("turnwise.runner")
 
 
-class Stops:
+class CancelListener:
     """Looks for what is to be stopped, as long as something runs here. `running` gives that."""
 
-    def __init__(self, store: SessionStore, holder: str, running: Callable[[], Sequence[Job]]) -> None:
+    def __init__(self, store: SessionStore, holder: str, running: Callable[[], Sequence[MessageRun]]) -> None:
         self._store, self._holder, self._running = store, holder, running
         self._ears: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None] | None]
         self._ears = weakref.WeakKeyDictionary()
@@ -138,7 +138,7 @@ SUSPECT_ATTEMPT = 3
 """From this attempt on, invocations run one at a time: one of them may be what kills processes."""
 
 
-class Next(enum.Enum):
+class NextWork(enum.Enum):
     """What comes next: another message; a wait, because somebody else has the session; a longer wait, because somebody else
     is to take it; or nothing.
     """
@@ -149,31 +149,33 @@ class Next(enum.Enum):
     REST = enum.auto()
 
 
-class Tools(NamedTuple):
+class WorkerContext(NamedTuple):
     """What all shifts of one desk work with. `config` is for messages that came without one of their own."""
 
     driver: Driver
-    recovering: Recovering
+    recovering: Recovery
     store: SessionStore
     config: RunConfig
-    gate: Gate
-    suspects: Gate
+    gate: ConcurrencyLimit
+    suspects: ConcurrencyLimit
     followers: Followers
-    line: Line
-    stops: Stops
+    line: InboxQueue
+    stops: CancelListener
 
 
-class Shift:
+class SessionWorker:
     """Works one lane off, in the gate's turn.
 
     first: a message that is not stored yet. recover: look also for what a dead process left. inside: the gate was entered.
     """
 
-    def __init__(self, tools: Tools, lane: Lane, first: Job | None, *, recover: bool, inside: bool) -> None:
+    def __init__(
+        self, tools: WorkerContext, lane: SessionQueue, first: MessageRun | None, *, recover: bool, inside: bool
+    ) -> None:
         self._tools, self._lane = tools, lane
         self._store, self._gate, self._line = tools.store, tools.gate, tools.line
         self._first, self._recovers, self._inside = first, recover, inside
-        self._lookout = Lookout(tools.store, lane, tools.line, tools.driver.lease.holder)
+        self._lookout = SlotWaiter(tools.store, lane, tools.line, tools.driver.lease.holder)
 
     async def work(self) -> None:
         """Returns when there is nothing left to do here. Whoever waits in the lane knows then why, if that was an error."""
@@ -189,11 +191,11 @@ class Shift:
             raise
 
     async def _work(self) -> None:
-        lane, doing = self._lane, Next.AGAIN
-        while (doing is not Next.REST and not lane.closing) or lane.waiting or self._first:
-            if doing is Next.WAIT and not await self._wait():
+        lane, doing = self._lane, NextWork.AGAIN
+        while (doing is not NextWork.REST and not lane.closing) or lane.waiting or self._first:
+            if doing is NextWork.WAIT and not await self._wait():
                 return
-            if doing is Next.LEAVE and not (lane.waiting and await self._wait(LEFT_SECONDS)):
+            if doing is NextWork.LEAVE and not (lane.waiting and await self._wait(LEFT_SECONDS)):
                 return
             if not self._inside:
                 self._inside = await self._lookout.enter(self._gate, first=bool(self._first), recovers=self._recovers)
@@ -206,26 +208,26 @@ class Shift:
                     self._gate.leave()
                 self._first, self._inside, lane.current = None, False, None
 
-    async def _advance(self) -> Next:
+    async def _advance(self) -> NextWork:
         """Answers the oldest message of the inbox."""
         recover, self._recovers = self._recovers, False
         oldest = await self._store.inbox.queued(self._lane.key)
         if oldest is not None:
             job = self._lane.waiting.pop(oldest.id, None)
-            job = job or Job(self._lane.key, oldest, oldest.config or self._tools.config)
+            job = job or MessageRun(self._lane.key, oldest, oldest.config or self._tools.config)
             job.queued = True
             return await self._serve(job)
         if recover:
             try:
                 if await self._recover():
-                    return Next.AGAIN
-            except LeftToOthers:
-                return Next.LEAVE
+                    return NextWork.AGAIN
+            except LeftToOtherProcesses:
+                return NextWork.LEAVE
             await self._tools.recovering.give_up(self._lane.key)
         await self._line.send_on(self._lane)
-        return Next.REST
+        return NextWork.REST
 
-    async def _serve(self, job: Job) -> Next:
+    async def _serve(self, job: MessageRun) -> NextWork:
         """Answers the job, or finds out who does. Raises what the store raises; the job's readers know it then."""
         self._lane.current = job
         self._tools.stops.listen()
@@ -240,44 +242,44 @@ class Shift:
                 log.exception("The runner failed on message %s of session %s.", job.message.id, job.key.id)
             job.fail(problem)
             await self._refuse(job, problem)
-            return Next.AGAIN
+            return NextWork.AGAIN
         except BaseException as stopped:
             job.fail(stopped)
             raise
 
-    async def _answer(self, job: Job) -> Next:
+    async def _answer(self, job: MessageRun) -> NextWork:
         try:
             session = await self._served(job)
-        except Unfinished as older:
+        except UnfinishedMessage as older:
             return await self._after_another(job, held=older.held)
-        except LeftToOthers:
+        except LeftToOtherProcesses:
             await self._keep(job)
             self._lane.current = None
-            return Next.LEAVE
+            return NextWork.LEAVE
         except SessionBusy as busy:
             if job.config.when_busy == "reject" and not job.queued:
                 job.fail(busy)
             else:
                 await self._line.follow_or_put(self._lane, job)
-            return Next.WAIT
+            return NextWork.WAIT
         except StaleWriter:
             await self._line.follow_or_put(self._lane, job)
-            return Next.WAIT
+            return NextWork.WAIT
         if session is not None:
-            return Next.AGAIN if session.queued else Next.REST
+            return NextWork.AGAIN if session.queued else NextWork.REST
         # It was lost to another process.
         assert job.invocation.id is not None
         self._tools.followers.follow_invocation(job, job.invocation.id)
-        return Next.WAIT
+        return NextWork.WAIT
 
-    async def _served(self, job: Job) -> Session | None:
+    async def _served(self, job: MessageRun) -> Session | None:
         """As `Driver.serve`, for whom sent it: this task was begun for another message if the job waited in line."""
         serving = self._tools.driver.serve(job)
         if job.context is None or not job.queued:
             return await serving
         return await asyncio.create_task(serving, context=job.context)
 
-    async def _after_another(self, job: Job, *, held: bool) -> Next:
+    async def _after_another(self, job: MessageRun, *, held: bool) -> NextWork:
         """An older message is to be answered first: by who holds the session, else it is recovered."""
         if not job.queued and job.config.when_busy == "reject":
             job.fail(SessionBusy.answering(job.key.id))
@@ -285,14 +287,14 @@ class Shift:
             await self._keep(job)
         self._lane.current = None
         if held:
-            return Next.WAIT
+            return NextWork.WAIT
         try:
             await self._recover()
-        except LeftToOthers:
-            return Next.LEAVE
-        return Next.AGAIN
+        except LeftToOtherProcesses:
+            return NextWork.LEAVE
+        return NextWork.AGAIN
 
-    async def _keep(self, job: Job) -> None:
+    async def _keep(self, job: MessageRun) -> None:
         """Puts the message in the inbox, unless it is there, and the job in line."""
         if job.queued:
             self._line.put(self._lane, job)
@@ -331,7 +333,7 @@ class Shift:
                 self._tools.suspects.leave()
         return self._inside
 
-    async def _resume(self, left: Leftover) -> None:
+    async def _resume(self, left: UnfinishedWork) -> None:
         self._lane.current = left.job
         self._tools.stops.listen()
         try:
@@ -374,7 +376,7 @@ class Shift:
         self._tell(_closed())
         return False
 
-    async def _refuse(self, job: Job, problem: Exception) -> None:
+    async def _refuse(self, job: MessageRun, problem: Exception) -> None:
         """Takes a queued message that cannot be run out of the inbox."""
         if job.queued:
             code = problem.code if isinstance(problem, TurnwiseError) else type(problem).__name__

@@ -13,12 +13,12 @@ from turnwise.ports.stores import SessionStore
 from turnwise.runner.record.journal import journal_of
 
 
-def bare_event(issuer: Issuer, author: str, invocation_id: str, branch: str = "") -> Event:
+def empty_event(issuer: Issuer, author: str, invocation_id: str, branch: str = "") -> Event:
     """An event that says nothing yet."""
     return Event(id=issuer.new_id("event"), author=author, invocation_id=invocation_id, created_at=issuer.now(), branch=branch)
 
 
-def acting(event: Event, **actions: object) -> Event:
+def with_actions(event: Event, **actions: object) -> Event:
     """The event with these actions in place of its own."""
     return event.model_copy(update={"actions": event.actions.model_copy(update=actions)})
 
@@ -33,7 +33,7 @@ def closing_events(
     """
     made: dict[str | None, Any] = {step.call: step.value for step in steps}
     events = [
-        bare_event(issuer, call.agent, invocation_id, call.branch).model_copy(
+        empty_event(issuer, call.agent, invocation_id, call.branch).model_copy(
             update={"content": _result(id_, call, made.get(id_, {"result": end.reason, "failed": True}))}
         )
         for id_, call in head.calls.items()
@@ -41,12 +41,12 @@ def closing_events(
     ]
     if not events or events[-1].is_private:
         # An end is everybody's to see.
-        events.append(bare_event(issuer, author, invocation_id))
-    events[-1] = acting(events[-1], end=end)
+        events.append(empty_event(issuer, author, invocation_id))
+    events[-1] = with_actions(events[-1], end=end)
     return events
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What an error says, in characters that can be stored; "" when it cannot even say it."""
     try:
         return str(error).encode(errors="backslashreplace").decode()
@@ -54,7 +54,7 @@ def told(error: BaseException) -> str:
         return ""
 
 
-def after(session: Session, events: Sequence[Event]) -> Session:
+def session_after(session: Session, events: Sequence[Event]) -> Session:
     """The session as it will be when these events are stored."""
     first = session.last_sequence + 1
     return fold(session, [event.model_copy(update={"sequence": first + i}) for i, event in enumerate(events)])
@@ -114,7 +114,7 @@ class EventIds:
         return own
 
 
-async def message_behind(store: SessionStore, key: SessionKey, event: Event) -> Message:
+async def message_of_event(store: SessionStore, key: SessionKey, event: Event) -> Message:
     """The message with the context and configuration it came with, its content as it was answered.
 
     A fork's copied messages came to the session that their events' ids name.
@@ -127,12 +127,12 @@ async def message_behind(store: SessionStore, key: SessionKey, event: Event) -> 
     return receipt.message.model_copy(update={"content": content})
 
 
-async def offered_to(store: SessionStore, key: SessionKey, events: Iterable[Event]) -> tuple[OfferedTool, ...]:
+async def tools_offered_to(store: SessionStore, key: SessionKey, events: Iterable[Event]) -> tuple[OfferedTool, ...]:
     """What the caller offered with the message that began the invocation of these events: it counts in all of it, whatever
     comes with the messages that it goes on with.
     """
     first = next((event for event in events if event.author == USER and event.content is not None), None)
-    return () if first is None else (await message_behind(store, key, first)).context.tools
+    return () if first is None else (await message_of_event(store, key, first)).context.tools
 
 
 async def steps_of(store: SessionStore, session: Session, invocation_id: str) -> Iterable[StepRecord]:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from turnwise.facts.events import Event
-from turnwise.runner.record.journal import public
+from turnwise.runner.record.journal import public_event
 
 
-class Feed:
+class EventFeed:
     """Events in the order they were published, as the public may read them: stored ones, and between them the partial ones,
     which only the live see. A partial one is kept until the whole is there, however far behind a reader is.
     """
@@ -39,7 +39,7 @@ class Feed:
             return  # the whole is there already
         else:
             self._pieces.setdefault(event.id, []).append(len(self._events))
-        self._events.append(public(event))
+        self._events.append(public_event(event))
         self._wake()
 
     def close(self, problem: BaseException | None = None) -> None:

@@ -63,22 +63,22 @@ DECISION = "?"
 _SAID_WITH = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary", "jobs"})
 
 
-def said(event: Event) -> JsonValue:
+def step_value(event: Event) -> JsonValue:
     """What an event says, as the value of the step whose result that is."""
     content = event.content.model_dump(mode="json") if event.content else None
     actions = event.actions.model_dump(mode="json", include=set(_SAID_WITH))
     return {"content": content, "actions": actions, "scope": list(event.scope)}
 
 
-def said_again(value: JsonValue) -> dict[str, object]:
-    """What an event holds, by field, that says anew what `said` gave."""
+def event_fields(value: JsonValue) -> dict[str, object]:
+    """What an event holds, by field, that says anew what `step_value` gave."""
     read: Any = value
     content = Content.model_validate(read["content"] or {}, strict=False)
     actions = Actions.model_validate(read["actions"], strict=False)
     return {"content": content, "actions": actions, "scope": tuple(read["scope"])}
 
 
-def public(event: Event) -> Event:
+def public_event(event: Event) -> Event:
     """The event for whoever reads it outside of the runner: without what steps gave, which is for their agent alone. The keys
     stay.
     """
@@ -88,7 +88,7 @@ def public(event: Event) -> Event:
     return event.model_copy(update={"actions": event.actions.model_copy(update={"steps": steps})})
 
 
-def carried(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
+def inherited_steps(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
     """The steps that a new attempt has from those before: of all visible events above `since`, but no decisions.
 
     Work that is on record is not repeated; what was said is said anew, and decided on anew.
@@ -106,7 +106,7 @@ def carried(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
 def _as_carried(step: StepRecord, event: Event) -> StepRecord:
     if not step.says or step.value is not None:
         return step
-    return step.model_copy(update={"value": said(event), "model_calls": model_calls(event)})
+    return step.model_copy(update={"value": step_value(event), "model_calls": model_calls(event)})
 
 
 def journal_of(events: Sequence[Event]) -> Journal:
@@ -216,23 +216,23 @@ def outcome_of(events: Iterable[Event]) -> Outcome:
     return Outcome(text, next=next_, event=last)
 
 
-class Spot(NamedTuple):
+class StepScope(NamedTuple):
     """branch: that of an agent's run. step: the key of the recorded step in whose work it is said, empty outside of steps."""
 
     branch: str
     step: str = ""
 
 
-_AT_WORK: ContextVar[tuple[Spot, ...]] = ContextVar("turnwise_spots", default=())
+_AT_WORK: ContextVar[tuple[StepScope, ...]] = ContextVar("turnwise_spots", default=())
 
 
-def spot_of(branch: str) -> Spot:
+def current_scope(branch: str) -> StepScope:
     """Where the run on that branch is, as far as whoever asks is part of it: in the innermost step that is being done."""
-    return next((spot for spot in reversed(_AT_WORK.get()) if spot.branch == branch), Spot(branch))
+    return next((spot for spot in reversed(_AT_WORK.get()) if spot.branch == branch), StepScope(branch))
 
 
 @contextmanager
-def inside(spot: Spot) -> Iterator[None]:
+def step_scope(spot: StepScope) -> Iterator[None]:
     """Whoever works in the block, in whatever thread or task that it begins, is on that spot."""
     token = _AT_WORK.set((*_AT_WORK.get(), spot))
     try:
@@ -259,7 +259,7 @@ class Replay:
     """
 
     def __init__(self, journal: Journal, turn: int) -> None:
-        self._left: dict[Spot, deque[Event]] = {}
+        self._left: dict[StepScope, deque[Event]] = {}
         self._unsaid: dict[str, list[_Write]] = {}
         self._over: dict[str, list[_Write]] = {}
         self._state: dict[str, JsonValue] = dict(journal.state_before)
@@ -274,22 +274,22 @@ class Replay:
             elif event.id in silent:
                 self._unsaid.setdefault(event.branch, []).extend(_writes(event))
             else:
-                self._left.setdefault(Spot(event.branch, event.within), deque()).append(event)
+                self._left.setdefault(StepScope(event.branch, event.within), deque()).append(event)
         self._pass_writes(behind)
         self._count = sum(len(events) for events in self._left.values())
 
-    def has(self, spot: Spot) -> bool:
+    def has(self, spot: StepScope) -> bool:
         """Whether the run has recorded events before it there."""
         return bool(self._left.get(spot))
 
-    def take(self, spot: Spot) -> Event:
+    def take(self, spot: StepScope) -> Event:
         """The next recorded event there; ask `has` first."""
         event = self._left[spot].popleft()
         self._count -= 1
         self._state |= event.actions.state_delta
         return event
 
-    def next_question(self, spot: Spot) -> Await | None:
+    def next_question(self, spot: StepScope) -> Await | None:
         """The next recorded question there, past whatever came before; None when there is none.
 
         Waits that are stated without a word, or are part of what was said once, are found by their ids.
@@ -301,15 +301,15 @@ class Replay:
                 return event.actions.awaits
         return None
 
-    def pass_wait(self, spot: Spot, id_: str) -> bool:
+    def pass_wait(self, spot: StepScope, id_: str) -> bool:
         """The run came to the wait of that id there, past whatever came before; False when it was past it already."""
         return self._pass(spot, lambda event: event.actions.awaits is not None and event.actions.awaits.id == id_)
 
-    def pass_event(self, spot: Spot, id_: str) -> bool:
+    def pass_event(self, spot: StepScope, id_: str) -> bool:
         """The run came to the event of that id, as `pass_wait`."""
         return self._pass(spot, lambda event: event.id == id_)
 
-    def leave(self, spot: Spot) -> None:
+    def leave(self, spot: StepScope) -> None:
         """The run does there what it never did before: whatever is left there is behind it. Outside of steps, all of it is."""
         for other in self._left:
             if other == spot or (not spot.step and other.branch == spot.branch):
@@ -356,7 +356,7 @@ class Replay:
         for write in sorted(writes, key=lambda write: write.sequence):
             self._state[write.key] = write.value
 
-    def _pass(self, spot: Spot, reached: Callable[[Event], bool]) -> bool:
+    def _pass(self, spot: StepScope, reached: Callable[[Event], bool]) -> bool:
         if not any(reached(event) for event in self._left.get(spot, ())):
             return False
         while not reached(self.take(spot)):

@@ -15,8 +15,8 @@ from turnwise.facts.sessions import Session, SessionKey, storable
 from turnwise.ports.hooks import Hooks, PieceHooks
 from turnwise.ports.stopping import is_stopped
 from turnwise.ports.stores import Lease, SessionStore
-from turnwise.runner.record.feed import Feed
-from turnwise.runner.record.journal import public
+from turnwise.runner.record.feed import EventFeed
+from turnwise.runner.record.journal import public_event
 
 HOOK_SECONDS = 5.0
 """How long one call of a hook may take, and how long the end of an invocation waits for what is still to be told."""
@@ -26,7 +26,7 @@ WAITING, LOST = "waiting", "lost"
 log = logging.getLogger("turnwise.runner")
 
 
-class Watchers:
+class HookDispatcher:
     """The hooks of one session. A hook only watches: what it raises is logged, and one that hangs holds up only hooks."""
 
     def __init__(self, hooks: Sequence[Hooks], key: SessionKey) -> None:
@@ -40,7 +40,7 @@ class Watchers:
         """
         if not self._hooks:
             return
-        self._untold.append(([public(event) for event in stored], left))
+        self._untold.append(([public_event(event) for event in stored], left))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
 
@@ -95,7 +95,7 @@ class Recorder:
         store: SessionStore,
         session: Session,
         lease: Lease,
-        feed: Feed,
+        feed: EventFeed,
         hooks: Sequence[Hooks],
         invocation_id: str,
         attempt: int = 1,
@@ -103,7 +103,7 @@ class Recorder:
         self.session = session
         self.problem: TurnwiseError | None = None
         self._store, self._lease, self._feed = store, lease, feed
-        self._watchers = Watchers(hooks, session.key)
+        self._watchers = HookDispatcher(hooks, session.key)
         self._invocation_id, self._attempt = invocation_id, attempt
         self._signals = store.signals
         self._lost: Callable[[], object] | None = None
@@ -210,7 +210,7 @@ class Recorder:
             self._announce(events, first, waits=release and not any(e.actions.end for e in events))
 
     def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
-        stored = as_stored(events, first)
+        stored = numbered_events(events, first)
         self.asks_for_jobs = self.asks_for_jobs or any(event.actions.jobs for event in stored)
         for event in stored:
             # A message may also end older invocations that waited in vain; they are not its answer.
@@ -261,13 +261,13 @@ async def write_apart(
     """
     written = await store.take(session, lease, events, release=True)
     store.signals.changed(session.key)
-    watchers = Watchers(hooks, session.key)
-    watchers.tell(as_stored(events, session.last_sequence + 1))
+    watchers = HookDispatcher(hooks, session.key)
+    watchers.tell(numbered_events(events, session.last_sequence + 1))
     await watchers.told()
     return written
 
 
-def as_stored(events: Sequence[Event], first: int) -> list[Event]:
+def numbered_events(events: Sequence[Event], first: int) -> list[Event]:
     """The events as the log has them, numbered from `first` on."""
     return [storable(event).model_copy(update={"sequence": first + i}) for i, event in enumerate(events)]
 

@@ -16,29 +16,29 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.assignment import EVERYTHING, Assignment, Scope
 from turnwise.ports.context import Outcome, Show, Stream, Suspend
 from turnwise.ports.selector import SelectionRequest, Selector
-from turnwise.runner.record.journal import DECISION, spot_of
+from turnwise.runner.record.journal import DECISION, current_scope
 from turnwise.runner.turn.answer_limits import check_storable
-from turnwise.runner.turn.emitter import Voice, open_stream
+from turnwise.runner.turn.emitter import EventEmitter, open_stream
 from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute
-from turnwise.runner.turn.nested import context_below, decided, decision_of, part_of
-from turnwise.runner.turn.pending_writes import Writes
-from turnwise.runner.turn.run_agent import performed
-from turnwise.runner.turn.state import Floor, Handover
+from turnwise.runner.turn.nested import decision_from_verdict, nested_assignment, nested_context, verdict_value
+from turnwise.runner.turn.pending_writes import PendingWrites
+from turnwise.runner.turn.run_agent import run_agent
+from turnwise.runner.turn.state import Handoff, InvocationState
 from turnwise.runner.turn.steps import Steps
 from turnwise.runner.turn.views import ArtifactsView, HistoryView, StateView
-from turnwise.selection.verdicts import asked
+from turnwise.selection.verdicts import ask_selector
 
 T = TypeVar("T")
 
 
-class Frame:
+class TurnContext:
     """The context of one agent run on one branch (implements `AgentContext`). When an invocation is taken up again, the run
     begins anew.
     """
 
     def __init__(
         self,
-        floor: Floor,
+        floor: InvocationState,
         agent: str,
         branch: str,
         message: Content,
@@ -59,8 +59,8 @@ class Frame:
         self._floor = floor
         self._calls = 0
         self._selections = 0
-        writes = Writes(branch, floor.replay)
-        self.voice = Voice(floor, agent, branch, scope.labels, writes)
+        writes = PendingWrites(branch, floor.replay)
+        self.voice = EventEmitter(floor, agent, branch, scope.labels, writes)
         self._steps = Steps(floor, branch, self.voice, writes)
         self.recorded = self._steps.keys
         self.history = HistoryView(floor, agent, branch, scope.sees)
@@ -107,7 +107,7 @@ class Frame:
         arguments: dict[str, JsonValue] | None = None,
         offered: bool = False,
     ) -> Content:
-        recorded = self._floor.replay.next_question(spot_of(self.branch))
+        recorded = self._floor.replay.next_question(current_scope(self.branch))
         if recorded is not None:
             reply = self._floor.journal.replies.get(recorded.id)
             self.voice.come_to()
@@ -137,7 +137,7 @@ class Frame:
     async def results(self, *calls: str) -> tuple[ToolResultPart, ...]:
         stated, replies = self._floor.journal.waits, self._floor.journal.replies
         for call in calls:
-            if self._floor.replay.pass_wait(spot_of(self.branch), call):
+            if self._floor.replay.pass_wait(current_scope(self.branch), call):
                 self.voice.come_to()  # what was written before is stored with the wait
         open_ = [call for call in calls if call not in replies]
         for call in open_:
@@ -157,7 +157,7 @@ class Frame:
         brief = text_content(message, "user") if isinstance(message, str) else message
         if brief is not None:
             check_storable(brief, self.card.name)
-        await self._floor.hand_over(Handover(agent, self.card.name, brief), self.event())
+        await self._floor.hand_over(Handoff(agent, self.card.name, brief), self.event())
 
     @awaited("context.call")
     async def call(self, agent: str, message: str | Content, *, segment: str | None = None) -> Content:
@@ -185,7 +185,7 @@ class Frame:
         if branch not in self._floor.journal.finished and not self._reachable(child):
             return Outcome()
         scope = assignment.scope if assignment else self.scope
-        part = assignment or part_of(self.assignment)
+        part = assignment or nested_assignment(self.assignment)
         outcome = await self._run_below(child, branch, message or self.message, part, scope)
         if not followed or part is None or part.is_over:
             await self._floor.flush()
@@ -220,12 +220,12 @@ class Frame:
             tasks=tasks or {},
             lead=lead,
         )
-        verdict = await asked(selector, request, selector.name)
+        verdict = await ask_selector(selector, request, selector.name)
         if self._floor.has_undelivered_decision:
             self._floor.hold(self.event())
         positions = {} if verdict.position is None else {place: verdict.position}
-        step = StepRecord(key=key, value=decided(verdict))
-        self._floor.decided(decision_of(verdict, request, lead or among[0]), positions, step)
+        step = StepRecord(key=key, value=verdict_value(verdict))
+        self._floor.decided(decision_from_verdict(verdict, request, lead or among[0]), positions, step)
         return verdict
 
     @awaited("context.escalate")
@@ -304,10 +304,10 @@ class Frame:
             outcome = self._floor.journal.outcome(branch)
             self.voice.model_calls += outcome.model_calls
             return outcome
-        known = context_below(self.message_context, branch, assignment)
-        below, given = Frame(self._floor, agent, branch, message, assignment, scope, known), self._floor.handover
+        known = nested_context(self.message_context, branch, assignment)
+        below, given = TurnContext(self._floor, agent, branch, message, assignment, scope, known), self._floor.handover
         try:
-            await perform(below)
+            await run_turn(below)
         finally:
             self.voice.model_calls += below.model_calls  # those of a run that failed, too
         if self._floor.handover is given:
@@ -328,10 +328,10 @@ class Frame:
         return self._floor.cast.tree.reachable(agent, self.message_context.roles)
 
 
-async def perform(frame: Frame) -> None:
-    """Runs the agent to its end and records what it emits; raises as `performed`.
+async def run_turn(frame: TurnContext) -> None:
+    """Runs the agent to its end and records what it emits; raises as `run_agent`.
 
     The innermost failing agent gets the error event.
     """
     with frame._floor.unsaid.of(frame.voice.hold_leftovers):
-        await performed(frame.card, frame._play, frame.voice.report)
+        await run_agent(frame.card, frame._play, frame.voice.report)

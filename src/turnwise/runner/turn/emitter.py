@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.concurrency import Yielding
+from turnwise.agents.concurrency import LoopYielder
 from turnwise.facts.content import Content, text_content
 from turnwise.facts.errors import TurnwiseError
 from turnwise.facts.events import Actions, Await, ErrorInfo, Event
-from turnwise.runner.record.events import bare_event, told
-from turnwise.runner.record.journal import Spot, model_calls, spot_of
+from turnwise.runner.record.events import empty_event, error_text
+from turnwise.runner.record.journal import StepScope, current_scope, model_calls
 from turnwise.runner.turn.answer_limits import check_storable
 from turnwise.runner.turn.misuse import named, no_attribute
-from turnwise.runner.turn.pending_writes import Writes
-from turnwise.runner.turn.state import Floor, is_long
+from turnwise.runner.turn.pending_writes import PendingWrites
+from turnwise.runner.turn.state import InvocationState, is_long
 from turnwise.selection.next_tag import NextTagFilter
 
 Take = Callable[[Event], Awaitable[None]]
@@ -73,21 +73,21 @@ _OWN = ("state_delta", "artifact_versions", "next", "awaits", "usage", "cut_off"
 """The actions that are an agent's to say; ends, selections, rewinds, answers and so on only the runner decides."""
 
 
-class Voice:
+class EventEmitter:
     """The voice of the agent's run on one branch; `labels` stand on all that it says. As long as the replay has events of the
     run, what it says is already in the log and is not said again.
 
     last: its last word. model_calls: how many answers of models it took to say all that.
     """
 
-    def __init__(self, floor: Floor, agent: str, branch: str, labels: tuple[str, ...], writes: Writes) -> None:
+    def __init__(self, floor: InvocationState, agent: str, branch: str, labels: tuple[str, ...], writes: PendingWrites) -> None:
         self.last: Event | None = None
         self.model_calls = 0
         self._floor, self._agent, self._branch, self._labels = floor, agent, branch, labels
         self._writes, self._replay = writes, floor.replay
         self._stated: set[str] = set()
         self._pieces = PieceFilter()
-        self._yielding = Yielding()
+        self._yielding = LoopYielder()
 
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
         """A new event of the agent."""
@@ -112,11 +112,11 @@ class Voice:
 
     async def say(self, event: Event, *, hold: bool = False) -> Event:
         """Stamps and records one event, or finds it recorded."""
-        if self._replay.has(spot_of(self._branch)):
+        if self._replay.has(current_scope(self._branch)):
             self.come_to()
             if event.content is None and event.actions.awaits is None:
                 return event  # recorded, but the journal keeps only what is said
-            return self._heard(self._replay.take(spot_of(self._branch)))
+            return self._heard(self._replay.take(current_scope(self._branch)))
         return await self._store(event, hold=hold)
 
     async def wait(self, wait: Await) -> None:
@@ -132,25 +132,25 @@ class Voice:
         if event.content is not None:
             self._floor.size.add_piece(event.id, self._agent, event.content)
         await self._yielding.turn()
-        if self._replay.has(spot_of(self._branch)):
+        if self._replay.has(current_scope(self._branch)):
             return
         visible = await asyncio.to_thread(self._pieces.feed, event) if is_long(event) else self._pieces.feed(event)
         if visible is not None:
             check_storable(visible.content or Content(), self._agent)
             id_ = self._floor.ids.own(event.id, partial=True)
-            blank = bare_event(self._floor.cast.issuer, self._agent, self._floor.invocation_id, self._branch)
+            blank = empty_event(self._floor.cast.issuer, self._agent, self._floor.invocation_id, self._branch)
             shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset, "scope": self._labels}
             await self._floor.show(blank.model_copy(update=shown))
 
     def find(self, event: Event) -> Event:
         """What is said is on record in that event."""
-        if self._replay.pass_event(Spot(event.branch, event.within), event.id):
+        if self._replay.pass_event(StepScope(event.branch, event.within), event.id):
             self.come_to()
         return self._heard(event)
 
     def begin(self) -> None:
         """What comes now was never said before."""
-        self._replay.leave(spot_of(self._branch))
+        self._replay.leave(current_scope(self._branch))
 
     def come_to(self) -> None:
         """The run came to something on record: what it wrote before is on record with it."""
@@ -165,7 +165,7 @@ class Voice:
         if self._floor.failure is error or self._floor.recorder.problem is not None:
             return
         self._floor.failure = error
-        text, guarded = await self._floor.guarding.error_text(told(error), self._agent)
+        text, guarded = await self._floor.guarding.error_text(error_text(error), self._agent)
         if guarded:
             error.problem, error.fix = text, ""
         info = ErrorInfo(code=error.code, message=text)
@@ -191,7 +191,7 @@ class Voice:
                     "author": self._agent,
                     "invocation_id": self._floor.invocation_id,
                     "branch": self._branch,
-                    "within": spot_of(self._branch).step,
+                    "within": current_scope(self._branch).step,
                     "sequence": None,
                     "content": event.content and event.content.model_copy(update={"role": "agent"}),
                 }

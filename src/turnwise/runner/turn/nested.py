@@ -13,7 +13,7 @@ from turnwise.ports.assignment import AssignedTask, Assignment, Scope
 from turnwise.ports.selector import SelectionRequest
 
 
-class Part:
+class NestedAssignment:
     """An assignment that is somebody else's (implements `ports.assignment.Assignment`): its tasks can be read, and are not
     ended here, as the last word of the whole is their result.
     """
@@ -58,12 +58,12 @@ class Part:
         raise ToolFailed("The task was given to the agent that this one is a part of.", fix="Answer; that agent ends it.")
 
 
-def part_of(assignment: Assignment | None) -> Assignment | None:
+def nested_assignment(assignment: Assignment | None) -> Assignment | None:
     """What a part has of the assignment of the whole."""
-    return assignment if assignment is None or isinstance(assignment, Part) else Part(assignment)
+    return assignment if assignment is None or isinstance(assignment, NestedAssignment) else NestedAssignment(assignment)
 
 
-def context_below(context: MessageContext, branch: str, assignment: Assignment | None) -> MessageContext:
+def nested_context(context: MessageContext, branch: str, assignment: Assignment | None) -> MessageContext:
     """What a run on that branch knows beside the message, of what its asker knows. The caller's tools are for whoever answers
     the caller: not for who is asked in private, nor for who does a task that a flow thought of.
     """
@@ -75,12 +75,12 @@ def context_below(context: MessageContext, branch: str, assignment: Assignment |
 _DECIDED = {"selector", "outcome", "agent", "method", "confidence", "reason"}
 
 
-def decided(verdict: Verdict) -> JsonValue:
+def verdict_value(verdict: Verdict) -> JsonValue:
     """The verdict as the value of a step: what an agent that runs again needs of it."""
     return verdict.model_dump(mode="json", include=_DECIDED)
 
 
-def decision_of(verdict: Verdict, request: SelectionRequest, lead: str) -> Selection:
+def decision_from_verdict(verdict: Verdict, request: SelectionRequest, lead: str) -> Selection:
     """The decision that the verdict is; for `lead` when it chose nobody."""
     return Selection(
         agent=verdict.agent or lead,

@@ -9,20 +9,20 @@ from pydantic import JsonValue
 
 from turnwise.facts.events import StepRecord
 from turnwise.facts.sessions import TEMP_PREFIX
-from turnwise.runner.record.journal import Replay, Spot, spot_of
+from turnwise.runner.record.journal import Replay, StepScope, current_scope
 
 
-class Note(NamedTuple):
+class PendingWrite(NamedTuple):
     """What one piece of work wrote: state by key, `temp:` keys aside, and versions of artifacts by name."""
 
     state: dict[str, JsonValue]
     saved: dict[str, int]
 
 
-_AT_WORK: ContextVar[tuple[Note, ...]] = ContextVar("turnwise_at_work", default=())
+_AT_WORK: ContextVar[tuple[PendingWrite, ...]] = ContextVar("turnwise_at_work", default=())
 
 
-class Writes:
+class PendingWrites:
     """What one agent run wrote since its last event. What stands in `state`, `saved` and `steps` goes with the next one.
 
     What is written on a spot whose recorded events the run has yet to come to is on record with them: it is only read. So is
@@ -34,14 +34,14 @@ class Writes:
         self.saved: dict[str, int] = {}
         self.steps: tuple[StepRecord, ...] = ()
         self._branch, self._replay = branch, replay
-        self._recorded: dict[Spot, dict[str, JsonValue]] = {}
+        self._recorded: dict[StepScope, dict[str, JsonValue]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.state or self.saved)
 
     def write(self, key: str, value: JsonValue) -> None:
         """Sets a key of the state; None removes it."""
-        spot = spot_of(self._branch)
+        spot = current_scope(self._branch)
         if self._replay.wrote(self._branch, key, value):
             self.state.pop(key, None)
             self._recorded.get(spot, {}).pop(key, None)
@@ -54,7 +54,7 @@ class Writes:
 
     def save(self, name: str, version: int) -> None:
         """An artifact was saved."""
-        if not self._replay.has(spot_of(self._branch)):
+        if not self._replay.has(current_scope(self._branch)):
             self.saved[name] = version
         for note in _AT_WORK.get():
             note.saved[name] = version
@@ -75,7 +75,7 @@ class Writes:
         """What work wrote that is not done again, and is on record: it is read as it was, until the run comes to the event
         that holds it.
         """
-        spot = spot_of(self._branch)
+        spot = current_scope(self._branch)
         for key, value in step.state_delta.items():
             if self._replay.wrote(self._branch, key, value):
                 continue
@@ -93,7 +93,7 @@ class Writes:
 
     def recorded(self) -> Mapping[str, JsonValue]:
         """The run came to the recorded event that holds what was written on its spot: gives that, and forgets it."""
-        return self._recorded.pop(spot_of(self._branch), {})
+        return self._recorded.pop(current_scope(self._branch), {})
 
     def clear(self) -> None:
         """An event holds it now."""
@@ -103,9 +103,9 @@ class Writes:
 
 
 @contextmanager
-def noted() -> Iterator[Note]:
+def collect_writes() -> Iterator[PendingWrite]:
     """What is written by whoever works inside, whichever events come to hold it meanwhile, and whoever else is at work."""
-    note = Note({}, {})
+    note = PendingWrite({}, {})
     token = _AT_WORK.set((*_AT_WORK.get(), note))
     try:
         yield note
@@ -113,7 +113,7 @@ def noted() -> Iterator[Note]:
         _AT_WORK.reset(token)
 
 
-class Unsaid:
+class UnrecordedWrites:
     """What the runs that go on wrote, and did not say yet."""
 
     def __init__(self) -> None:

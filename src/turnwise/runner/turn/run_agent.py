@@ -13,7 +13,7 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentFailed, AgentTimeout, TurnwiseError
 from turnwise.ports.context import Suspend
 from turnwise.ports.stopping import is_stopped
-from turnwise.runner.record.events import told
+from turnwise.runner.record.events import error_text
 
 _SHOWN = 8
 _OURS = str(Path(__file__).resolve().parents[2])
@@ -57,7 +57,7 @@ ERROR_CHARACTERS = 500
 log = logging.getLogger("turnwise.runner")
 
 
-async def performed(
+async def run_agent(
     card: AgentCard, play: Callable[[], Awaitable[None]], report: Callable[[TurnwiseError], Awaitable[None]]
 ) -> None:
     """Plays the run, within the card's time limit; what goes wrong is reported, and raised.
@@ -80,7 +80,7 @@ async def performed(
         await report(problem)
         raise problem from error
     except TurnwiseError as error:
-        if isinstance(error, AgentFailed) and not passes_twice(error, performed):
+        if isinstance(error, AgentFailed) and not passes_twice(error, run_agent):
             log.error("Agent %r failed (%s) at %s", card.name, error.code, _places(error), exc_info=_shown(error))
         await report(error)
         raise
@@ -99,7 +99,7 @@ def _failed(agent: str, error: BaseException) -> AgentFailed:
     """The failure to record. Where it was raised is logged: the places only, as values and texts may be a user's own words."""
     kind = type(error).__name__
     log.error("Agent %r raised %s at %s", agent, kind, _places(error), exc_info=_shown(error))
-    return AgentFailed(f"Agent {agent!r} raised {kind}: {told(error)[:ERROR_CHARACTERS]}")
+    return AgentFailed(f"Agent {agent!r} raised {kind}: {error_text(error)[:ERROR_CHARACTERS]}")
 
 
 def _places(error: BaseException) -> str:

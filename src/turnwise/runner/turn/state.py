@@ -18,20 +18,20 @@ from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
 from turnwise.ports.guardrail import Guardrail
 from turnwise.ports.stores import ArtifactStore, SessionStore
-from turnwise.runner.guards.guardrails import Guarding
-from turnwise.runner.guards.stream_guard import HoldingBack
-from turnwise.runner.record.events import EventIds, acting
+from turnwise.runner.guards.guardrails import Guardrails
+from turnwise.runner.guards.stream_guard import StreamGuard
+from turnwise.runner.record.events import EventIds, with_actions
 from turnwise.runner.record.journal import Journal, Replay
 from turnwise.runner.record.recorder import Recorder
 from turnwise.runner.turn.answer_limits import AnswerSize, check_storable
-from turnwise.runner.turn.pending_writes import Unsaid
-from turnwise.selection.conversational import may_name
+from turnwise.runner.turn.pending_writes import UnrecordedWrites
+from turnwise.selection.conversational import can_name
 from turnwise.selection.next_tag import take_next
 
 _LONG_TEXT = 16_384
 
 
-class Cast(NamedTuple):
+class Runtime(NamedTuple):
     """What an app's invocations run with. An invocation keeps the cast it began with."""
 
     agents: Mapping[str, Agent]
@@ -42,7 +42,7 @@ class Cast(NamedTuple):
     issuer: Issuer
 
 
-class Handover(NamedTuple):
+class Handoff(NamedTuple):
     """That the floor goes to `target`, by whom, and what the giver tells instead of the user's last message."""
 
     target: str
@@ -50,7 +50,7 @@ class Handover(NamedTuple):
     brief: Content | None = None
 
 
-class Floor:
+class InvocationState:
     """One invocation's floor. Agent runs emit their events through it.
 
     `held` are events that their agents cannot follow up, kept back so that the end can be stored with them; whatever is
@@ -59,7 +59,7 @@ class Floor:
 
     def __init__(
         self,
-        cast: Cast,
+        cast: Runtime,
         recorder: Recorder,
         journal: Journal,
         *,
@@ -76,7 +76,7 @@ class Floor:
         self.ids = EventIds(cast.issuer)
         self.replay = Replay(journal, turn)
         self.temp: dict[str, JsonValue] = {}
-        self.handover: Handover | None = None
+        self.handover: Handoff | None = None
         self.steps: dict[str, StepRecord] = dict(journal.steps)
         self.spoken: dict[str, Event] = dict(journal.spoken)
         self.stopped: End | None = None
@@ -89,9 +89,9 @@ class Floor:
         self._pending: dict[str, Any] = {}
         self._made = journal.made
         self.size = AnswerSize(config.limits)
-        self.unsaid = Unsaid()
-        self.guarding = Guarding(cast.guardrails, config.limits.guardrail_seconds)
-        self._held_back = HoldingBack(self.guarding.stages)
+        self.unsaid = UnrecordedWrites()
+        self.guarding = Guardrails(cast.guardrails, config.limits.guardrail_seconds)
+        self._held_back = StreamGuard(self.guarding.stages)
         if journal.stopped is not None:
             self.stop(journal.stopped)
 
@@ -142,7 +142,7 @@ class Floor:
             await self.flush()
         return event
 
-    async def hand_over(self, handover: Handover, note: Event) -> None:
+    async def hand_over(self, handover: Handoff, note: Event) -> None:
         """Gives the floor away, with what guardrails leave of the brief; what they did is put on record with the bare `note`.
 
         TransferRefused when it was given away already, or the brief is blocked.
@@ -161,7 +161,7 @@ class Floor:
             handover = handover._replace(brief=passed.content)
         self.handover = handover
 
-    def _refuse_second(self, handover: Handover) -> None:
+    def _refuse_second(self, handover: Handoff) -> None:
         if self.handover is not None:
             raise _not_handed_over(handover, f"the floor goes to {self.handover.target!r} already.")
 
@@ -236,13 +236,13 @@ class Floor:
             self._recorder.show(shown)
 
 
-def decide_on_answer(floor: Floor, selection: Selection, bare: Event) -> None:
+def decide_on_answer(floor: InvocationState, selection: Selection, bare: Event) -> None:
     """Records a decision on the answer that ends a turn: with its last event as long as that is held, else with `bare`."""
     last = floor._held[-1] if floor._held else None
     if last is None or last.author != bare.author or last.error or last.actions.selection:
-        floor.hold(acting(bare, selection=selection))
+        floor.hold(with_actions(bare, selection=selection))
     else:
-        floor._held[-1] = acting(last, selection=selection)
+        floor._held[-1] = with_actions(last, selection=selection)
 
 
 def is_long(event: Event) -> bool:
@@ -250,14 +250,14 @@ def is_long(event: Event) -> bool:
     return len(event.text) > _LONG_TEXT
 
 
-def _not_handed_over(handover: Handover, problem: str, *, allowed: tuple[str, ...] = ()) -> TransferRefused:
+def _not_handed_over(handover: Handoff, problem: str, *, allowed: tuple[str, ...] = ()) -> TransferRefused:
     return TransferRefused(f"{handover.by!r} cannot hand over to {handover.target!r}: {problem}", allowed=allowed)
 
 
 def _naming_known(event: Event, tree: AgentTree) -> Event:
     """The event with an empty name in place of one that no agent has: a tag hides its name from guardrails."""
     named = event.actions.next
-    if not named or may_name(named, (card.name for card in tree)):
+    if not named or can_name(named, (card.name for card in tree)):
         return event
     return event.model_copy(update={"actions": event.actions.model_copy(update={"next": ""})})
 

@@ -7,17 +7,17 @@ from typing import Any
 from turnwise.facts.content import Content, ToolResultPart
 from turnwise.facts.events import Event, StepRecord
 from turnwise.ports.context import Show
-from turnwise.runner.record.journal import Spot, inside, said_again
-from turnwise.runner.turn.emitter import Voice
-from turnwise.runner.turn.pending_writes import Writes, noted
-from turnwise.runner.turn.state import Floor
+from turnwise.runner.record.journal import StepScope, event_fields, step_scope
+from turnwise.runner.turn.emitter import EventEmitter
+from turnwise.runner.turn.pending_writes import PendingWrites, collect_writes
+from turnwise.runner.turn.state import InvocationState
 from turnwise.runner.turn.views import as_json
 
 
 class Keys:
     """The keys of a run's steps that are on record (`AgentContext.recorded`)."""
 
-    def __init__(self, floor: Floor, branch: str) -> None:
+    def __init__(self, floor: InvocationState, branch: str) -> None:
         self._floor, self._branch = floor, branch
 
     def __contains__(self, key: object) -> bool:
@@ -27,7 +27,7 @@ class Keys:
 class Steps:
     """The steps of one agent run on one branch."""
 
-    def __init__(self, floor: Floor, branch: str, voice: Voice, writes: Writes) -> None:
+    def __init__(self, floor: InvocationState, branch: str, voice: EventEmitter, writes: PendingWrites) -> None:
         self._floor, self._branch, self._voice, self._writes = floor, branch, voice, writes
         self._said: dict[str, Event] = {}
         self._met: set[str] = set()
@@ -37,12 +37,12 @@ class Steps:
         """What `work` gives, or gave (`AgentContext.step`)."""
         place = f"{self._branch}:{key}"
         known = self._known(place)
-        spot = Spot(self._branch, place)
+        spot = StepScope(self._branch, place)
         if known is not None:
             self._floor.replay.leave(spot)
             return known.value
         await self._floor.recorder.confirm()
-        with noted() as wrote, inside(spot):
+        with collect_writes() as wrote, step_scope(spot):
             made = work()
             given = await made if isawaitable(made) else made
         event, call = self._voice.event(), None
@@ -65,7 +65,7 @@ class Steps:
         elif recorded := self._said.get(place) or self._floor.spoken.get(place):
             said = self._voice.find(recorded)
         else:
-            again = self._voice.event().model_copy(update=said_again(known.value))
+            again = self._voice.event().model_copy(update=event_fields(known.value))
             said = await self._voice.say(_with(again, known.model_copy(update={"value": None})))
         self._said[place] = said
         return said
@@ -73,7 +73,7 @@ class Steps:
     async def _say(self, place: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
         await self._floor.recorder.confirm()
         self._voice.begin()
-        with noted() as wrote:
+        with collect_writes() as wrote:
             made = await make(self._voice.show)
         record = StepRecord(key=place, says=True, state_delta=wrote.state, artifact_versions=wrote.saved)
         # Without a content it would be an event that says nothing, and such are not looked for.

@@ -15,10 +15,10 @@ from turnwise.facts.limits import Limits
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.size import least_bytes
 from turnwise.ports.stores import Artifact, ArtifactInfo, ArtifactStore
-from turnwise.runner.record.journal import public
+from turnwise.runner.record.journal import public_event
 from turnwise.runner.turn.misuse import Unawaited, awaited, named, no_attribute
-from turnwise.runner.turn.pending_writes import Writes
-from turnwise.runner.turn.state import Floor
+from turnwise.runner.turn.pending_writes import PendingWrites
+from turnwise.runner.turn.state import InvocationState
 
 
 class HistoryView:
@@ -27,7 +27,7 @@ class HistoryView:
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.history")
 
-    def __init__(self, floor: Floor, agent: str, branch: str, sees: frozenset[str] | None) -> None:
+    def __init__(self, floor: InvocationState, agent: str, branch: str, sees: frozenset[str] | None) -> None:
         self._floor, self._agent, self._branch, self._sees = floor, agent, branch, sees
 
     @named("context.history.last")
@@ -46,7 +46,7 @@ class HistoryView:
             asked = max(1, min(page, left))
             events = await self._floor.store.events(self._floor.key, before=before, last=asked)
             if events:
-                yield [public(event) for event in events if self._visible(event)]
+                yield [public_event(event) for event in events if self._visible(event)]
                 before = events[0].sequence
             if len(events) < asked:
                 return
@@ -58,7 +58,7 @@ class HistoryView:
     async def _window(self, *, after: int = 0, last: int | None = None, limit: int | None = None) -> list[Event]:
         await self._floor.flush()
         events = await self._floor.store.events(self._floor.key, after=after, last=last, limit=limit)
-        return [public(event) for event in events if self._visible(event)]
+        return [public_event(event) for event in events if self._visible(event)]
 
     def _visible(self, event: Event) -> bool:
         if not in_scope(event, self._agent, self._sees):
@@ -74,7 +74,7 @@ class StateView:
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.state", "Read context.state[{!r}].")
 
-    def __init__(self, floor: Floor, writes: Writes) -> None:
+    def __init__(self, floor: InvocationState, writes: PendingWrites) -> None:
         self._floor, self._writes = floor, writes
 
     def _merged(self) -> Mapping[str, JsonValue]:
@@ -163,7 +163,7 @@ class ArtifactsView:
         store: ArtifactStore | None,
         key: SessionKey,
         limits: Limits,
-        writes: Writes,
+        writes: PendingWrites,
         allows: Callable[[str], Awaitable[bool]],
         unawaited: Unawaited,
     ) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.selection.contextual.wording import Said, Wording, wording
+from turnwise.selection.contextual.wording import MessageWording, ReplyWording, read_message
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ _STEEPEST = 30.0
 _CARRIED = 0.5
 
 
-class Tracking(NamedTuple):
+class TrackingWeights(NamedTuple):
     """Trained numbers. first, message, joined: how much the log-probabilities count of the first message, of a later one, and
     of one joined with the reply before it. begins: the weight of each cue that another matter begins."""
 
@@ -33,7 +33,7 @@ class Tracking(NamedTuple):
     begins: Mapping[str, float]
 
 
-class Heard(NamedTuple):
+class MessageEvidence(NamedTuple):
     """One message, as log-probabilities over the candidates: alone, and joined with the reply before it (None: there was
     none). cues: what its wording says of another matter beginning. answered: the place of who answered it, None = unknown."""
 
@@ -43,7 +43,9 @@ class Heard(NamedTuple):
     answered: int | None = None
 
 
-def cues(words: Wording, said: Said, *, smalltalk: float, best: float, near: float) -> dict[str, float]:
+def switch_features(
+    words: MessageWording, said: ReplyWording, *, smalltalk: float, best: float, near: float
+) -> dict[str, float]:
     """What tells, besides the agents' shares, whether a message begins another matter.
 
     said: how the reply before it ended. smalltalk: how likely the message is conversation. best, near: the highest share and
@@ -70,13 +72,13 @@ def cues(words: Wording, said: Said, *, smalltalk: float, best: float, near: flo
     }
 
 
-CUES = tuple(cues(wording(""), Said(), smalltalk=0.0, best=0.0, near=0.0))
+CUES = tuple(switch_features(read_message(""), ReplyWording(), smalltalk=0.0, best=0.0, near=0.0))
 """The cues' names in their order."""
-UNTRAINED = Tracking(0.0, 0.0, 0.0, dict.fromkeys(CUES, 0.0))
+UNTRAINED = TrackingWeights(0.0, 0.0, 0.0, dict.fromkeys(CUES, 0.0))
 """Believes nothing, whatever is said."""
 
 
-def believed(heard: Sequence[Heard], tracking: Tracking) -> tuple[Floats, Floats]:
+def update_belief(heard: Sequence[MessageEvidence], tracking: TrackingWeights) -> tuple[Floats, Floats]:
     """The belief before the last message and after it, as logarithms of shares of sum 1. heard: oldest first, at least one."""
     oldest, count = heard[0], len(heard[0].message)
     if not count:
@@ -98,7 +100,7 @@ def believed(heard: Sequence[Heard], tracking: Tracking) -> tuple[Floats, Floats
     return prior, belief
 
 
-def _evidence(heard: Heard, tracking: Tracking) -> Floats:
+def _evidence(heard: MessageEvidence, tracking: TrackingWeights) -> Floats:
     found = tracking.message * heard.message
     return found if heard.joined is None else found + tracking.joined * heard.joined
 

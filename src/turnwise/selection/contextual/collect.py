@@ -4,35 +4,35 @@ from collections.abc import Mapping
 
 from turnwise.facts.sessions import RECENT_CHARACTERS, Exchange
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.active_agent import Standing, going_on
-from turnwise.selection.contextual.situation import Past, Turn
-from turnwise.selection.contextual.wording import said, wording
-from turnwise.selection.meaning import Reading
+from turnwise.selection.active_agent import ConversationState, continuing_agent
+from turnwise.selection.contextual.situation import EarlierMessage, Turn
+from turnwise.selection.contextual.wording import read_message, read_reply
+from turnwise.selection.meaning import TextReading
 
 
-def messages_of(request: SelectionRequest) -> list[str]:
+def user_messages(request: SelectionRequest) -> list[str]:
     """What the user said that is looked at, each text once: the message and earlier ones."""
     texts = [request.text, *(each.message for each in _earlier(request))]
     return [text for text in dict.fromkeys(texts) if text.strip()]
 
 
-def lines_of(request: SelectionRequest) -> list[str]:
+def context_texts(request: SelectionRequest) -> list[str]:
     """What else is read, each text once: the last reply, and all messages joined with what was said before them."""
     reply = request.head.last_reply
-    texts = [reply, joined(reply, request.text), *(joined(each.before, each.message) for each in _earlier(request))]
+    texts = [reply, joined_text(reply, request.text), *(joined_text(each.before, each.message) for each in _earlier(request))]
     return [text for text in dict.fromkeys(texts) if text.strip()]
 
 
-def turn_of(
+def build_turn(
     request: SelectionRequest,
-    stands: Standing,
-    readings: Mapping[str, Reading],
+    stands: ConversationState,
+    readings: Mapping[str, TextReading],
     *,
     hits: Mapping[str, float],
     named: Mapping[str, float],
     general: str | None,
 ) -> Turn:
-    """The turn. readings: of `messages_of` and `lines_of`.
+    """The turn. readings: of `user_messages` and `context_texts`.
 
     When the agent that had the conversation may not go on, the message is read as an opening: what was said before would
     speak for that agent.
@@ -41,23 +41,23 @@ def turn_of(
     earlier = [] if stands.passed_over else _earlier(request)
     return Turn(
         message=readings[request.text],
-        wording=wording(readings[request.text].mended.text),
+        wording=read_message(readings[request.text].mended.text),
         reply=readings.get(reply),
-        joined=readings.get(joined(reply, request.text)),
-        said=said(reply),
+        joined=readings.get(joined_text(reply, request.text)),
+        said=read_reply(reply),
         past=tuple(
-            Past(
+            EarlierMessage(
                 reading=readings[exchange.message],
-                wording=wording(readings[exchange.message].mended.text),
-                agent=going_on(exchange.agent, request),
-                said=said(exchange.before),
-                joined=readings.get(joined(exchange.before, exchange.message)),
+                wording=read_message(readings[exchange.message].mended.text),
+                agent=continuing_agent(exchange.agent, request),
+                said=read_reply(exchange.before),
+                joined=readings.get(joined_text(exchange.before, exchange.message)),
             )
             for exchange in earlier
         ),
         active=stands.active,
         visited=stands.visited,
-        previous=tuple(n for n in request.context.previous_agents if going_on(n, request) == n),
+        previous=tuple(n for n in request.context.previous_agents if continuing_agent(n, request) == n),
         awaiting=stands.awaiting,
         offered=tuple(name for name in request.head.offered if name in request.eligible),
         hits=hits,
@@ -66,7 +66,7 @@ def turn_of(
     )
 
 
-def joined(reply: str, message: str) -> str:
+def joined_text(reply: str, message: str) -> str:
     """A reply's end and the message after it as one text, which often says more than both apart; empty without a reply."""
     end = reply[-RECENT_CHARACTERS:].strip()
     return f"{end} {message[:RECENT_CHARACTERS]}" if end else ""

@@ -7,13 +7,13 @@ from turnwise.facts.selections import Candidate, Exclusion
 from turnwise.facts.tree import AgentTree
 from turnwise.selection.contextual.model import Scores
 from turnwise.selection.contextual.situation import Situation, Turn
-from turnwise.selection.verdicts import shown
+from turnwise.selection.verdicts import shortened
 
 LISTED = 6
 _LIKELY_SMALLTALK = 0.5
 
 
-def staying(situation: Situation) -> str:
+def stay_reason(situation: Situation) -> str:
     """Why the active agent goes on."""
     turn, seen = situation.turn, situation.turn.wording.clues
     agent = turn.active
@@ -38,7 +38,7 @@ def staying(situation: Situation) -> str:
     return f"stays: what points elsewhere is not enough to leave {agent}."
 
 
-def going(situation: Situation, agent: str, *, returns: bool) -> str:
+def leave_reason(situation: Situation, agent: str, *, returns: bool) -> str:
     """Why the conversation goes to somebody else, or begins with somebody."""
     turn = situation.turn
     if turn.named.get(agent, 0.0) >= 0.5 and turn.wording.calls:
@@ -63,7 +63,7 @@ def helped(agent: str, instead: str | None) -> str:
     return f"It decided that {agent} helped before (previous_agents): otherwise it would be {instead or 'nobody'}."
 
 
-def candidates_of(situation: Situation, scores: Scores) -> tuple[Candidate, ...]:
+def explained_candidates(situation: Situation, scores: Scores) -> tuple[Candidate, ...]:
     """The best candidates, best first, and what speaks for each."""
     order = (-scores.agents).argsort(kind="stable")[:LISTED]
     return tuple(
@@ -80,7 +80,7 @@ def _evidence(situation: Situation, place: int) -> str:
     turn, agent = situation.turn, situation.candidates[place]
     near = next((each for each in turn.message.match.nearest if each.label == agent), None)
     if near:
-        said = [f"“{shown(near.text)}” ({near.similarity:.2f})"]
+        said = [f"“{shortened(near.text)}” ({near.similarity:.2f})"]
     else:
         said = [f"nearest text {situation.similarities[place]:.2f}"] if situation.similarities[place] > 0.0 else []
     said.append(f"message {_percent(float(situation.message[place]))}")
@@ -117,7 +117,7 @@ def _undoes(situation: Situation, agent: str) -> bool:
 
 def _example(turn: Turn, agent: str | None) -> str:
     near = next((each for each in turn.message.match.nearest if each.label == agent), None)
-    return f", nearest example “{shown(near.text)}” ({near.similarity:.2f})" if near else ""
+    return f", nearest example “{shortened(near.text)}” ({near.similarity:.2f})" if near else ""
 
 
 def _percent(log: float) -> str:

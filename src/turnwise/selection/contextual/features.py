@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.match import Match
-from turnwise.matching.spelling import Mended
+from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import FLOOR, UNTRAINED
-from turnwise.selection.contextual.situation import Roster, Situation, Turn, situate
-from turnwise.selection.contextual.wording import wording
-from turnwise.selection.meaning import Reading
+from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation
+from turnwise.selection.contextual.wording import read_message
+from turnwise.selection.meaning import TextReading
 
 _LIKELY, _TIMES = math.log(0.5), math.log(5.0)
 _ALIKE = 0.4
 _PLAIN, _FOREIGN, _SAME = math.log(0.95), math.log(0.03), 0.8
 
 
-class Outdone(NamedTuple):
+class DominatedCandidate(NamedTuple):
     """place: a candidate. by: one whom the message speaks for so much more clearly; lead: by how much, in log-probability."""
 
     place: int
@@ -27,7 +27,7 @@ class Outdone(NamedTuple):
     lead: float
 
 
-def outdone(situation: Situation) -> tuple[Outdone, ...]:
+def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]:
     """The candidates whom another outdoes: five times as likely by the message, and behind in nothing else it shows.
 
     The active agent only by a plain request to somebody else, since staying rests on more than the message. Who waits for a
@@ -51,7 +51,7 @@ def outdone(situation: Situation) -> tuple[Outdone, ...]:
         weaker &= (shown <= shown[:, [better]]).all(axis=0) & (clear | (named < named[better]))
         weaker[active] = weaker[active] and _is_plain(situation, active, better)
         leads = situation.message[better] - situation.message
-        found += [Outdone(place, better, float(leads[place])) for place in np.flatnonzero(weaker).tolist()]
+        found += [DominatedCandidate(place, better, float(leads[place])) for place in np.flatnonzero(weaker).tolist()]
     return tuple(found)
 
 
@@ -102,7 +102,7 @@ def _words(count: int) -> float:
     return _LOGS[min(count, _MOST)]
 
 
-def circumstances(situation: Situation) -> dict[str, float]:
+def turn_features(situation: Situation) -> dict[str, float]:
     """What holds for the turn as a whole, crossed with staying, with nobody and with small talk."""
     turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
     asks = float(seen.asks or seen.imperative or seen.question_word)
@@ -341,7 +341,7 @@ class Features(NamedTuple):
     said: Floats
     novelty: float
     rest: float
-    outdone: tuple[Outdone, ...] = ()
+    outdone: tuple[DominatedCandidate, ...] = ()
 
 
 def features(situation: Situation) -> Features:
@@ -351,11 +351,11 @@ def features(situation: Situation) -> Features:
     return Features(
         claims=np.stack(list(claims.values()), axis=1),
         active=active,
-        around=np.array(list(circumstances(situation).values())),
+        around=np.array(list(turn_features(situation).values())),
         said=np.array(list(_conversation(situation, active).values())) if active is not None else np.zeros(len(SAID)),
         novelty=_novelty(situation.turn),
         rest=situation.rest,
-        outdone=outdone(situation),
+        outdone=dominated_candidates(situation),
     )
 
 
@@ -369,9 +369,9 @@ def _novelty(turn: Turn) -> float:
 def _example() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The names of the columns, read off a turn made up for it."""
     match = Match(("a",), np.ones(1), np.ones(1), 0.5, ())
-    reading = Reading("", np.zeros(1, np.float32), match, 0.5, Mended(""))
-    situation = situate(Turn(reading, wording(""), active="a"), Roster(("a",), ("a",)), UNTRAINED)
-    return tuple(_claims(situation)), tuple(circumstances(situation)), tuple(_conversation(situation, 0))
+    reading = TextReading("", np.zeros(1, np.float32), match, 0.5, CorrectedText(""))
+    situation = build_situation(Turn(reading, read_message(""), active="a"), Roster(("a",), ("a",)), UNTRAINED)
+    return tuple(_claims(situation)), tuple(turn_features(situation)), tuple(_conversation(situation, 0))
 
 
 CLAIMS, AROUND, SAID = _example()

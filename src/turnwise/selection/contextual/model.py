@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.selection.contextual.belief import CUES, Tracking
+from turnwise.selection.contextual.belief import CUES, TrackingWeights
 from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, Features
 
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ class Model:
     were not trained on.
     """
 
-    def __init__(self, coefficients: Coefficients, tracking: Tracking, temperature: float = 1.0) -> None:
+    def __init__(self, coefficients: Coefficients, tracking: TrackingWeights, temperature: float = 1.0) -> None:
         self.coefficients = Coefficients(*(np.asarray(each, np.float64) for each in coefficients))
         self.tracking, self.temperature = tracking, temperature
 
@@ -81,7 +81,7 @@ class Model:
         return Scores(shares / total, missing / (missing + total), 0.0)
 
 
-def dumped(model: Model, note: str) -> str:
+def dump(model: Model, note: str) -> str:
     """The model as the text of its file: weights by the features' names, rounded to what matters."""
     context = (*AROUND, *SAID)
     given, tracking = model.coefficients._asdict(), model.tracking
@@ -103,7 +103,7 @@ def dumped(model: Model, note: str) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def parsed(text: str) -> Model:
+def parse(text: str) -> Model:
     """The model of a file's text. KeyError when the file is of other features."""
     data: Mapping[str, Any] = json.loads(text)
     context = (*AROUND, *SAID)
@@ -117,15 +117,15 @@ def parsed(text: str) -> Model:
             mixing=np.array([data["mixing"][name] for name in context]),
             gates=np.array([data["gates"][name] for name in gated]).T,
         ),
-        Tracking(**data["tracking"], begins={name: data["begins"][name] for name in CUES}),
+        TrackingWeights(**data["tracking"], begins={name: data["begins"][name] for name in CUES}),
         float(data["temperature"]),
     )
 
 
 @cache
-def shipped() -> Model:
+def load_shipped() -> Model:
     """The model of this package."""
-    return parsed(files("turnwise.selection.contextual").joinpath(_FILE).read_text("utf-8"))
+    return parse(files("turnwise.selection.contextual").joinpath(_FILE).read_text("utf-8"))
 
 
 def _short(value: float) -> float:

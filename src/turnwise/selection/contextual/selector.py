@@ -9,17 +9,17 @@ from turnwise.facts.selections import Verdict
 from turnwise.matching.normalize import normalize
 from turnwise.matching.patterns import PatternIndex
 from turnwise.matching.sentences import ends_sentence
-from turnwise.matching.text_features import clues
+from turnwise.matching.text_features import text_features
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.active_agent import Standing, standing
+from turnwise.selection.active_agent import ConversationState, conversation_state
 from turnwise.selection.contextual import NOBODY, explain
-from turnwise.selection.contextual.collect import lines_of, messages_of, turn_of
+from turnwise.selection.contextual.collect import build_turn, context_texts, user_messages
 from turnwise.selection.contextual.features import features
-from turnwise.selection.contextual.model import Model, Scores, shipped
-from turnwise.selection.contextual.situation import Roster, Situation, Turn, is_empty, situate
-from turnwise.selection.contextual.wording import Names, wording
-from turnwise.selection.meaning import Meaning, Reading
-from turnwise.selection.verdicts import abstained, as_read, chosen
+from turnwise.selection.contextual.model import Model, Scores, load_shipped
+from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation, is_empty
+from turnwise.selection.contextual.wording import AgentNames, read_message
+from turnwise.selection.meaning import Meaning, TextReading
+from turnwise.selection.verdicts import abstained, chosen, with_corrections
 
 READ_CHARACTERS = 600
 """Longer messages are not taken apart: they tell a story."""
@@ -30,7 +30,7 @@ _JOINTS = re.compile(
 )
 
 
-def halves(text: str) -> tuple[str, str] | None:
+def split_requests(text: str) -> tuple[str, str] | None:
     """The two parts of a message that seems to ask for two things; None when it does not.
 
     It is taken apart at a sentence's end or at a joining word, where both sides ask for something or have something to say.
@@ -47,7 +47,7 @@ def halves(text: str) -> tuple[str, str] | None:
 
 
 def _asks(part: str) -> bool:
-    found = clues(part)
+    found = text_features(part)
     asking = found.asks or found.imperative or found.question_word
     return found.words >= _FEWEST_WORDS and found.content >= (1 if asking else 2)
 
@@ -69,13 +69,13 @@ _EMPTY_NOVELTY = 0.9
 _EMPTY = "No word of the message says what it is about, and nobody has the conversation."
 
 
-class _Company(NamedTuple):
+class _Candidates(NamedTuple):
     """Who may be chosen, as the model needs it. The two tuples are those it was made of."""
 
     labels: tuple[str, ...]
     eligible: tuple[str, ...]
     roster: Roster
-    names: Names
+    names: AgentNames
 
 
 class Contextual:
@@ -105,8 +105,8 @@ class Contextual:
         self.name = name
         self._meaning, self._patterns = meaning, patterns
         self._general, self._nobody, self._margin = general, nobody, margin
-        self._model = model or shipped()
-        self._companies: OrderedDict[tuple[int, int], _Company] = OrderedDict()
+        self._model = model or load_shipped()
+        self._companies: OrderedDict[tuple[int, int], _Candidates] = OrderedDict()
 
     @property
     def named_agents(self) -> tuple[str, ...]:
@@ -116,8 +116,8 @@ class Contextual:
     async def select(self, request: SelectionRequest) -> Verdict:
         if request.occasion == "answer":
             return abstained(self.name, "The conversation is weighed for messages, not for answers.")
-        stands = standing(request)
-        if wording(request.text).unreadable:
+        stands = conversation_state(request)
+        if read_message(request.text).unreadable:
             return self._unreadable(request, stands)
         readings = await self._readings(request)
         situation = self._situation(request, stands, readings)
@@ -130,41 +130,43 @@ class Contextual:
             situation = self._again(request, situation.turn._replace(visited=(), awaiting=None))
             verdict = self._decided(request, stands, situation, self._model.scores(features(situation)))
         verdict = self._with_what_helped(request, stands, situation, verdict)
-        verdict = as_read(verdict, readings[request.text].mended.slips)
+        verdict = with_corrections(verdict, readings[request.text].mended.slips)
         return await self._with_second(request, situation, verdict)
 
-    async def _readings(self, request: SelectionRequest) -> dict[str, Reading]:
+    async def _readings(self, request: SelectionRequest) -> dict[str, TextReading]:
         """By text: the user's messages, what was said before them, and both as one."""
-        lines = lines_of(request)
+        lines = context_texts(request)
         readings = dict(zip(lines, await self._meaning.read(lines), strict=True))
-        return readings | {message: await self._meaning.hear(message) for message in messages_of(request)}
+        return readings | {message: await self._meaning.hear(message) for message in user_messages(request)}
 
-    def _situation(self, request: SelectionRequest, stands: Standing, readings: Mapping[str, Reading]) -> Situation:
+    def _situation(
+        self, request: SelectionRequest, stands: ConversationState, readings: Mapping[str, TextReading]
+    ) -> Situation:
         company = self._company(readings[request.text].match.labels, request.eligible)
         hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
-        named = company.names.named(wording(readings[request.text].mended.text).tokens)
+        named = company.names.named(read_message(readings[request.text].mended.text).tokens)
         general = self._general or request.lead or request.tree.root
         taker = general if general in request.eligible else None
-        turn = turn_of(request, stands, readings, hits=hits, named=named, general=taker)
-        return situate(turn, company.roster, self._model.tracking)
+        turn = build_turn(request, stands, readings, hits=hits, named=named, general=taker)
+        return build_situation(turn, company.roster, self._model.tracking)
 
     def _again(self, request: SelectionRequest, turn: Turn) -> Situation:
         """The situation of a turn in which less is known."""
         company = self._company(turn.message.match.labels, request.eligible)
-        return situate(turn, company.roster, self._model.tracking)
+        return build_situation(turn, company.roster, self._model.tracking)
 
-    def _company(self, labels: tuple[str, ...], eligible: tuple[str, ...]) -> _Company:
+    def _company(self, labels: tuple[str, ...], eligible: tuple[str, ...]) -> _Candidates:
         """Remembered by identity: labels belong to a matcher, the eligible to a kind of caller."""
         key = (id(labels), id(eligible))
         found = self._companies.get(key)
         if found is None or found.labels is not labels or found.eligible is not eligible:
-            found = _Company(labels, eligible, Roster(labels, eligible), Names(eligible))
+            found = _Candidates(labels, eligible, Roster(labels, eligible), AgentNames(eligible))
             self._companies[key] = found
             while len(self._companies) > _ROSTERS:
                 self._companies.popitem(last=False)
         return found
 
-    def _unreadable(self, request: SelectionRequest, stands: Standing) -> Verdict:
+    def _unreadable(self, request: SelectionRequest, stands: ConversationState) -> Verdict:
         agent = stands.awaiting if stands.awaiting == stands.active else stands.active
         if agent is None:
             why = "The message holds no words that can be read, and nobody has the conversation."
@@ -172,8 +174,8 @@ class Contextual:
         said = f"stays: the message holds no words that can be read, and {agent} has the conversation."
         return chosen(self.name, agent, method=STAY, confidence=_UNREADABLE_STAY, reason=said, passed_over=stands.passed_over)
 
-    def _decided(self, request: SelectionRequest, stands: Standing, situation: Situation, scores: Scores) -> Verdict:
-        turn, candidates, empty = situation.turn, explain.candidates_of(situation, scores), is_empty(situation)
+    def _decided(self, request: SelectionRequest, stands: ConversationState, situation: Situation, scores: Scores) -> Verdict:
+        turn, candidates, empty = situation.turn, explain.explained_candidates(situation, scores), is_empty(situation)
         chats = turn.active is None and scores.smalltalk > _SMALLTALK
         nobody = max(scores.nobody, _EMPTY_NOVELTY) if empty else scores.nobody
         found: dict[str, Any] = {
@@ -198,13 +200,15 @@ class Contextual:
             said = f"{agent} ({best.score:.2f}) and {second.agent} ({second.score:.2f}) are too close to tell."
             return abstained(self.name, said, confidence=best.score, **found)
         if agent == turn.active:
-            return chosen(self.name, agent, method=STAY, confidence=best.score, reason=explain.staying(situation), **found)
+            return chosen(self.name, agent, method=STAY, confidence=best.score, reason=explain.stay_reason(situation), **found)
         returns = agent in turn.visited
         method = ROUTE if turn.active is None else RETURN if returns else LEAVE
-        said = explain.going(situation, agent, returns=returns)
+        said = explain.leave_reason(situation, agent, returns=returns)
         return chosen(self.name, agent, method=method, confidence=best.score, reason=said, **found)
 
-    def _with_what_helped(self, request: SelectionRequest, stands: Standing, situation: Situation, verdict: Verdict) -> Verdict:
+    def _with_what_helped(
+        self, request: SelectionRequest, stands: ConversationState, situation: Situation, verdict: Verdict
+    ) -> Verdict:
         """The verdict, whose reason names the caller's previous agents when it would be another without them."""
         turn = situation.turn
         if verdict.outcome != "chosen" or verdict.agent not in turn.previous:
@@ -221,7 +225,7 @@ class Contextual:
         """The verdict, with the other agent's name if the message plainly asks two agents for something."""
         if verdict.outcome != "chosen" or verdict.agent is None or situation.best > _PLAIN:
             return verdict
-        parts = halves(request.text)
+        parts = split_requests(request.text)
         if parts is None:
             return verdict
         first, second = agents = [self._plainly(part, situation) for part in await self._meaning.read(parts)]
@@ -233,7 +237,7 @@ class Contextual:
         said = f"{verdict.reason} The message also holds a request for {other}."
         return verdict.model_copy(update={"also": (other,), "reason": said})
 
-    def _plainly(self, part: Reading, situation: Situation) -> str | None:
+    def _plainly(self, part: TextReading, situation: Situation) -> str | None:
         """Whose request this part plainly is."""
         match = part.match.among(situation.candidates)
         if part.match.novelty > _STRANGE or not match.labels:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.match import Match
-from turnwise.selection.contextual.belief import FLOOR, Heard, Tracking, believed, cues
-from turnwise.selection.contextual.wording import Said, Wording
-from turnwise.selection.meaning import Reading
+from turnwise.selection.contextual.belief import FLOOR, MessageEvidence, TrackingWeights, switch_features, update_belief
+from turnwise.selection.contextual.wording import MessageWording, ReplyWording
+from turnwise.selection.meaning import TextReading
 
 Floats = NDArray[np.float64]
 
@@ -21,17 +21,17 @@ _ALIKE = 0.45
 CANDIDATES = 32
 
 
-class Past(NamedTuple):
+class EarlierMessage(NamedTuple):
     """An earlier message of the user, how it was understood, and who answered it; None = nobody we know.
 
     said: how the reply before it ended; joined: that reply and the message as one text, None = there was no reply.
     """
 
-    reading: Reading
-    wording: Wording
+    reading: TextReading
+    wording: MessageWording
     agent: str | None = None
-    said: Said = Said()
-    joined: Reading | None = None
+    said: ReplyWording = ReplyWording()
+    joined: TextReading | None = None
 
 
 class Turn(NamedTuple):
@@ -43,12 +43,12 @@ class Turn(NamedTuple):
     how much of agents' names the message holds. general: who takes small talk.
     """
 
-    message: Reading
-    wording: Wording
-    reply: Reading | None = None
-    joined: Reading | None = None
-    said: Said = Said()
-    past: tuple[Past, ...] = ()
+    message: TextReading
+    wording: MessageWording
+    reply: TextReading | None = None
+    joined: TextReading | None = None
+    said: ReplyWording = ReplyWording()
+    past: tuple[EarlierMessage, ...] = ()
     active: str | None = None
     visited: tuple[str, ...] = ()
     previous: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ class Roster:
         return np.array([self._places.get(name, -1) for name in names], dtype=np.intp)
 
 
-def situate(turn: Turn, roster: Roster, tracking: Tracking) -> Situation:
+def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Situation:
     """The turn over its candidates: who scores well for any of its texts, or has any other claim."""
     texts = _texts(turn)
     shares = roster.shares([text.match for text in texts])
@@ -157,11 +157,11 @@ def situate(turn: Turn, roster: Roster, tracking: Tracking) -> Situation:
     lines = iter(logs)
     message, reply, joined = next(lines), next(lines) if turn.reply else None, next(lines) if turn.joined else None
     past = [(next(lines), next(lines) if each.joined else None) for each in turn.past]
-    heard = [Heard(message, joined, _cues(turn.message, turn.wording, turn.said, roster))]
+    heard = [MessageEvidence(message, joined, _cues(turn.message, turn.wording, turn.said, roster))]
     for each, (alone, both) in zip(turn.past, past, strict=True):
         found = _cues(each.reading, each.wording, each.said, roster)
-        heard.append(Heard(alone, both, found, _place(each.agent, candidates)))
-    prior, belief = believed(heard[::-1], tracking)
+        heard.append(MessageEvidence(alone, both, found, _place(each.agent, candidates)))
+    prior, belief = update_belief(heard[::-1], tracking)
     similarities = [text.match.similarities for text in texts[: 2 if turn.reply else 1]]
     cosines = np.stack(similarities)[:, places] * known if shares.shape[1] else np.zeros((len(similarities), len(places)))
     return Situation(
@@ -183,16 +183,16 @@ def situate(turn: Turn, roster: Roster, tracking: Tracking) -> Situation:
     )
 
 
-def _cues(reading: Reading, words: Wording, said: Said, roster: Roster) -> Mapping[str, float]:
+def _cues(reading: TextReading, words: MessageWording, said: ReplyWording, roster: Roster) -> Mapping[str, float]:
     best, near = roster.highest(reading.match)
-    return cues(words, said, smalltalk=reading.smalltalk, best=best, near=near)
+    return switch_features(words, said, smalltalk=reading.smalltalk, best=best, near=near)
 
 
 def _place(agent: str | None, candidates: Sequence[str]) -> int | None:
     return candidates.index(agent) if agent is not None and agent in candidates else None
 
 
-def _texts(turn: Turn) -> list[Reading]:
+def _texts(turn: Turn) -> list[TextReading]:
     """The message, what was said before it, both as one; then the earlier messages, each with what was said before it."""
     found = [turn.message, turn.reply, turn.joined]
     for past in turn.past:

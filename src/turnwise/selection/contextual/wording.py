@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from turnwise.facts.sessions import RECENT_CHARACTERS
 from turnwise.matching.normalize import normalize
-from turnwise.matching.text_features import READ_CHARACTERS, Clues, clues
+from turnwise.matching.text_features import READ_CHARACTERS, TextFeatures, text_features
 from turnwise.selection.phrases import words_of
 
 _REMEMBERED = 4_096
@@ -62,7 +62,7 @@ _ENGLISH = _words(
 )
 
 
-class Wording(NamedTuple):
+class MessageWording(NamedTuple):
     """A message's words. `tokens` are folded, in order, at most 400, without the verbs of asking for somebody ("transfer me
     to"), which speak of nobody.
 
@@ -71,7 +71,7 @@ class Wording(NamedTuple):
     scripts. empty: nothing is named, all are small words, openings and numbers.
     """
 
-    clues: Clues
+    clues: TextFeatures
     tokens: tuple[str, ...]
     resumes: bool
     calls: bool
@@ -80,7 +80,7 @@ class Wording(NamedTuple):
     empty: bool
 
 
-class Said(NamedTuple):
+class ReplyWording(NamedTuple):
     """How the reply before the message ended: with a question, an offer of more help, a report, a refusal."""
 
     anything: bool = False
@@ -91,14 +91,14 @@ class Said(NamedTuple):
 
 
 @lru_cache(_REMEMBERED)
-def wording(text: str) -> Wording:
+def read_message(text: str) -> MessageWording:
     """What the message's words say; of long ones the first 2,000 characters."""
     folded = normalize(text[:READ_CHARACTERS], fold=True).replace("’", "'")
     words = _TOKEN.findall(folded)
     every = words[:_TOKENS]
     tokens = tuple(_TOKEN.findall(_CALLING.sub(" ", folded))[:_TOKENS])
-    found = clues(text)
-    return Wording(
+    found = text_features(text)
+    return MessageWording(
         clues=found,
         tokens=tokens,
         resumes=bool(_RESUMES.search(folded)),
@@ -110,10 +110,10 @@ def wording(text: str) -> Wording:
 
 
 @lru_cache(_REMEMBERED)
-def said(reply: str) -> Said:
+def read_reply(reply: str) -> ReplyWording:
     """How the reply ended; of long ones the last 300 characters."""
     folded = normalize(reply[-_END_OF_REPLY:], fold=True).replace("’", "'")
-    return Said(
+    return ReplyWording(
         anything=bool(folded),
         question="?" in folded[-60:],
         offers=bool(_OFFERS.search(folded)),
@@ -141,7 +141,7 @@ def stem(word: str) -> str:
     return word
 
 
-class Names:
+class AgentNames:
     """The words of agents' names, to be found in messages. Immutable."""
 
     def __init__(self, names: Iterable[str]) -> None:

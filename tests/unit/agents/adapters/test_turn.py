@@ -1,7 +1,7 @@
 """The conversation as agents of other libraries read it (D7)."""
 
 from turnwise import Content, Runner, SqlSessionStore, agent
-from turnwise.agents.adapters.turn import HISTORY, Heard, heard, joined, news, pieces
+from turnwise.agents.adapters.turn import HISTORY, ReadConversation, joined, new_message, read_conversation, usable_parts
 from turnwise.facts.content import ArtifactPart, BlobPart, DataPart, TextPart, ThinkingPart, ToolCallPart
 from turnwise.ports.context import AgentContext
 
@@ -17,19 +17,19 @@ def test_pieces_are_texts_and_files() -> None:
         ThinkingPart(text="hm"),
         ToolCallPart(call_id="1", tool="t"),
     )
-    found = pieces(Content(parts=parts))
+    found = usable_parts(Content(parts=parts))
     assert found == ["a", '{"b":1}', image, "[file: c.pdf]"]
     assert joined(found) == 'a\n{"b":1}\n[file: image/png]\n[file: c.pdf]'
 
 
 async def test_what_is_heard_and_what_is_news() -> None:
     """News: nothing of its own, nothing from before; what the user said earlier is marked as said earlier."""
-    got: list[tuple[Heard, Heard]] = []
+    got: list[tuple[ReadConversation, ReadConversation]] = []
 
     @agent
     async def listener(context: AgentContext) -> str:
         since = got[0][1].until if got else 0
-        got.append((await heard(context, HISTORY), await news(context, HISTORY, since)))
+        got.append((await read_conversation(context, HISTORY), await new_message(context, HISTORY, since)))
         return f"answer {len(got)}"
 
     runner = Runner(listener, store=SqlSessionStore("sqlite://"))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.adapters.wrap import CHARACTERS, failure, too_many_steps, words
+from turnwise.agents.adapters.wrap import CHARACTERS, error_text, model_error, too_many_steps
 from turnwise.facts.errors import AgentFailed, ModelRefused, ModelUnavailable
 
 
@@ -45,20 +45,20 @@ class Mute(Exception):
     ],
 )
 def test_it_goes_by_the_class_and_the_status(error: Exception, kind: type[Exception]) -> None:
-    assert type(failure("guide", error)) is kind
+    assert type(model_error("guide", error)) is kind
 
 
 def test_what_a_service_says_stays_in_the_cause() -> None:
-    said = str(failure("guide", ByStatus(status_code=400)))
+    said = str(model_error("guide", ByStatus(status_code=400)))
     assert said.startswith("Agent 'guide': a model refused the request: ByStatus, status 400.")
     assert "ada" not in said
 
 
 def test_words_are_cut_and_can_be_stored() -> None:
-    assert words(ValueError("x" * 1000)) == "x" * CHARACTERS + "…"
-    assert words(ValueError("\ud800")) == "\\ud800"
-    assert words(Mute()) == "it cannot say what went wrong"
-    assert str(failure("guide", ValueError("a bug"))) == "Agent 'guide' raised ValueError: a bug"
+    assert error_text(ValueError("x" * 1000)) == "x" * CHARACTERS + "…"
+    assert error_text(ValueError("\ud800")) == "\\ud800"
+    assert error_text(Mute()) == "it cannot say what went wrong"
+    assert str(model_error("guide", ValueError("a bug"))) == "Agent 'guide' raised ValueError: a bug"
 
 
 def test_a_limit_names_where_it_is_set() -> None:

@@ -8,7 +8,7 @@ import pytest
 from turnwise.agents.adapters.google_adk import GoogleAdkAgent
 from turnwise.agents.adapters.langgraph import LangGraphAgent
 from turnwise.agents.adapters.openai_agents import OpenAiAgent
-from turnwise.agents.adapters.wrap import card_of, need
+from turnwise.agents.adapters.wrap import card_of, require_library
 from turnwise.facts.errors import AgentDefinitionError, ConfigError, MissingExtra
 
 
@@ -32,8 +32,8 @@ def test_a_library_that_is_missing_is_named(adapter: type, module: str, extra: s
 
 def test_a_module_within_one_that_is_missing_is_missing() -> None:
     with pytest.raises(MissingExtra, match=r"pip install 'turnwise\[extra\]'$"):
-        need("not_there.at_all", "nothing", "extra", (1,))
-    need("json.decoder", "json", "extra", (1,))
+        require_library("not_there.at_all", "nothing", "extra", (1,))
+    require_library("json.decoder", "json", "extra", (1,))
 
 
 @pytest.mark.parametrize("minimum", [(99,), (99, 1), (9, 999, 0)])
@@ -43,8 +43,8 @@ def test_a_library_that_is_too_old_is_named_with_its_version(minimum: tuple[int,
     with pytest.raises(
         ConfigError, match=rf"^pytest [\d.]+ is installed; its agents need {wanted} or newer\. .*turnwise\[extra\]"
     ):
-        need("pytest", "pytest", "extra", minimum)
-    need("pytest", "pytest", "extra", (1, 99))
+        require_library("pytest", "pytest", "extra", minimum)
+    require_library("pytest", "pytest", "extra", (1, 99))
 
 
 def test_a_card_takes_name_and_description_from_what_is_wrapped_unless_others_are_given() -> None:

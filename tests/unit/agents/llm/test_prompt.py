@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.llm.prompt import filled
+from turnwise.agents.llm.prompt import fill_template
 from turnwise.facts.errors import AgentFailed
 from turnwise.ports.context import State
 
 
 def fill(template: str, **state: Any) -> str:
-    return filled(template, cast(State, {key.replace("__", ":"): value for key, value in state.items()}), "clerk")
+    return fill_template(template, cast(State, {key.replace("__", ":"): value for key, value in state.items()}), "clerk")
 
 
 @pytest.mark.parametrize(
@@ -57,23 +57,23 @@ ARTIFACTS = {"brief.md": "Be {name}.", "user:style v2.txt": "Be brief.", "notes/
 def test_a_template_is_filled_from_artifacts(template: str, text: str) -> None:
     """A28: their text is data, as what the state holds is."""
     state = {"name": "Ada", "artifact": "of the state", "artifact_name": "too", "brief.md": "no artifact"}
-    assert filled(template, cast(State, state), "clerk", ARTIFACTS) == text
+    assert fill_template(template, cast(State, state), "clerk", ARTIFACTS) == text
 
 
 def test_an_artifact_that_is_missing_is_named_with_what_to_do() -> None:
     with pytest.raises(
         AgentFailed, match=r"'clerk' name the artifact 'none.md', which does not exist. Save it.*\{artifact.none.md\?\}"
     ):
-        filled("{artifact.none.md}", cast(State, {"none.md": "x", "artifact.none.md": "y"}), "clerk", ARTIFACTS)
+        fill_template("{artifact.none.md}", cast(State, {"none.md": "x", "artifact.none.md": "y"}), "clerk", ARTIFACTS)
 
 
 @given(st.text(alphabet="{}ab?: \n"), st.text())
 def test_no_text_breaks_it_and_values_stand_as_they_are(template: str, value: str) -> None:
     state = cast(State, dict.fromkeys(("a", "b", "ab", "ba", "aa", "bb"), value))
     try:
-        text = filled(template, state, "clerk")
+        text = fill_template(template, state, "clerk")
     except AgentFailed:
         return
     if "{" not in template:
         assert text == template
-    assert filled("{a}", state, "clerk") == value
+    assert fill_template("{a}", state, "clerk") == value

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.agents.approval import question_id
-from turnwise.agents.llm.stream import Marks, call_id, partial, whole
+from turnwise.agents.llm.stream import CallMarks, answer_event, call_id, partial_event
 from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart
 from turnwise.facts.events import Event
 from turnwise.facts.ids import SystemIssuer
@@ -39,7 +39,7 @@ def test_a_piece_is_a_partial_event_of_its_event() -> None:
         ModelPiece("arguments", "{", 0, "hide"),
         ModelPiece("arguments", "}", 2, "show"),
     ]
-    events = [partial(EVENT, piece, Marks(private={"hide"}, offered={"show"})) for piece in pieces]
+    events = [partial_event(EVENT, piece, CallMarks(private={"hide"}, offered={"show"})) for piece in pieces]
     assert all((event.id, event.partial) == ("event-7", True) for event in events)
     assert [event.content and event.content.parts for event in events] == [
         (TextPart(text="Hel"),),
@@ -52,7 +52,9 @@ def test_a_piece_is_a_partial_event_of_its_event() -> None:
 
 def test_the_whole_has_ids_of_ours_in_the_order_of_the_calls() -> None:
     calls = [ToolCallPart(call_id="x", tool="look"), ToolCallPart(call_id="x", tool="hide", arguments={"a": 1})]
-    event = whole(EVENT, ModelReply(Content(parts=(TextPart(text="Hello."), *calls))), Marks(private=["hide"]), most=3)
+    event = answer_event(
+        EVENT, ModelReply(Content(parts=(TextPart(text="Hello."), *calls))), CallMarks(private=["hide"]), most=3
+    )
     assert event.content is not None
     assert [(c.call_id, c.tool, c.private) for c in event.content.tool_calls] == [
         ("call-7-0", "look", False),
@@ -65,7 +67,7 @@ def test_the_whole_has_ids_of_ours_in_the_order_of_the_calls() -> None:
 def test_only_we_say_whose_call_it_is() -> None:
     """Whatever a model claims: a call is the caller's to make when the caller offered its tool."""
     calls = [ToolCallPart(call_id="x", tool="look", offered=True), ToolCallPart(call_id="y", tool="show", private=True)]
-    event = whole(EVENT, ModelReply(Content(parts=tuple(calls))), Marks(offered=["show"]), most=3)
+    event = answer_event(EVENT, ModelReply(Content(parts=tuple(calls))), CallMarks(offered=["show"]), most=3)
     assert event.content is not None
     assert [(c.tool, c.offered, c.private) for c in event.content.tool_calls] == [
         ("look", False, False),
@@ -75,7 +77,7 @@ def test_only_we_say_whose_call_it_is() -> None:
 
 def cut(*parts: Any, finish: str = "", most: int = 9) -> tuple[list[Any], str | None]:
     """What is kept of an answer: texts, and of calls their tool, arguments and raw; and why it is not all."""
-    event = whole(EVENT, ModelReply(Content(parts=parts), finish=finish), Marks(), most=most)
+    event = answer_event(EVENT, ModelReply(Content(parts=parts), finish=finish), CallMarks(), most=most)
     assert event.content is not None
     kept = [
         (p.tool, p.arguments, p.raw) if isinstance(p, ToolCallPart) else getattr(p, "text", "") for p in event.content.parts

@@ -12,7 +12,7 @@ from turnwise.facts.sessions import SessionKey
 from turnwise.ports.model import LENGTH, ModelReply
 from turnwise.ports.stores import BackgroundJob
 from turnwise.testing.models import ScriptedModel
-from turnwise.transcript.compile import compiled
+from turnwise.transcript.compile import compile_transcript
 from turnwise.transcript.view import Budget, View
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -83,7 +83,7 @@ async def test_notes_whose_end_is_missing_say_so(text: str, finish: str, kept: s
 def considered(events: list[Event], view: View = VIEW, *, wanted: bool = True) -> Event:
     """The last event with what a turn asks for that reads these."""
     summarizing = Summarizing(wanted=wanted)
-    summarizing.consider(events, compiled(events, view, text_content("hi", "user"), BUDGET), view, BUDGET)
+    summarizing.consider(events, compile_transcript(events, view, text_content("hi", "user"), BUDGET), view, BUDGET)
     return summarizing.put(events[-1])
 
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.llm.tool_calls import misfit, refused
+from turnwise.agents.llm.tool_calls import argument_problem, refusal_reason
 from turnwise.facts.content import Content, ToolCallPart
 from turnwise.facts.events import Actions, Event, Guarded
 from turnwise.ports.tool import ToolSpec
@@ -35,23 +35,23 @@ def event(*guarded: Guarded) -> Event:
     ],
 )
 def test_arguments_that_plainly_do_not_fit_are_found(arguments: Any, parameters: Any, words: str) -> None:
-    assert misfit(ToolSpec(name="t", parameters=parameters), arguments) == words
+    assert argument_problem(ToolSpec(name="t", parameters=parameters), arguments) == words
 
 
 def test_a_call_is_refused_that_a_guardrail_blocked() -> None:
     """C13: by whom and why; what was only rewritten, or blocked of another call, is made."""
     call = ToolCallPart(call_id="c", tool="t")
     blocked = Guarded(guardrail="g", action="block", reason="secret", call_id="c")
-    assert refused(call, event(blocked)) == "It was not called: g blocked it: secret"
-    assert refused(call, event(blocked.model_copy(update={"reason": ""}))) == "It was not called: g blocked it."
-    assert refused(call, event(blocked.model_copy(update={"action": "rewrite"}))) == ""
-    assert refused(call, event(blocked.model_copy(update={"call_id": "d"}))) == ""
+    assert refusal_reason(call, event(blocked)) == "It was not called: g blocked it: secret"
+    assert refusal_reason(call, event(blocked.model_copy(update={"reason": ""}))) == "It was not called: g blocked it."
+    assert refusal_reason(call, event(blocked.model_copy(update={"action": "rewrite"}))) == ""
+    assert refusal_reason(call, event(blocked.model_copy(update={"call_id": "d"}))) == ""
 
 
 def test_a_call_is_refused_whose_arguments_are_no_object() -> None:
     call = ToolCallPart(call_id="c", tool="t")
-    assert refused(call, event()) == ""
-    words = refused(call.model_copy(update={"raw": "[" * 500}), event())
+    assert refusal_reason(call, event()) == ""
+    words = refusal_reason(call.model_copy(update={"raw": "[" * 500}), event())
     assert words.endswith("are: " + "[" * 200)
 
 
@@ -59,6 +59,6 @@ def test_a_call_is_refused_whose_arguments_are_no_object() -> None:
 def test_the_last_call_of_what_was_cut_off_is_refused_for_that(cut_off: str, words: str) -> None:
     lost, last = (ToolCallPart(call_id=id_, tool="t", raw="{") for id_ in "cd")
     said = event().model_copy(update={"content": Content(parts=(lost, last)), "actions": Actions(cut_off=cut_off)})
-    assert "JSON object" in refused(lost, said)
-    assert words in refused(last, said)
-    assert refused(last.model_copy(update={"raw": None}), said) == ""
+    assert "JSON object" in refusal_reason(lost, said)
+    assert words in refusal_reason(last, said)
+    assert refusal_reason(last.model_copy(update={"raw": None}), said) == ""

@@ -1,7 +1,7 @@
 """What a planner is asked."""
 
 from turnwise.facts.content import BlobPart, Content, TextPart, text_content
-from turnwise.flows.plans.plan import ANSWER_CHARACTERS, again, question
+from turnwise.flows.plans.plan import ANSWER_CHARACTERS, question, question_again
 
 AGENTS = {"reader": "Reads pages.", "critic": 'Says "no".'}
 
@@ -24,12 +24,12 @@ def test_what_is_no_text_is_handed_on_each_time() -> None:
     picture = BlobPart(data=b"\x89", mime_type="image/png")
     asked = question(Content(role="user", parts=(TextPart(text="What is it?"), picture)), AGENTS, 7)
     assert asked.parts[1:] == (picture,)
-    assert again(asked, text_content("{}"), "It has no tasks.").parts[1:] == (picture,)
+    assert question_again(asked, text_content("{}"), "It has no tasks.").parts[1:] == (picture,)
 
 
 def test_asked_again_it_is_told_its_answer_and_what_is_wrong() -> None:
     asked = question(text_content("Compare.", "user"), AGENTS, 7)
-    more = again(asked, text_content('{"tasks":\n[]}' + "x" * 2 * ANSWER_CHARACTERS), "It has no tasks.")
+    more = question_again(asked, text_content('{"tasks":\n[]}' + "x" * 2 * ANSWER_CHARACTERS), "It has no tasks.")
     assert more.text.startswith(asked.text)
     assert 'You answered: "{\\"tasks\\":\\n[]}' in more.text
     assert "That cannot be used. It has no tasks." in more.text

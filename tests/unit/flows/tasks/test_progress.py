@@ -11,20 +11,20 @@ from pydantic import ValidationError
 
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.progress import Closing, Progress, begun, closed
+from turnwise.flows.tasks.progress import Progress, TaskEnd, initial_progress, with_task_ended
 from turnwise.flows.tasks.task import Status, Task
 
 ENDS = (Status.SUCCESSFUL, Status.FAILED, Status.SKIPPED)
 
 
-def end(task: str, status: Status = Status.SUCCESSFUL, reason: str = "", **fields: Any) -> Closing:
-    return Closing(task=task, status=status, reason=reason, by="worker", turn=3, **fields)
+def end(task: str, status: Status = Status.SUCCESSFUL, reason: str = "", **fields: Any) -> TaskEnd:
+    return TaskEnd(task=task, status=status, reason=reason, by="worker", turn=3, **fields)
 
 
-def run(graph: Graph, *closings: Closing) -> Progress:
-    progress = begun(graph)
+def run(graph: Graph, *closings: TaskEnd) -> Progress:
+    progress = initial_progress(graph)
     for closing in closings:
-        progress = closed(graph, progress, closing)
+        progress = with_task_ended(graph, progress, closing)
     return progress
 
 
@@ -43,7 +43,7 @@ def trip() -> Graph:
 
 
 def test_at_first_what_needs_nothing_is_ready() -> None:
-    progress = begun(trip())
+    progress = initial_progress(trip())
     assert progress.ready == ("plan", "weather")
     assert progress.statuses == dict.fromkeys(["report", "pack", "book", "plan", "weather"], Status.PENDING)
     assert progress.closings == {}
@@ -57,15 +57,15 @@ def test_a_task_is_ready_when_all_its_needs_are_complete() -> None:
     assert progress.closings["plan"].result == 7
     progress = run(graph, end("plan"), end("book"), end("pack"))
     assert progress.ready == ("weather",)
-    progress = closed(graph, progress, end("weather"))
+    progress = with_task_ended(graph, progress, end("weather"))
     assert progress.ready == ("report",)
-    assert closed(graph, progress, end("report")).is_complete
+    assert with_task_ended(graph, progress, end("report")).is_complete
 
 
 def test_a_parent_is_ready_when_its_parts_are_complete() -> None:
     """D1"""
     graph = Graph("press", [Task("book"), Task("one", parent="book"), Task("two", parent="book")])
-    assert begun(graph).ready == ("one", "two")
+    assert initial_progress(graph).ready == ("one", "two")
     assert run(graph, end("two")).ready == ("one",)
     assert run(graph, end("two"), end("one")).ready == ("book",)
 
@@ -75,7 +75,7 @@ def test_who_needs_what_failed_is_skipped_with_that_reason_unless_it_is_done_alw
     """D2"""
     graph = trip()
     before = run(graph, end("weather"))
-    after = closed(graph, before, end("plan", status, "No map."))
+    after = with_task_ended(graph, before, end("plan", status, "No map."))
     assert after.statuses == {
         "plan": status,
         "book": Status.SKIPPED,
@@ -86,7 +86,7 @@ def test_who_needs_what_failed_is_skipped_with_that_reason_unless_it_is_done_alw
     assert after.ready == ("report",)
     reason = f"'plan' {words}: No map."
     assert list(after.closings.values())[2:] == [
-        Closing(task=name, status=Status.SKIPPED, reason=reason, turn=3) for name in ("book", "pack")
+        TaskEnd(task=name, status=Status.SKIPPED, reason=reason, turn=3) for name in ("book", "pack")
     ]
 
 
@@ -98,14 +98,14 @@ def test_a_reason_of_no_words() -> None:
 def test_a_task_keeps_its_first_end() -> None:
     graph = trip()
     progress = run(graph, end("plan"))
-    assert closed(graph, progress, end("plan", Status.FAILED)) is progress
+    assert with_task_ended(graph, progress, end("plan", Status.FAILED)) is progress
 
 
 def test_the_end_of_a_task_that_is_not_to_be_done_changes_nothing() -> None:
     graph = trip()
-    progress = begun(graph, ["weather"])
-    assert closed(graph, progress, end("plan")) is progress
-    assert closed(graph, progress, end("no such task")) is progress
+    progress = initial_progress(graph, ["weather"])
+    assert with_task_ended(graph, progress, end("plan")) is progress
+    assert with_task_ended(graph, progress, end("no such task")) is progress
 
 
 def test_an_end_before_its_needs_is_taken_and_the_task_never_ready_again() -> None:
@@ -117,26 +117,26 @@ def test_an_end_before_its_needs_is_taken_and_the_task_never_ready_again() -> No
 
 def test_targets_and_what_they_need_are_all_that_is_there() -> None:
     graph = trip()
-    progress = begun(graph, ["book"])
+    progress = initial_progress(graph, ["book"])
     assert list(progress.statuses) == ["plan", "book"]
     for name in ("plan", "book"):
         assert progress.ready == (name,)
-        progress = closed(graph, progress, end(name))
+        progress = with_task_ended(graph, progress, end(name))
     assert progress.is_complete
     with pytest.raises(FlowDefinitionError, match="Did you mean 'book'"):
-        begun(graph, ["bok"])
+        initial_progress(graph, ["bok"])
 
 
 @pytest.mark.parametrize("status", [Status.PENDING, Status.RUNNING])
 def test_a_closing_is_of_a_task_that_ended(status: Status) -> None:
     with pytest.raises(ValidationError, match="has not ended"):
-        Closing(task="plan", status=status)
+        TaskEnd(task="plan", status=status)
 
 
 def test_a_closing_survives_the_log() -> None:
     closing = end("plan", Status.FAILED, "No map.", result={"a": [1]})
-    assert Closing.model_validate_json(closing.model_dump_json()) == closing
-    assert Closing.model_validate(closing.model_dump(mode="json", exclude_defaults=True), strict=False) == closing
+    assert TaskEnd.model_validate_json(closing.model_dump_json()) == closing
+    assert TaskEnd.model_validate(closing.model_dump(mode="json", exclude_defaults=True), strict=False) == closing
 
 
 CHOICES = st.lists(st.tuples(st.integers(0, MOST), st.sampled_from(ENDS)), min_size=MOST, max_size=MOST)
@@ -147,10 +147,10 @@ def courses(draw: st.DrawFn) -> tuple[Graph, list[Progress]]:
     """A graph, and its progress after each end, until nothing is ready."""
     graph = Graph("any", draw(acyclic()))
     targets = draw(st.none() | st.lists(st.sampled_from(graph.order), min_size=1))
-    course = [begun(graph, targets)]
+    course = [initial_progress(graph, targets)]
     for choice, status in draw(CHOICES):
         if ready := course[-1].ready:
-            course.append(closed(graph, course[-1], end(ready[choice % len(ready)], status)))
+            course.append(with_task_ended(graph, course[-1], end(ready[choice % len(ready)], status)))
     return graph, course
 
 
@@ -202,8 +202,8 @@ def test_what_is_on_record_never_changes(given: tuple[Graph, list[Progress]]) ->
         first, *others = list(after.closings.values())[len(before.closings) :]
         assert all(each.status is Status.SKIPPED and not each.by for each in others)
         for closing in after.closings.values():
-            assert closed(graph, after, closing) is after
-        assert closed(graph, before, first) == after
+            assert with_task_ended(graph, after, closing) is after
+        assert with_task_ended(graph, before, first) == after
 
 
 @given(courses(), st.randoms(use_true_random=False))
@@ -214,7 +214,7 @@ def test_the_order_in_which_ends_are_read_does_not_matter(given: tuple[Graph, li
     random.shuffle(closings)
     progress = course[0]
     for closing in closings:
-        progress = closed(graph, progress, closing)
+        progress = with_task_ended(graph, progress, closing)
     assert progress.statuses == course[-1].statuses
     assert progress.is_complete
     assert progress.ready == ()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.flows.tasks.results import flaw, misfits
+from turnwise.flows.tasks.results import schema_flaw, schema_problems
 
 PERSON: dict[str, Any] = {
     "type": "object",
@@ -37,19 +37,19 @@ PERSON: dict[str, Any] = {
     ],
 )
 def test_flaws_are_named(schema: Any, words: str) -> None:
-    assert words in flaw(schema)
+    assert words in schema_flaw(schema)
 
 
 @pytest.mark.parametrize("schema", [{}, PERSON, {"properties": {"any": True, "none": False}}, {"$ref": "#/$defs/x"}])
 def test_schemas_without_a_flaw(schema: Any) -> None:
-    assert flaw(schema) == ""
+    assert schema_flaw(schema) == ""
 
 
 @pytest.mark.parametrize(
     "value", [{"name": "Ada"}, {"name": "", "age": None, "tags": []}, {"name": "Ada", "age": 36.0, "tags": ["new", "old"]}]
 )
 def test_what_fits(value: Any) -> None:
-    assert list(misfits(PERSON, value)) == []
+    assert list(schema_problems(PERSON, value)) == []
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_fits(value: Any) -> None:
     ],
 )
 def test_what_does_not_fit(schema: dict[str, Any], value: Any, problems: list[str]) -> None:
-    assert list(misfits(schema, value)) == problems
+    assert list(schema_problems(schema, value)) == problems
 
 
 @pytest.mark.parametrize(
@@ -84,19 +84,19 @@ def test_what_does_not_fit(schema: dict[str, Any], value: Any, problems: list[st
     ],
 )
 def test_what_is_not_plain_is_let_through(schema: dict[str, Any], value: Any) -> None:
-    assert list(misfits(schema, value)) == []
+    assert list(schema_problems(schema, value)) == []
 
 
 def test_a_schema_may_be_deep_but_not_without_end() -> None:
     schema: dict[str, Any] = {}
     for _ in range(50):
         schema = {"items": schema}
-    assert flaw(schema) == ""
-    assert flaw({"items": schema}).endswith("more than 50 deep")
+    assert schema_flaw(schema) == ""
+    assert schema_flaw({"items": schema}).endswith("more than 50 deep")
 
 
 def test_a_long_value_is_cut() -> None:
-    (problem,) = misfits({"type": "integer"}, "x" * 10_000)
+    (problem,) = schema_problems({"type": "integer"}, "x" * 10_000)
     assert len(problem) < 120
 
 
@@ -115,13 +115,13 @@ def schema_of(value: Any) -> dict[str, Any]:
 @given(VALUES, VALUES)
 def test_a_value_fits_its_own_schema_and_of_others_only_equal_ones_do(value: Any, other: Any) -> None:
     schema = schema_of(value)
-    assert flaw(schema) == ""
-    assert list(misfits(schema, value)) == []
-    if not list(misfits(schema, other)):
+    assert schema_flaw(schema) == ""
+    assert list(schema_problems(schema, value)) == []
+    if not list(schema_problems(schema, other)):
         assert other == value
 
 
 @given(VALUES)
 def test_no_schema_that_somebody_writes_raises(schema: Any) -> None:
-    if flaw(schema) == "":
-        list(misfits(schema, {"a": [1, "x"], "type": None}))
+    if schema_flaw(schema) == "":
+        list(schema_problems(schema, {"a": [1, "x"], "type": None}))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, field_validator
 
-from turnwise.flows.tasks.results import misfits_found
+from turnwise.flows.tasks.results import validation_problems
 
 
 class Colour(Enum):
@@ -41,7 +41,7 @@ class Town(BaseModel):
 def told(kind: Any, found: JsonValue, **options: Any) -> str:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(kind).validate_python(found, strict=False)
-    return misfits_found(raised.value, **options)
+    return validation_problems(raised.value, **options)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_each_says_where_and_what(kind: Any, value: JsonValue, says: str) -> Non
 def test_what_is_no_json_is_told() -> None:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(int).validate_json("{")
-    assert misfits_found(raised.value).startswith("it is no JSON: ")
+    assert validation_problems(raised.value).startswith("it is no JSON: ")
 
 
 def test_several_are_told_up_to_a_limit_and_values_never() -> None:
@@ -103,6 +103,6 @@ def test_whatever_does_not_fit_is_told_without_the_librarys_words(kind: Any, val
     try:
         TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
-        words = misfits_found(error)
+        words = validation_problems(error)
         assert words
         assert "Input should" not in words

@@ -1,9 +1,9 @@
 """Which tasks are ready for whom, what a turn is about, and what who is at work on it sees (D3, D7, D13)."""
 
 from turnwise.flows.tasks.graph import Graph
-from turnwise.flows.tasks.progress import Closing, begun, closed
+from turnwise.flows.tasks.progress import TaskEnd, initial_progress, with_task_ended
 from turnwise.flows.tasks.task import Status, Task
-from turnwise.flows.turns.turn import Labels, is_within, own_label, pool_of, turn_of, without
+from turnwise.flows.turns.turn import Labels, is_within, own_label, pool_of, pool_without, turn_of
 from turnwise.ports.assignment import EVERYTHING, Scope
 
 GRAPH = Graph(
@@ -23,16 +23,16 @@ def everybody(_: str) -> bool:
 
 def test_the_pool_is_who_may_do_what_is_ready() -> None:
     """D3: in the order of their first task; a task that names nobody is any agent's of the flow."""
-    progress = begun(GRAPH)
+    progress = initial_progress(GRAPH)
     assert pool_of(GRAPH, progress, ["c"], everybody) == {"a": ["one"], "b": ["one", "two"]}
-    progress = closed(GRAPH, progress, Closing(task="one", status=Status.SUCCESSFUL))
+    progress = with_task_ended(GRAPH, progress, TaskEnd(task="one", status=Status.SUCCESSFUL))
     assert pool_of(GRAPH, progress, ["c"], everybody) == {"b": ["two"], "c": ["three"]}
     assert pool_of(GRAPH, progress, ["c"], lambda name: name == "c") == {"c": ["three"]}
 
 
 def test_who_is_at_work_and_what_is_done_are_out_of_the_pool() -> None:
     """D13."""
-    assert without({"a": ["one"], "b": ["one", "two"], "c": ["one"]}, "a", ["one"]) == {"b": ["two"]}
+    assert pool_without({"a": ["one"], "b": ["one", "two"], "c": ["one"]}, "a", ["one"]) == {"b": ["two"]}
 
 
 def test_a_task_sees_itself_and_what_is_upstream() -> None:
@@ -61,7 +61,7 @@ def test_a_flow_knows_when_it_is_one_of_its_own_tasks() -> None:
 
 def test_a_task_is_given_what_succeeded_of_what_it_needs() -> None:
     """D2: what was done all the same is not given what failed."""
-    progress = closed(GRAPH, begun(GRAPH), Closing(task="one", status=Status.SUCCESSFUL, result=1))
+    progress = with_task_ended(GRAPH, initial_progress(GRAPH), TaskEnd(task="one", status=Status.SUCCESSFUL, result=1))
     turn = turn_of(GRAPH, progress, Labels("f", GRAPH, EVERYTHING), 3, "a#1", ["three"])
     assert [(task.name, task.given) for task in turn.tasks] == [("three", {"one": 1})]
     assert (turn.segment, turn._replace(beside=True).segment) == ("a%231#3", "turn#3/~a%231#3")

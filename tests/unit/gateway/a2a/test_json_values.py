@@ -9,7 +9,7 @@ from google.protobuf.struct_pb2 import Value
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.gateway.a2a.json_values import data_part, listed, plain, struct
+from turnwise.gateway.a2a.json_values import data_part, json_object, message_json, task_page_json
 
 JSON = st.recursive(
     st.none()
@@ -25,7 +25,7 @@ JSON = st.recursive(
 @given(JSON)
 def test_every_value_comes_back(value: Any) -> None:
     part = data_part(value)
-    assert plain(part.data) == value
+    assert message_json(part.data) == value
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**60), {"a": [2**70]}])
@@ -48,13 +48,13 @@ def test_what_is_nested_too_deep_comes_as_text() -> None:
 
 def test_what_is_no_json_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
-        plain(Part(data=Value(number_value=float("inf"))))
+        message_json(Part(data=Value(number_value=float("inf"))))
 
 
 def test_whole_numbers_are_whole() -> None:
-    assert type(plain(struct({"a": 1}))["a"]) is int
+    assert type(message_json(json_object({"a": 1}))["a"]) is int
 
 
 def test_every_field_of_a_page_is_there() -> None:
-    assert listed(ListTasksResponse()) == {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0}
-    assert listed(ListTasksResponse(tasks=[Task(id="t")]))["tasks"] == [{"id": "t"}]
+    assert task_page_json(ListTasksResponse()) == {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0}
+    assert task_page_json(ListTasksResponse(tasks=[Task(id="t")]))["tasks"] == [{"id": "t"}]

@@ -10,7 +10,7 @@ from turnwise.agents.approval import CONFIRM
 from turnwise.facts.content import TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Await
-from turnwise.gateway.a2a.messages import Given
+from turnwise.gateway.a2a.messages import IncomingMessage
 from turnwise.gateway.a2a.start import answer_to
 from turnwise.gateway.shared.waits import open_waits
 
@@ -19,13 +19,13 @@ LEAVE = event("a", call("k-ok", CONFIRM, private=True), awaits=Await(id="k-ok", 
 RESULT = event("a", call("k", "look"), awaits=Await(id="k", kind="tool_result"))
 
 
-def given(text: str = "", metadata: Any = None, **data: Any) -> Given:
+def given(text: str = "", metadata: Any = None, **data: Any) -> IncomingMessage:
     part = Part(text=text)
     if data:
         part.data.struct_value.update(data)
     asked = SendMessageRequest(message=Message(message_id="m", role=Role.ROLE_USER, parts=[part]))
     asked.message.metadata.update(metadata or {})
-    return Given(asked)
+    return IncomingMessage(asked)
 
 
 def test_a_reply_is_the_message_itself() -> None:
@@ -41,7 +41,7 @@ def test_a_reply_is_the_message_itself() -> None:
         (given("Yes!"), "Yes!"),
     ],
 )
-def test_leave_is_given_by_data_or_a_word(said: Given, result: Any) -> None:
+def test_leave_is_given_by_data_or_a_word(said: IncomingMessage, result: Any) -> None:
     """A42."""
     content, context = answer_to(open_waits([LEAVE]), said)
     assert content.parts == (ToolResultPart(call_id="k-ok", tool=CONFIRM, result=result),)

@@ -9,8 +9,8 @@ from logs import event
 
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Await, Event, Rewind
-from turnwise.gateway.a2a.ids import TaskName
-from turnwise.gateway.a2a.stream import Narration
+from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.a2a.stream import TaskEvents
 from turnwise.gateway.a2a.task_state import is_output
 
 WORDS = st.text(st.sampled_from("ab \n字"), max_size=30)
@@ -28,7 +28,7 @@ def heard(events: list[Event]) -> dict[str, str]:
     """The artifacts as a client has them in the end, who is told the task anew where that is due; each ends with one last
     chunk.
     """
-    narration, texts, closed = Narration(TaskName("s", "m")), dict[str, str](), list[str]()
+    narration, texts, closed = TaskEvents(TaskId("s", "m")), dict[str, str](), list[str]()
     for place, each in enumerate(events, 1):
         parts = [Part(text=each.text)] if each.text else []
         is_taken_back = not each.partial and narration.is_taken_back(each, parts)
@@ -100,7 +100,7 @@ def test_those_who_speak_at_once_are_told_apart() -> None:
 def test_a_piece_that_comes_twice_counts_once_and_one_that_is_missing_waits() -> None:
     whole = said("e1", "abcdef")
     assert heard([piece(whole, "abc", 0), piece(whole, "bcd", 1), whole]) == {"e1": "abcdef"}
-    narration = Narration(TaskName("s", "m"))
+    narration = TaskEvents(TaskId("s", "m"))
     assert list(narration.piece(piece(whole, "def", 3))) == []
 
 
@@ -112,7 +112,7 @@ def test_a_whole_that_reads_otherwise_takes_the_pieces_place() -> None:
 
 
 def _both(first: Event, whole: Event) -> tuple[list[TaskArtifactUpdateEvent], list[TaskArtifactUpdateEvent]]:
-    narration = Narration(TaskName("s", "m"))
+    narration = TaskEvents(TaskId("s", "m"))
     return list(narration.piece(first)), list(narration.whole(whole, [Part(text=whole.text)]))
 
 

@@ -12,17 +12,17 @@ from turnwise.facts.content import text_content
 from turnwise.facts.events import USER, Await, End, Event, Guarded, Rewind
 from turnwise.facts.messages import Message
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.a2a.ids import TaskName
-from turnwise.gateway.a2a.task_state import Record, is_output, record_of, record_while
-from turnwise.gateway.redaction import View
-from turnwise.gateway.services.threads import Known
+from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.a2a.task_state import TaskRecord, is_output, live_task_record, task_record
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.services.threads import KnownMessage
 from turnwise.ports.stores import Receipt
-from turnwise.runner import Reading
+from turnwise.runner import InvocationStatus
 from turnwise.runner.message.invocation import result_of
 
-NAME = TaskName("s", "m")
+NAME = TaskId("s", "m")
 TREE = AgentTree([AgentCard(name="a")])
-USERS, KEEPERS = View(Caller(id="u", user="ann"), TREE), View(Caller(id="a", role="admin"), TREE)
+USERS, KEEPERS = Redactor(Caller(id="u", user="ann"), TREE), Redactor(Caller(id="a", role="admin"), TREE)
 HI = event(USER, "hi", selection=CHOSEN)
 SAID = event("a", "Done.")
 LATE = event("a", "On it.", call("k"), awaits=Await(id="k", kind="tool_result"))
@@ -36,8 +36,8 @@ def numbered(*events: Event) -> list[Event]:
     ]
 
 
-def ended(reason: str, *events: Event) -> Record:
-    return Record(NAME, "ended", [HI, *events, event("a", end=End(reason=reason))])
+def ended(reason: str, *events: Event) -> TaskRecord:
+    return TaskRecord(NAME, "ended", [HI, *events, event("a", end=End(reason=reason))])
 
 
 @pytest.mark.parametrize(
@@ -64,19 +64,19 @@ def test_each_end_is_a_state(reason: str, events: list[Event], state: str) -> No
 
 
 def test_what_waits_for_somebody_else_is_at_work() -> None:
-    record = Record(NAME, "waiting", [HI, LATE])
+    record = TaskRecord(NAME, "waiting", [HI, LATE])
     assert (record.waits(USERS), record.state(USERS)) == ([], TaskState.TASK_STATE_WORKING)
     assert ([wait.awaited.id for wait in record.waits(KEEPERS)], record.state(KEEPERS)) == (
         ["k"],
         TaskState.TASK_STATE_INPUT_REQUIRED,
     )
-    assert Record(NAME, "running", [HI, LATE]).waits(KEEPERS) == []
+    assert TaskRecord(NAME, "running", [HI, LATE]).waits(KEEPERS) == []
 
 
-def known(state: str = "queued", problem: str = "", guarded: tuple[Guarded, ...] = (), events: Any = None) -> Known:
+def known(state: str = "queued", problem: str = "", guarded: tuple[Guarded, ...] = (), events: Any = None) -> KnownMessage:
     message = Message(id="m", content=text_content("hi"), guarded=guarded)
-    reading = Reading("m", "running", result_of(events)) if events else None
-    return Known(Receipt(message, state, None, False, problem), reading)
+    reading = InvocationStatus("m", "running", result_of(events)) if events else None
+    return KnownMessage(Receipt(message, state, None, False, problem), reading)
 
 
 def test_what_is_known_of_a_message_is_its_task() -> None:
@@ -88,16 +88,16 @@ def test_what_is_known_of_a_message_is_its_task() -> None:
         (known("started", guarded=blocked), TaskState.TASK_STATE_REJECTED),
         (known("started", events=[HI]), TaskState.TASK_STATE_WORKING),
     ):
-        assert record_of(NAME, given).state(USERS) == state
-    assert record_of(NAME, known("started", guarded=blocked)).problem.endswith("bad")
-    assert record_of(NAME, known()).asked == text_content("hi")
+        assert task_record(NAME, given).state(USERS) == state
+    assert task_record(NAME, known("started", guarded=blocked)).problem.endswith("bad")
+    assert task_record(NAME, known()).asked == text_content("hi")
 
 
 def test_a_task_by_what_its_reader_has() -> None:
     asked = text_content("hi")
 
     def standing(events: list[Event], *, begun: bool, closed: bool) -> str:
-        return record_while(NAME, events, asked, begun=begun, closed=closed).standing
+        return live_task_record(NAME, events, asked, begun=begun, closed=closed).standing
 
     assert standing([], begun=False, closed=False) == "queued"
     assert standing([], begun=True, closed=False) == "running"
@@ -109,14 +109,14 @@ def test_a_task_by_what_its_reader_has() -> None:
 
 def test_what_was_taken_back_is_not_on_it() -> None:
     events = numbered(HI, SAID, event("a", rewind=Rewind(from_sequence=2, invocation_id="i1")), event("a", "Again."))
-    told = record_while(NAME, events, begun=True, closed=False).events
+    told = live_task_record(NAME, events, begun=True, closed=False).events
     assert [each.text for each in told if each.text] == ["hi", "Again."]
 
 
 def test_messages_of_a_task() -> None:
     asked, answer = event("a", "Which?", awaits=Await(id="w")), event(USER, "this", answers="w")
     events = numbered(HI, asked, answer, SAID)
-    first, whole = Record(NAME, "waiting", events[:2]), Record(NAME, "ended", events)
+    first, whole = TaskRecord(NAME, "waiting", events[:2]), TaskRecord(NAME, "ended", events)
     assert (first.last_message, whole.last_message) == ("1", "3")
     assert (whole.before("3"), whole.before("1"), whole.before("x")) == (events[:2], [], [])
     assert (whole.first_message_after(first), first.first_message_after(first)) == ("3", "")

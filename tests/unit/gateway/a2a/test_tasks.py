@@ -11,31 +11,31 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import DataPart, ToolCallPart, text_content
 from turnwise.facts.events import USER, Await, End, ErrorInfo, Event
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.a2a.ids import TaskName
-from turnwise.gateway.a2a.parts import Shown
-from turnwise.gateway.a2a.task_state import Record, Standing
+from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.a2a.parts import PartWriter
+from turnwise.gateway.a2a.task_state import Standing, TaskRecord
 from turnwise.gateway.a2a.tasks import answer_of, task_of, update_of
-from turnwise.gateway.redaction import FAILED, View
+from turnwise.gateway.redaction import FAILED, Redactor
 
-NAME = TaskName("s", "m")
+NAME = TaskId("s", "m")
 TREE = AgentTree([AgentCard(name="a"), AgentCard(name="hidden", parent="a", roles=("staff",))])
-USERS, KEEPERS = View(Caller(id="u", user="ann"), TREE), View(Caller(id="a", role="admin"), TREE)
+USERS, KEEPERS = Redactor(Caller(id="u", user="ann"), TREE), Redactor(Caller(id="a", role="admin"), TREE)
 HI = event(USER, "hi", selection=CHOSEN)
 ASKED = event("a", "Which?", awaits=Await(id="w"))
 REPLY = event(USER, "this", answers="w")
 END = event("a", end=End())
 
 
-def record(*events: Event, standing: Standing = "ended", **more: Any) -> Record:
+def record(*events: Event, standing: Standing = "ended", **more: Any) -> TaskRecord:
     ids = [f"message:s:m{n}" if each.author == USER else f"e{n}" for n, each in enumerate(events, 1)]
     told = [
         each.model_copy(update={"id": id_, "sequence": n}) for n, (each, id_) in enumerate(zip(events, ids, strict=True), 1)
     ]
-    return Record(NAME, standing, told, **more)
+    return TaskRecord(NAME, standing, told, **more)
 
 
-def task(known: Record, view: View = USERS, **options: Any) -> Task:
-    return task_of(known, view, Shown(view), **options)
+def task(known: TaskRecord, view: Redactor = USERS, **options: Any) -> Task:
+    return task_of(known, view, PartWriter(view), **options)
 
 
 def texts(parts: Any) -> list[str]:
@@ -122,13 +122,13 @@ def test_results_that_were_sent_are_part_of_the_history() -> None:
 
 def test_an_update_is_the_tasks_status() -> None:
     known = record(HI, ASKED, standing="waiting")
-    update = update_of(known, USERS, Shown(USERS))
+    update = update_of(known, USERS, PartWriter(USERS))
     assert (update.task_id, update.context_id, update.status) == (NAME.id, "s", task(known).status)
     assert update.metadata == task(known).metadata
 
 
 def test_an_answer_without_a_task_is_all_that_was_said() -> None:
-    message = answer_of(record(HI, event("a", "One."), event("a", DataPart(data=1)), END), Shown(USERS))
+    message = answer_of(record(HI, event("a", "One."), event("a", DataPart(data=1)), END), PartWriter(USERS))
     assert [part.WhichOneof("content") for part in message.parts] == ["text", "data"]
     assert (message.context_id, message.task_id, message.message_id) == ("s", "", "e4")
     assert isinstance(message.parts[0], Part)

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from turnwise.gateway.adk.errors import form, told_in_stream
+from turnwise.gateway.adk.errors import error_response, stream_error
 from turnwise.gateway.problems import Problem
 
 
 def written(status: int, where: tuple[str | int, ...] = (), problem: str = "It is wrong.") -> tuple[int, Any]:
-    answer = form(Problem(status, "a.code", problem, "Correct it.", where, "r-1", {"Retry-After": "3"}))
+    answer = error_response(Problem(status, "a.code", problem, "Correct it.", where, "r-1", {"Retry-After": "3"}))
     assert (answer.headers["retry-after"], answer.headers["content-type"]) == ("3", "application/json")
     return answer.status_code, json.loads(bytes(answer.body))
 
@@ -26,8 +26,8 @@ def test_half_a_letter_is_written() -> None:
 
 
 def test_in_a_stream() -> None:
-    assert json.loads(told_in_stream("a.code", "It is\nwrong.", 1.5)) == {
+    assert json.loads(stream_error("a.code", "It is\nwrong.", 1.5)) == {
         "error": "a.code: It is\nwrong.",
         "error_details": {"error_type": "a.code", "error_message": "It is\nwrong.", "timestamp": 1.5},
     }
-    assert b"\n" not in told_in_stream("a.code", "It is\nwrong.", 1.5)
+    assert b"\n" not in stream_error("a.code", "It is\nwrong.", 1.5)

@@ -13,13 +13,13 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
-from turnwise.gateway.adk.events import Telling, told
-from turnwise.gateway.redaction import View
+from turnwise.gateway.adk.events import EventWriter, write_events
+from turnwise.gateway.redaction import Redactor
 
 KEY = SessionKey("app", "ada", "s")
 TREE = AgentTree([AgentCard(name="a")])
-INSIDE, USER = (View(Caller(id="c", role=role), TREE) for role in ("admin", "user"))
-SERVER = View(Caller(id="c", role="user", acts_for_users=True), TREE)
+INSIDE, USER = (Redactor(Caller(id="c", role=role), TREE) for role in ("admin", "user"))
+SERVER = Redactor(Caller(id="c", role="user", acts_for_users=True), TREE)
 PAY = ToolCallPart(call_id="c-1", tool="pay", arguments={"amount": 3})
 
 
@@ -38,9 +38,9 @@ def event(*parts: Part | str, author: str = "a", **known: Any) -> Event:
     )
 
 
-def one(event: Event, view: View = INSIDE) -> dict[str, Any]:
+def one(event: Event, view: Redactor = INSIDE) -> dict[str, Any]:
     """What is told of it, as it is written."""
-    (shown,) = told([event], KEY, view)
+    (shown,) = write_events([event], KEY, view)
     return shown.model_dump(by_alias=True, exclude_none=True)
 
 
@@ -54,8 +54,8 @@ def test_what_says_and_does_nothing_is_not_told() -> None:
         event(DataPart(data=1, private=True)),
         event(PAY, partial=True),
     ]
-    assert told(silent, KEY, USER) == []
-    assert [shown.content is not None for shown in told(silent, KEY, INSIDE)] == [True]
+    assert write_events(silent, KEY, USER) == []
+    assert [shown.content is not None for shown in write_events(silent, KEY, INSIDE)] == [True]
 
 
 def test_its_fields() -> None:
@@ -101,10 +101,10 @@ def test_where_it_arose(branch: str, shown: str | None) -> None:
 def test_what_failed_is_told_once() -> None:
     error = ErrorInfo(code="agent.failed", message="boom")
     failed, ended = event(error=error), event(end=End(reason="failed", detail="boom"))
-    assert [shown.error_code for shown in told([failed, ended], KEY, INSIDE)] == ["agent.failed"]
-    (hidden,) = told([failed, ended], KEY, USER)
+    assert [shown.error_code for shown in write_events([failed, ended], KEY, INSIDE)] == ["agent.failed"]
+    (hidden,) = write_events([failed, ended], KEY, USER)
     assert hidden.error_message == "The agent failed."
-    assert [shown.error_code for shown in told([ended], KEY, USER)] == ["failed"]
+    assert [shown.error_code for shown in write_events([ended], KEY, USER)] == ["failed"]
     limit, cancelled = one(event(end=End(reason="limit:turns"))), one(event("x", end=End(reason="cancelled")))
     assert (limit["errorCode"], "turns" in limit["errorMessage"]) == ("limit:turns", True)
     assert (cancelled["errorCode"], cancelled["interrupted"]) == ("cancelled", True)
@@ -116,7 +116,7 @@ def test_the_decision_stands_with_the_first_whole_event_after_it() -> None:
     asked = event(
         "hi", author="user", selection=Selection(agent="a", method="direct", confidence=1.0, reason="It was asked for.")
     )
-    shown = told([asked, event("h", partial=True), event("hi"), event("more")], KEY, USER)
+    shown = write_events([asked, event("h", partial=True), event("hi"), event("more")], KEY, USER)
     behind = {"turnwise": {"agent": "a", "method": "direct", "reason": "It was asked for."}}
     assert [each.custom_metadata for each in shown] == [None, None, behind, None]
 
@@ -124,26 +124,26 @@ def test_the_decision_stands_with_the_first_whole_event_after_it() -> None:
 def test_a_call_that_takes_long_is_told_again_to_who_answers_it() -> None:
     events = [event(PAY, id="e-1"), event(id="e-2", awaits=Await(id="c-1", kind="tool_result"))]
     for view in (INSIDE, SERVER):
-        made, waits = told(events, KEY, view)
+        made, waits = write_events(events, KEY, view)
         assert (made.long_running_tool_ids, waits.long_running_tool_ids) == (None, ["c-1"])
         assert waits.content is not None
         assert waits.content.model_dump(exclude_none=True)["parts"] == [
             {"function_call": {"id": "c-1", "name": "pay", "args": {"amount": 3}}}
         ]
-    (made,) = told(events, KEY, USER)
+    (made,) = write_events(events, KEY, USER)
     assert made.long_running_tool_ids is None
     # Of one whose call was made before what is read there is nothing to tell.
-    assert told(events[1:], KEY, INSIDE) == []
+    assert write_events(events[1:], KEY, INSIDE) == []
 
 
 def test_a_call_of_the_callers_own_tool_is_the_callers() -> None:
     offered = PAY.model_copy(update={"offered": True})
-    shown = told([event(offered), event(awaits=Await(id="c-1", kind="tool_result"))], KEY, USER)
+    shown = write_events([event(offered), event(awaits=Await(id="c-1", kind="tool_result"))], KEY, USER)
     assert [each.long_running_tool_ids for each in shown] == [["c-1"]]
 
 
 def test_pieces_of_calls_are_not_told() -> None:
-    telling = Telling(KEY, INSIDE)
+    telling = EventWriter(KEY, INSIDE)
     shown = telling.tell(event("I look ", PAY, partial=True))
     assert shown is not None
     assert shown.content is not None
@@ -157,11 +157,13 @@ def chosen(agent: str, reason: str = "r") -> Selection:
 def test_decisions_on_the_way_are_told_too() -> None:
     """Those of a flow, say, whose tasks say nothing: one after the other, in their order."""
     asked = event("hi", author="user", selection=chosen("a"))
-    shown = told([asked, event(selection=chosen("b")), event(selection=chosen("c")), event("hi"), event("more")], KEY, USER)
+    shown = write_events(
+        [asked, event(selection=chosen("b")), event(selection=chosen("c")), event("hi"), event("more")], KEY, USER
+    )
     decided = [each.custom_metadata and each.custom_metadata["turnwise"] for each in shown]
     assert [each["agent"] if isinstance(each, dict) else None for each in decided] == [None, "a", "b", "c", None]
     # One of which nothing came is not taken for the next message's.
-    shown = told([asked, event("ho", author="user", selection=chosen("b")), event("hi")], KEY, USER)
+    shown = write_events([asked, event("ho", author="user", selection=chosen("b")), event("hi")], KEY, USER)
     assert shown[-1].custom_metadata == {"turnwise": {"agent": "b", "method": "m", "reason": "r"}}
 
 
@@ -176,6 +178,6 @@ def test_of_private_calls_there_is_what_was_kept_alone() -> None:
         escalate=True,
     )
     for view in (INSIDE, USER):
-        kept, said = told([inside, event("done")], KEY, view)
+        kept, said = write_events([inside, event("done")], KEY, view)
         assert (kept.content, kept.actions.state_delta, kept.actions.artifact_delta) == (None, {"x": 1}, {"f": 0})
         assert (kept.actions.escalate, kept.custom_metadata, said.custom_metadata) == (None, None, None)

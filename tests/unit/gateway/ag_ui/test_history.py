@@ -6,7 +6,15 @@ from ag_ui.core import Context, RunAgentInput
 
 from turnwise.facts.content import Part, TextPart, ToolResultPart
 from turnwise.facts.sessions import Exchange
-from turnwise.gateway.ag_ui.history import as_content, instructions_in, past_of, result_id, said_in, still_wanted, unanswered
+from turnwise.gateway.ag_ui.history import (
+    as_content,
+    instructions_in,
+    new_messages,
+    past_of,
+    result_id,
+    still_wanted,
+    unanswered,
+)
 
 
 def read(*messages: dict[str, Any]) -> Any:
@@ -32,7 +40,7 @@ def text(said: str) -> tuple[Part, ...]:
 
 
 def new(*messages: dict[str, Any]) -> list[str]:
-    return [as_content([parts]).text or str(parts[0]) for parts in said_in(read(*messages)).new]
+    return [as_content([parts]).text or str(parts[0]) for parts in new_messages(read(*messages)).new]
 
 
 def test_what_is_behind_the_assistant_is_new() -> None:
@@ -44,7 +52,7 @@ def test_what_is_behind_the_assistant_is_new() -> None:
 def test_what_our_own_tools_gave_is_not_new_when_it_comes_back() -> None:
     ours = gave("k", id=result_id("k"))
     assert new(user("a"), calling("k"), ours, user("b")) == ["b"]
-    (result,) = said_in(read(user("a"), calling("k"), gave("k"))).new
+    (result,) = new_messages(read(user("a"), calling("k"), gave("k"))).new
     assert result == (ToolResultPart(call_id="k", result="x"),)
 
 

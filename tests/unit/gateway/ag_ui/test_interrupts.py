@@ -7,7 +7,7 @@ from ag_ui.core import ResumeEntry
 
 from turnwise.agents.approval import Answer
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.ag_ui.interrupts import UNANSWERED, asked_of, decided
+from turnwise.gateway.ag_ui.interrupts import UNANSWERED, read_answers, waits_for_person
 from turnwise.gateway.services.waits import Wait
 
 REPLY, OTHER = Wait("i", "w", "reply", "a", ""), Wait("j", "v", "reply", "a", "")
@@ -20,15 +20,15 @@ def entry(id_: str, payload: Any = None, status: str = "resolved") -> ResumeEntr
 
 def test_only_persons_are_interrupted_the_oldest_first() -> None:
     newest_first = [OTHER, LEAVE, LATE, REPLY]
-    assert asked_of(newest_first) == [LEAVE, REPLY, OTHER]
-    assert asked_of(newest_first, questions=False) == [LEAVE]
+    assert waits_for_person(newest_first) == [LEAVE, REPLY, OTHER]
+    assert waits_for_person(newest_first, questions=False) == [LEAVE]
 
 
 @pytest.mark.parametrize(
     ("payload", "text"), [("yes", "yes"), ({"text": "yes"}, "yes"), ({"answer": 5}, "5"), (5, "5"), ({"a": 1}, '{"a":1}')]
 )
 def test_an_answer_to_a_question(payload: Any, text: str) -> None:
-    (answer,), unknown = decided([entry("w", payload)], [REPLY])
+    (answer,), unknown = read_answers([entry("w", payload)], [REPLY])
     assert (answer.answer, unknown) == (text, [])
 
 
@@ -41,7 +41,7 @@ def test_an_answer_to_a_question(payload: Any, text: str) -> None:
     ],
 )
 def test_an_answer_to_who_asks_for_leave(payload: Any, answer: Answer) -> None:
-    (given,), _ = decided([entry("k-ok", payload)], [LEAVE])
+    (given,), _ = read_answers([entry("k-ok", payload)], [LEAVE])
     assert given.answer == answer
 
 
@@ -58,14 +58,14 @@ def test_an_answer_to_who_asks_for_leave(payload: Any, answer: Answer) -> None:
 def test_what_is_no_answer(entries: list[ResumeEntry]) -> None:
     """A person's leave is never guessed."""
     with pytest.raises(RequestInvalid):
-        decided(entries, [REPLY, LEAVE])
+        read_answers(entries, [REPLY, LEAVE])
 
 
 def test_who_does_not_answer() -> None:
-    (given,), _ = decided([entry("k-ok", status="cancelled")], [LEAVE])
+    (given,), _ = read_answers([entry("k-ok", status="cancelled")], [LEAVE])
     assert given.answer == Answer(False, UNANSWERED)
     # Whoever asked is stopped, and with him all that his invocation waits for.
-    answers, unknown = decided(
+    answers, unknown = read_answers(
         [entry("w", status="cancelled"), entry("k-ok", True), entry("v", "yes"), entry("x")], [REPLY, LEAVE, OTHER]
     )
     assert [(each.wait, each.answer) for each in answers] == [(REPLY, None), (OTHER, "yes")]

@@ -2,8 +2,8 @@
 
 import json
 
-from turnwise.gateway.ag_ui.errors import form
-from turnwise.gateway.ag_ui.schema import event, written
+from turnwise.gateway.ag_ui.errors import error_response
+from turnwise.gateway.ag_ui.schema import event, sse_event
 from turnwise.gateway.problems import Problem
 
 
@@ -16,13 +16,13 @@ def test_what_has_no_value_is_left_out() -> None:
 
 
 def test_whatever_comes_back_can_be_written() -> None:
-    assert read(written({"a": "é\n", "b": [1.5]})) == {"a": "é\n", "b": [1.5]}
-    assert read(written({"a": "\ud800"})) == {"a": "\ud800"}
-    assert read(written({"a": float("nan")})) == {"a": None}
-    assert written({"a": "x\r\ny"}).count(b"\n") == 2
+    assert read(sse_event({"a": "é\n", "b": [1.5]})) == {"a": "é\n", "b": [1.5]}
+    assert read(sse_event({"a": "\ud800"})) == {"a": "\ud800"}
+    assert read(sse_event({"a": float("nan")})) == {"a": None}
+    assert sse_event({"a": "x\r\ny"}).count(b"\n") == 2
 
 
 def test_a_refusal_is_the_error_of_a_run() -> None:
-    answer = form(Problem(429, "access.too_many", "Too many.", "Come \ud800.", (), "id", {"Retry-After": "3"}))
+    answer = error_response(Problem(429, "access.too_many", "Too many.", "Come \ud800.", (), "id", {"Retry-After": "3"}))
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
     assert json.loads(bytes(answer.body))["code"] == "access.too_many"

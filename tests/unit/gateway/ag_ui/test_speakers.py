@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from turnwise.facts.events import Actions, Event
-from turnwise.gateway.ag_ui.speakers import Speakers
+from turnwise.gateway.ag_ui.speakers import TurnSteps
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -13,8 +13,8 @@ def said(author: str, branch: str, **actions: Any) -> Event:
     return Event(id="e", author=author, invocation_id="i", created_at=NOW, branch=branch, actions=Actions(**actions))
 
 
-def speakers() -> Speakers:
-    return Speakers({"a": "The first."}.get)
+def speakers() -> TurnSteps:
+    return TurnSteps({"a": "The first."}.get)
 
 
 def test_each_is_announced_once_below_whoever_is_above() -> None:

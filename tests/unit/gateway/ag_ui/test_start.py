@@ -6,7 +6,7 @@ import pytest
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.ag_ui.schema import RunBody
-from turnwise.gateway.ag_ui.start import Props, offers_in, props_of
+from turnwise.gateway.ag_ui.start import ForwardedProps, forwarded_props, offers_in
 
 
 def body(**more: Any) -> RunBody:
@@ -15,18 +15,18 @@ def body(**more: Any) -> RunBody:
 
 def test_fields_of_ours_and_the_rest() -> None:
     given = {"agent": "a", "channel": "web", "user_kind": None, "questions": "message", "other": {"x": None}}
-    assert props_of(body(forwardedProps=given)) == Props("a", "web", None, False, {"other": {"x": None}})
-    assert props_of(body()) == Props(None, None, None, None, {})
-    assert props_of(body(forwardedProps={"questions": "interrupt"})).questions is True
-    assert props_of(body(forwardedProps=[1])).attributes == {"forwardedProps": [1]}
+    assert forwarded_props(body(forwardedProps=given)) == ForwardedProps("a", "web", None, False, {"other": {"x": None}})
+    assert forwarded_props(body()) == ForwardedProps(None, None, None, None, {})
+    assert forwarded_props(body(forwardedProps={"questions": "interrupt"})).questions is True
+    assert forwarded_props(body(forwardedProps=[1])).attributes == {"forwardedProps": [1]}
     context = [{"description": "d", "value": "v"}]
-    assert props_of(body(context=context)).attributes == {"context": context}
+    assert forwarded_props(body(context=context)).attributes == {"context": context}
 
 
 @pytest.mark.parametrize("given", [{"agent": 1}, {"channel": []}, {"questions": "no"}, {"questions": {}}])
 def test_fields_that_hold_something_else(given: Any) -> None:
     with pytest.raises(RequestInvalid) as refused:
-        props_of(body(forwardedProps=given))
+        forwarded_props(body(forwardedProps=given))
     assert refused.value.where == ("body", "forwardedProps", next(iter(given)))
 
 

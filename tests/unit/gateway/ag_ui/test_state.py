@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.ag_ui.state import Mirror, written_in
+from turnwise.gateway.ag_ui.state import ClientStateMirror, written_in
 
 
 def test_what_the_front_end_wrote() -> None:
@@ -20,7 +20,7 @@ def test_a_state_has_keys(state: Any) -> None:
 
 
 def test_only_what_changes_is_told() -> None:
-    mirror = Mirror({"a": 1, "b": [1]})
+    mirror = ClientStateMirror({"a": 1, "b": [1]})
     assert list(mirror.change({"a": 1, "gone": None})) == []
     (wire,) = mirror.change({"a": None, "b": [2], "c~/": 0}, "s")
     assert wire["subagentRunId"] == "s"
@@ -37,7 +37,7 @@ def test_true_is_not_one() -> None:
     """Python finds them equal, JSON does not."""
     shown: Any = {"a": 1, "b": {"c": [0]}, "d": 1.0}
     assert written_in({"a": True, "b": {"c": [False]}, "d": 1}, shown) == {"a": True, "b": {"c": [False]}}
-    mirror = Mirror(shown)
+    mirror = ClientStateMirror(shown)
     (wire,) = mirror.change({"a": True, "b": {"c": [False]}})
     assert [each["path"] for each in wire["delta"]] == ["/a", "/b"]
     assert list(mirror.become({"a": 1, "b": {"c": [False]}, "d": 1})) != []

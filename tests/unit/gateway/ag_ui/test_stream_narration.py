@@ -16,11 +16,11 @@ from turnwise.facts.events import USER, Actions, Await, ErrorInfo, Event, Rewind
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import merge, visible
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.ag_ui.client_messages import NOTHING, Held, Ledger, messages_in
-from turnwise.gateway.ag_ui.speakers import Speakers
-from turnwise.gateway.ag_ui.state import Mirror
-from turnwise.gateway.ag_ui.stream import Narration
-from turnwise.gateway.redaction import View
+from turnwise.gateway.ag_ui.client_messages import NOTHING, ClientMessages, ClientState, messages_in
+from turnwise.gateway.ag_ui.speakers import TurnSteps
+from turnwise.gateway.ag_ui.state import ClientStateMirror
+from turnwise.gateway.ag_ui.stream import RunEvents
+from turnwise.gateway.redaction import Redactor
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = AgentTree([AgentCard(name="a"), AgentCard(name="b", parent="a"), AgentCard(name="c", parent="a")])
@@ -57,10 +57,12 @@ def _described(_: str) -> str | None:
     return None
 
 
-def told(events: Iterable[Event], caller: Caller = OPERATOR, held: Held = NOTHING, *, announced: bool = True) -> list[Wire]:
+def told(
+    events: Iterable[Event], caller: Caller = OPERATOR, held: ClientState = NOTHING, *, announced: bool = True
+) -> list[Wire]:
     """A whole run in which these events happen."""
-    view = View(caller, TREE)
-    narration = Narration(view, Speakers(_described, announced=announced), Ledger(held), Mirror({}))
+    view = Redactor(caller, TREE)
+    narration = RunEvents(view, TurnSteps(_described, announced=announced), ClientMessages(held), ClientStateMirror({}))
     wires: list[Wire] = [{"type": "RUN_STARTED", **RUN}, {"type": "STATE_SNAPSHOT", "snapshot": {}}]
     for each in (ASKED, *events):
         wires += narration.tell(each)
@@ -75,7 +77,7 @@ def texts(client: Client) -> list[str]:
 def heard(events: Iterable[Event], caller: Caller = OPERATOR, held: Sequence[Wire] = ()) -> list[str]:
     """What the client's messages say in the end."""
     ids = frozenset(message["id"] for message in held)
-    return texts(Client(held).take(told(events, caller, Held(ids, frozenset(), lambda: list(held)))))
+    return texts(Client(held).take(told(events, caller, ClientState(ids, frozenset(), lambda: list(held)))))
 
 
 def types(wires: Iterable[Wire], *left_out: str) -> list[str]:
@@ -211,7 +213,7 @@ def test_what_the_client_has_is_not_told_a_second_time() -> None:
     held = [{"id": "u", "role": "user", "content": "hi"}, {"id": "1", "role": "assistant", "content": "Hel", "name": "a"}]
     again = [piece("1", "Hel", offset=0), event("1", "Hello", sequence=2)]
     assert heard(again, held=held) == ["hi", "Hello"]
-    wires = told(again, held=Held(frozenset({"u", "1"}), frozenset(), lambda: held), announced=False)
+    wires = told(again, held=ClientState(frozenset({"u", "1"}), frozenset(), lambda: held), announced=False)
     assert types(wires) == ["MESSAGES_SNAPSHOT"]
 
 
@@ -359,7 +361,7 @@ def plain(messages: Iterable[Wire]) -> list[Any]:
 def test_whatever_happens_the_client_has_what_the_log_has(seed: int, length: int, inside: bool, announced: bool) -> None:
     stream, caller = Stream(Random(seed)).play(length), OPERATOR if inside else USERS
     client = Client().take(told(stream.events, caller, announced=announced))
-    log = messages_in(stream.standing, View(caller, TREE))
+    log = messages_in(stream.standing, Redactor(caller, TREE))
     assert plain(client.messages) == plain(log)
     state: Any = {}
     for each in stream.events:
@@ -376,9 +378,9 @@ def test_whoever_was_cut_off_gets_the_same(seed: int, length: int, heard_of: int
     cut = [wire for wire in wires[: 2 + heard_of] if wire["type"] != "RUN_FINISHED"]
     first = Client().take(cut)
     calls = frozenset(call["id"] for message in first.messages for call in message.get("toolCalls", ()))
-    held = Held(frozenset(each["id"] for each in first.messages), calls, lambda: first.messages)
+    held = ClientState(frozenset(each["id"] for each in first.messages), calls, lambda: first.messages)
     again = Client(first.messages).take(told([each for each in stream.events if not each.partial], held=held))
     kept = {each.id for each in stream.events if not each.partial} | {f"result:k{number}" for number in range(9)}
     # What broke off and is on no record is left as it was heard.
     said = [message for message in again.messages if message["id"] in kept]
-    assert plain(said) == plain(messages_in(stream.standing, View(OPERATOR, TREE)))
+    assert plain(said) == plain(messages_in(stream.standing, Redactor(OPERATOR, TREE)))

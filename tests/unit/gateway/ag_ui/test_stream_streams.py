@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from turnwise.gateway.ag_ui.stream import Streams
+from turnwise.gateway.ag_ui.stream import TextStreams
 
 
-def finished(streams: Streams, id_: str, text: str) -> tuple[list[Any], bool]:
+def finished(streams: TextStreams, id_: str, text: str) -> tuple[list[Any], bool]:
     """What the whole adds, and whether the client has it as it is."""
     whole, told = streams.whole(id_, text), []
     while True:
@@ -16,7 +16,7 @@ def finished(streams: Streams, id_: str, text: str) -> tuple[list[Any], bool]:
 
 
 def test_several_at_once() -> None:
-    streams = Streams("TEXT_MESSAGE")
+    streams = TextStreams("TEXT_MESSAGE")
     told = [*streams.piece("1", "a", 0), *streams.piece("2", "x", 0), *streams.piece("1", "b", 1)]
     assert [(wire["type"], wire["messageId"], wire.get("delta")) for wire in told] == [
         ("TEXT_MESSAGE_START", "1", None),
@@ -33,14 +33,14 @@ def test_several_at_once() -> None:
 
 
 def test_what_the_client_has_otherwise_is_not_told_on() -> None:
-    streams = Streams("TEXT_MESSAGE")
+    streams = TextStreams("TEXT_MESSAGE")
     assert [*streams.piece("1", "ab", 0)]
     rest, fits = finished(streams, "1", "xy")
     assert ([wire["type"] for wire in rest], fits) == (["TEXT_MESSAGE_END"], False)
 
 
 def test_a_span_around_each() -> None:
-    streams = Streams("REASONING_MESSAGE", "REASONING")
+    streams = TextStreams("REASONING_MESSAGE", "REASONING")
     told = [*streams.piece("1", "a", None, subagentRunId="s"), *streams.end("1")]
     assert [wire["type"] for wire in told] == [
         "REASONING_START",

@@ -10,14 +10,14 @@ from turnwise.facts.content import Content, Part, TextPart, ToolCallPart, ToolRe
 from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.api.answers import answer_of, pending, read_answer, waits_in
-from turnwise.gateway.redaction import FAILED, View
-from turnwise.runner import Invocation, Reading, Result
+from turnwise.gateway.api.answers import answer_of, open_waits_of, pending, read_answer
+from turnwise.gateway.redaction import FAILED, Redactor
+from turnwise.runner import Invocation, InvocationStatus, Result
 from turnwise.wire.messages import OpenCall
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-VIEW = View(Caller(id="u", user="ann"), AgentTree([AgentCard(name="desk")]))
-KEEPER = View(Caller(id="a", role="admin"), AgentTree([AgentCard(name="desk")]))
+VIEW = Redactor(Caller(id="u", user="ann"), AgentTree([AgentCard(name="desk")]))
+KEEPER = Redactor(Caller(id="a", role="admin"), AgentTree([AgentCard(name="desk")]))
 KEY = SessionKey("app", "ann", "s")
 
 
@@ -32,30 +32,32 @@ def waiting(id_: str, *parts: Part, kind: str = "tool_result") -> Event:
 
 def test_a_question_is_a_wait_for_a_reply() -> None:
     asked = waiting("w", TextPart(text="Which?"), kind="reply")
-    assert waits_in([asked], KEEPER) == [OpenCall(invocation_id="i", call_id="w", kind="reply", agent="desk", text="Which?")]
-    assert waits_in([asked, event(TextPart(text="that"), author=USER, answers="w")], KEEPER) == []
+    assert open_waits_of([asked], KEEPER) == [
+        OpenCall(invocation_id="i", call_id="w", kind="reply", agent="desk", text="Which?")
+    ]
+    assert open_waits_of([asked, event(TextPart(text="that"), author=USER, answers="w")], KEEPER) == []
 
 
 def test_a_call_of_a_tool_is_a_wait_for_its_result() -> None:
     call = ToolCallPart(call_id="c", tool="ship", arguments={"order": 1})
     expected = OpenCall(invocation_id="i", call_id="c", kind="tool_result", agent="desk", tool="ship", arguments={"order": 1})
-    assert waits_in([waiting("c", call)], KEEPER) == [expected]
-    assert waits_in([waiting("c", call)], VIEW) == [expected.model_copy(update={"arguments": {}})]
+    assert open_waits_of([waiting("c", call)], KEEPER) == [expected]
+    assert open_waits_of([waiting("c", call)], VIEW) == [expected.model_copy(update={"arguments": {}})]
     offered = waiting("c", call.model_copy(update={"offered": True}))
-    assert waits_in([offered], VIEW) == [expected]
-    assert waits_in([waiting("c", call), event(ToolResultPart(call_id="c", result=1), author=USER)], KEEPER) == []
+    assert open_waits_of([offered], VIEW) == [expected]
+    assert open_waits_of([waiting("c", call), event(ToolResultPart(call_id="c", result=1), author=USER)], KEEPER) == []
 
 
 def test_a_call_is_found_though_the_wait_comes_in_a_later_event() -> None:
     both = event(ToolCallPart(call_id="c", tool="ship"), ToolCallPart(call_id="d", tool="pay"))
-    waits = waits_in([both, waiting("c"), waiting("d")], KEEPER)
+    waits = open_waits_of([both, waiting("c"), waiting("d")], KEEPER)
     assert [(each.call_id, each.tool) for each in waits] == [("c", "ship"), ("d", "pay")]
 
 
 def test_leave_for_a_call_is_a_confirmation() -> None:
     """A42."""
     asked = ToolCallPart(call_id="c-ok", tool=CONFIRM, arguments={"tool": "pay"}, private=True)
-    (wait,) = waits_in([waiting("c-ok", TextPart(text="May I?"), asked)], KEEPER)
+    (wait,) = open_waits_of([waiting("c-ok", TextPart(text="May I?"), asked)], KEEPER)
     assert (wait.kind, wait.tool, wait.arguments, wait.text) == ("confirmation", CONFIRM, {"tool": "pay"}, "May I?")
 
 
@@ -88,11 +90,11 @@ def test_what_was_only_accepted_runs() -> None:
 
 def test_a_reading_shows_only_what_is_still_open() -> None:
     events = (waiting("w", kind="reply"), waiting("v", kind="reply"))
-    reading = Reading("m", "waiting", Result("a", None, None, None, "i", events), frozenset({"v"}))
+    reading = InvocationStatus("m", "waiting", Result("a", None, None, None, "i", events), frozenset({"v"}))
     answer = read_answer("s", reading, VIEW)
     assert (answer.state, [wait.call_id for wait in answer.waits], answer.invocation_id) == ("waiting", ["v"], "i")
 
 
 def test_a_reading_of_a_queued_message_has_no_more_than_its_id() -> None:
-    answer = read_answer("s", Reading("m", "running", None), VIEW)
+    answer = read_answer("s", InvocationStatus("m", "running", None), VIEW)
     assert (answer.message_id, answer.invocation_id, answer.state, answer.text) == ("m", None, "running", "")

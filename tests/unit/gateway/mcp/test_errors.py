@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from turnwise.gateway.mcp.errors import error_of, form, refused
+from turnwise.gateway.mcp.errors import error_of, error_response, tool_error
 from turnwise.gateway.problems import Problem
 
 PROBLEM = Problem(429, "access.too_many", "Too many.", "Wait.", (), "r", {"Retry-After": "7"})
@@ -12,7 +12,7 @@ ABOUT = {"code": "access.too_many", "problem": "Too many.", "fix": "Wait.", "ret
 
 
 def test_over_http_it_is_an_error_without_an_id() -> None:
-    answer = form(PROBLEM)
+    answer = error_response(PROBLEM)
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
     assert json.loads(bytes(answer.body)) == {
         "jsonrpc": "2.0",
@@ -22,7 +22,7 @@ def test_over_http_it_is_an_error_without_an_id() -> None:
 
 
 def test_as_a_tools_result_it_is_words_for_models_and_values_for_programs() -> None:
-    result = refused(PROBLEM).model_dump(by_alias=True, exclude_none=True)
+    result = tool_error(PROBLEM).model_dump(by_alias=True, exclude_none=True)
     assert result["isError"] is True
     assert [each["text"] for each in result["content"]] == ["Too many. Wait."]
     assert result["_meta"] == {"turnwise/error": ABOUT}

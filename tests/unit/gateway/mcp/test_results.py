@@ -15,15 +15,15 @@ from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.mcp.arguments import schema_of
-from turnwise.gateway.mcp.results import ARTIFACTS_SHOWN, answered, kept_in, result_of
+from turnwise.gateway.mcp.results import ARTIFACTS_SHOWN, answer_value, files_in, result_of
 from turnwise.gateway.mcp.schema import Answered
-from turnwise.gateway.redaction import FAILED, View
+from turnwise.gateway.redaction import FAILED, Redactor
 from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner import Invocation, Result
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COMPLETED = End()
-VIEW = View(Caller(id="k", user="ann"), AgentTree([AgentCard(name="a")]))
+VIEW = Redactor(Caller(id="k", user="ann"), AgentTree([AgentCard(name="a")]))
 
 
 def event(id_: str, content: str | Content | None = None, **more: Any) -> Event:
@@ -35,7 +35,7 @@ def event(id_: str, content: str | Content | None = None, **more: Any) -> Event:
 def answer(*events: Event, end: End | None = COMPLETED, error: ErrorInfo | None = None, waits: Any = ()) -> Answered:
     text = "\n".join(each.text for each in events if each.text)
     invocation = Invocation(SessionKey("app", "ann", "s"), "m")
-    return answered(invocation, Result(text, end, None, error, "i", events), waits, VIEW)
+    return answer_value(invocation, Result(text, end, None, error, "i", events), waits, VIEW)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_files_that_agents_kept_or_showed() -> None:
         event("3", shown, actions=Actions(artifact_versions={"a": 2})),
         event("4", actions=Actions(artifact_versions={"hidden": 1}), branch="1/>b#1"),
     )
-    kept = {each.name: each for each in kept_in("s", events)}
+    kept = {each.name: each for each in files_in("s", events)}
     assert {name: each.version for name, each in kept.items()} == {"a": 2, "b": 1}
     assert kept["b"].mime_type == "image/png"
     assert kept["a"].uri == "turnwise://sessions/s/artifacts/a?version=2"

@@ -11,7 +11,7 @@ from mcp_types import CallToolRequestParams, CallToolResult
 from runner_play import soon
 
 from turnwise.gateway.mcp.request import Context
-from turnwise.gateway.mcp.stdio import OverLines
+from turnwise.gateway.mcp.stdio import StdioServer
 
 GREETING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
@@ -23,7 +23,7 @@ class Wire:
         self.coming = asyncio.Queue[bytes]()
         self.said: list[dict[str, Any]] = []
         self.gate, self.began, self.is_read = asyncio.Event(), asyncio.Event(), True
-        self.over = OverLines(Server("test", on_call_tool=self._call), self._write)
+        self.over = StdioServer(Server("test", on_call_tool=self._call), self._write)
         self.tell({"id": 0, "method": "initialize", "params": GREETING}, {"method": "notifications/initialized"})
 
     def tell(self, *messages: Any) -> None:

@@ -9,8 +9,8 @@ from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.mcp.stream import CHARACTERS, EVERY, Steps
-from turnwise.gateway.redaction import View
+from turnwise.gateway.mcp.stream import CHARACTERS, EVERY, ProgressSteps
+from turnwise.gateway.redaction import Redactor
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = AgentTree([AgentCard(name="a"), AgentCard(name="office", parent="a", roles=("staff",))])
@@ -22,7 +22,7 @@ def event(id_: str, text: str = "", **more: Any) -> Event:
 
 
 def told(*events: Event, caller: Caller | None = None) -> list[str]:
-    steps = Steps(View(caller or Caller(id="k", user="ann"), TREE))
+    steps = ProgressSteps(Redactor(caller or Caller(id="k", user="ann"), TREE))
     return [line for each in events if (line := steps.feed(each))]
 
 

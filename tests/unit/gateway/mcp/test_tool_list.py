@@ -7,22 +7,22 @@ from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.gateway import GatewayConfig
-from turnwise.gateway.mcp.request import Visit
-from turnwise.gateway.mcp.tool_list import PAGE, agent_behind, page, usual
+from turnwise.gateway.mcp.request import McpRequest
+from turnwise.gateway.mcp.tool_list import PAGE, agent_of_tool, page, standard_tools
 from turnwise.gateway.serving import front_for
 
 ANN = Caller(id="k", user="ann")
 NAMES = ("ask", "ask_ask", "select", "a b", "a_b", "ask_a_b_6e2c7ab1d0", "ü", "1st", "n" * 64)
 
 
-def visit(count: int = 0) -> Visit:
+def visit(count: int = 0) -> McpRequest:
     below = [agent(name=name)(lambda message: message) for name in (*NAMES[1:], *(f"x{number}" for number in range(count)))]
 
     @agent(name=NAMES[0], children=below)
     def root(message: str) -> str:
         return message
 
-    return Visit(front_for(Runner(root, store=SqlSessionStore("sqlite://")), GatewayConfig()), ANN)
+    return McpRequest(front_for(Runner(root, store=SqlSessionStore("sqlite://")), GatewayConfig()), ANN)
 
 
 async def test_every_agent_has_a_name_of_its_own_that_leads_to_it() -> None:
@@ -30,9 +30,9 @@ async def test_every_agent_has_a_name_of_its_own_that_leads_to_it() -> None:
     guest = visit()
     tools, after = page(guest, agents=True, after=None)
     assert (len({tool.name for tool in tools}), after) == (3 + len(NAMES), None)
-    assert [agent_behind(guest, tool.name) for tool in tools] == [None, None, None, *NAMES]
+    assert [agent_of_tool(guest, tool.name) for tool in tools] == [None, None, None, *NAMES]
     for unknown in ("ask_", "ask_nobody", "nothing", "ask_a b", "", "ask_\ud800"):
-        assert agent_behind(guest, unknown) is None
+        assert agent_of_tool(guest, unknown) is None
 
 
 async def test_pages() -> None:
@@ -51,11 +51,11 @@ async def test_pages() -> None:
 
 
 async def test_who_may_not_know_of_agents_has_no_tools_of_theirs() -> None:
-    narrow = Visit(visit().front, ANN.model_copy(update={"scopes": ("messages:write",)}))
+    narrow = McpRequest(visit().front, ANN.model_copy(update={"scopes": ("messages:write",)}))
     assert len(page(narrow, agents=True, after=None)[0]) == 3
 
 
-@pytest.mark.parametrize("tool", usual(), ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", standard_tools(), ids=lambda tool: tool.name)
 def test_everything_is_described(tool: Tool) -> None:
     assert tool.output_schema is not None
     shapes = tool.output_schema["$defs"]

@@ -8,8 +8,8 @@ from asgi_play import Header, answering, asked, doing, request
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import NotAuthenticated, RequestTimeout, RequestTooLarge, TooMany
-from turnwise.gateway.middleware.admission import Bodies
-from turnwise.gateway.problems import Raised
+from turnwise.gateway.middleware.admission import RequestBodies
+from turnwise.gateway.problems import RaisedProblem
 
 ANN = Caller(id="ann", user="ann")
 JSON = ("Content-Type", "application/json")
@@ -42,8 +42,8 @@ class Desk:
             if not message.get("more_body"):
                 return
 
-    def app(self, *, seconds: float = 30.0) -> Bodies:
-        return Bodies(doing(self._read), self.enter, self.count, json_bytes=10, upload_bytes=20, seconds=seconds)
+    def app(self, *, seconds: float = 30.0) -> RequestBodies:
+        return RequestBodies(doing(self._read), self.enter, self.count, json_bytes=10, upload_bytes=20, seconds=seconds)
 
     async def gets(self, *body: bytes, headers: tuple[Header, ...] = (JSON, ("Transfer-Encoding", "chunked"))) -> int:
         return (await asked(self.app(), request("/", *headers), body)).status
@@ -54,7 +54,7 @@ def announcing(size: int, *more: Header) -> tuple[Header, ...]:
 
 
 async def problem(desk: Desk, *body: bytes, headers: tuple[Header, ...] = (JSON, ("Transfer-Encoding", "chunked"))) -> Any:
-    with pytest.raises(Raised) as raised:
+    with pytest.raises(RaisedProblem) as raised:
         await desk.gets(*body, headers=headers)
     return raised.value.error
 
@@ -115,7 +115,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
     async def ignore(message: Any) -> None: ...
 
-    with pytest.raises(Raised) as raised:
+    with pytest.raises(RaisedProblem) as raised:
         await Desk().app(seconds=0.01)(request("/", *announcing(3)), never, ignore)
     assert isinstance(raised.value.error, RequestTimeout)
 
@@ -131,7 +131,7 @@ async def test_a_body_that_drips_is_not_waited_for_either() -> None:
 
     async def ignore(message: Any) -> None: ...
 
-    with pytest.raises(Raised) as raised:
+    with pytest.raises(RaisedProblem) as raised:
         await desk.app(seconds=0.01)(request("/", ("Transfer-Encoding", "chunked")), drip, ignore)
     assert isinstance(raised.value.error, RequestTimeout)
     assert drops > 1
@@ -151,13 +151,13 @@ async def test_after_the_body_comes_only_that_the_reader_left() -> None:
         seen.extend([(await receive())["type"] for _ in range(2)])
 
     desk = Desk()
-    app = Bodies(doing(listen), desk.enter, desk.count, json_bytes=10, upload_bytes=20, seconds=30)
+    app = RequestBodies(doing(listen), desk.enter, desk.count, json_bytes=10, upload_bytes=20, seconds=30)
     await asked(app, request("/", *announcing(2)), [b"ab"])
     assert seen == ["http.request", "http.disconnect"]
 
 
 async def test_what_is_no_http_request_passes() -> None:
     desk = Desk(refuse=NotAuthenticated("Who?"))
-    app = Bodies(answering(), desk.enter, desk.count, json_bytes=10, upload_bytes=20, seconds=30)
+    app = RequestBodies(answering(), desk.enter, desk.count, json_bytes=10, upload_bytes=20, seconds=30)
     assert (await asked(app, request("/", *announcing(99), kind="websocket"))).sent == [{"type": "websocket.accept"}]
     assert (await asked(app, {"type": "lifespan"})).status == 200

@@ -4,14 +4,14 @@ import pytest
 from asgi_play import answering, asked, request
 
 from turnwise.facts.errors import Forbidden
-from turnwise.gateway.middleware.admission import OwnMachine
+from turnwise.gateway.middleware.admission import LocalOnly
 
 LISTED = "https://app.example"
 
 
 async def comes(host: str | None, origin: str | None = None, kind: str = "http") -> int:
     headers = [(name, value) for name, value in (("Host", host), ("Origin", origin)) if value is not None]
-    answer = await asked(OwnMachine(answering(), [LISTED]), request("/", *headers, kind=kind))
+    answer = await asked(LocalOnly(answering(), [LISTED]), request("/", *headers, kind=kind))
     return answer.status
 
 
@@ -71,9 +71,9 @@ async def test_pages_of_other_origins_are_refused(origin: str) -> None:
 
 async def test_who_gives_two_names_gives_none() -> None:
     with pytest.raises(Forbidden):
-        await asked(OwnMachine(answering(), []), request("/", ("Host", "localhost"), ("Host", "evil.example")))
+        await asked(LocalOnly(answering(), []), request("/", ("Host", "localhost"), ("Host", "evil.example")))
 
 
 async def test_what_is_no_request_passes() -> None:
-    seen = await asked(OwnMachine(answering(), []), {"type": "lifespan"})
+    seen = await asked(LocalOnly(answering(), []), {"type": "lifespan"})
     assert seen.status == 200

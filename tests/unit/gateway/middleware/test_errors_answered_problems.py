@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, Response
 
 from turnwise.facts.errors import Forbidden, RequestTooLarge
-from turnwise.gateway.middleware.errors import AnsweredProblems
+from turnwise.gateway.middleware.errors import ProblemResponses
 from turnwise.gateway.problems import Problem
 from turnwise.telemetry.metrics import Metrics
 
@@ -19,13 +19,13 @@ def form(problem: Problem) -> Response:
     return PlainTextResponse(f"{problem.code} {problem.request_id} {problem.problem}", problem.status, dict(problem.headers))
 
 
-def raising(error: Exception, *, begin: bool = False) -> AnsweredProblems:
+def raising(error: Exception, *, begin: bool = False) -> ProblemResponses:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if begin:
             await send({"type": "http.response.start", "status": 200, "headers": []})
         raise error
 
-    return AnsweredProblems(app, lambda path: form if path == "/x" else pytest.fail(path))
+    return ProblemResponses(app, lambda path: form if path == "/x" else pytest.fail(path))
 
 
 def scope(metrics: Metrics | None = None, kind: str = "http") -> Any:
@@ -81,10 +81,10 @@ async def test_a_web_socket_that_is_closed_stays_so() -> None:
 
     async def receive() -> Any: ...
 
-    await AnsweredProblems(app, lambda _: form)(scope(kind="websocket"), receive, closed)
+    await ProblemResponses(app, lambda _: form)(scope(kind="websocket"), receive, closed)
 
 
 async def test_what_goes_well_passes() -> None:
     async def nothing(scope: Any, receive: Any) -> None: ...
 
-    assert (await asked(AnsweredProblems(doing(nothing), lambda _: form), scope())).status == 200
+    assert (await asked(ProblemResponses(doing(nothing), lambda _: form), scope())).status == 200

@@ -7,7 +7,7 @@ import pytest
 from asgi_play import answering, asked, doing, request
 
 from turnwise.facts.errors import Closing
-from turnwise.gateway.middleware.errors import SERVICE_RESTART, CutShort, Pending
+from turnwise.gateway.middleware.errors import SERVICE_RESTART, PendingRequests, ShutdownResponses
 
 
 class Waiting:
@@ -15,14 +15,14 @@ class Waiting:
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
-        self.pending = Pending()
+        self.pending = PendingRequests()
 
     async def _wait(self, scope: Any, receive: Any) -> None:
         self.began.set()
         await asyncio.Event().wait()
 
-    def app(self) -> CutShort:
-        return CutShort(doing(self._wait), self.pending)
+    def app(self) -> ShutdownResponses:
+        return ShutdownResponses(doing(self._wait), self.pending)
 
 
 async def test_those_who_wait_are_told() -> None:
@@ -55,6 +55,6 @@ async def test_whoever_else_cancels_a_request_cancels_it() -> None:
 
 
 async def test_what_is_answered_is_not_pending() -> None:
-    pending = Pending()
-    assert (await asked(CutShort(answering(), pending), request())).status == 200
+    pending = PendingRequests()
+    assert (await asked(ShutdownResponses(answering(), pending), request())).status == 200
     assert pending.tasks == set()

@@ -5,7 +5,7 @@ from typing import Any
 from asgi_play import asked, doing, request
 from opentelemetry import trace
 
-from turnwise.gateway.middleware.headers import Traced
+from turnwise.gateway.middleware.headers import TraceContext
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -16,7 +16,7 @@ async def test_the_callers_trace_is_joined() -> None:
     async def look(scope: Any, receive: Any) -> None:
         seen.append(f"{trace.get_current_span().get_span_context().trace_id:032x}")
 
-    app = Traced(doing(look))
+    app = TraceContext(doing(look))
     await asked(app, request("/", ("traceparent", f"00-{TRACE}-b7ad6b7169203331-01")))
     await asked(app, request("/", ("traceparent", "nonsense")))
     await asked(app, {"type": "lifespan"})

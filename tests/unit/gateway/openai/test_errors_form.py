@@ -5,7 +5,7 @@ import json
 import pytest
 
 from turnwise.facts import errors
-from turnwise.gateway.openai.errors import error_of, form, param_of
+from turnwise.gateway.openai.errors import error_of, error_response, param_of
 from turnwise.gateway.problems import STATUS, Problem, headers_of, status_of
 
 
@@ -15,7 +15,7 @@ def problem(code: str, *where: str | int, status: int | None = None) -> Problem:
 
 @pytest.mark.parametrize("code", sorted(STATUS))
 def test_every_code_has_the_four_fields(code: str) -> None:
-    answer = form(problem(code))
+    answer = error_response(problem(code))
     error = json.loads(bytes(answer.body))["error"]
     assert set(error) == {"message", "type", "param", "code"}
     assert error["message"] == "It went wrong. Mend it."
@@ -70,6 +70,6 @@ def test_places(where: tuple[str | int, ...], param: str | None) -> None:
 
 def test_clients_try_again_only_where_that_helps() -> None:
     busy = errors.TooMany("Too much.", retry_after=3)
-    again = form(problem(busy.code)._replace(headers=headers_of(busy)))
+    again = error_response(problem(busy.code)._replace(headers=headers_of(busy)))
     assert (again.headers["retry-after"], again.headers["x-should-retry"]) == ("3", "true")
-    assert form(problem("message.unknown_tool_call")).headers["x-should-retry"] == "false"
+    assert error_response(problem("message.unknown_tool_call")).headers["x-should-retry"] == "false"

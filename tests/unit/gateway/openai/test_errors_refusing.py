@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.openai.errors import check_form, no_probabilities, refused
+from turnwise.gateway.openai.errors import check_form, invalid_parameter, no_probabilities
 
 
 def test_the_place_is_one_in_the_body() -> None:
-    assert refused("stop", "No.").where == ("body", "stop")
-    assert refused(("messages", 0), "No.", fix="Do.").where == ("body", "messages", 0)
+    assert invalid_parameter("stop", "No.").where == ("body", "stop")
+    assert invalid_parameter(("messages", 0), "No.", fix="Do.").where == ("body", "messages", 0)
     assert no_probabilities("logprobs").where == ("body", "logprobs")
 
 

@@ -1,10 +1,10 @@
 """Requests that were not taken."""
 
-from turnwise.gateway.services.conversations import Refused
+from turnwise.gateway.services.conversations import RefusedRequests
 
 
 def test_each_refusal_counts_once() -> None:
-    refused = Refused()
+    refused = RefusedRequests()
     assert not refused.take("a")
     refused.add("a")
     refused.add("a")
@@ -13,7 +13,7 @@ def test_each_refusal_counts_once() -> None:
 
 
 def test_the_oldest_are_forgotten() -> None:
-    refused = Refused(most=2)
+    refused = RefusedRequests(most=2)
     for asked in "abc":
         refused.add(asked)
     assert [refused.take(asked) for asked in "abc"] == [False, True, True]

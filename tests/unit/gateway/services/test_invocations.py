@@ -13,7 +13,7 @@ from turnwise import Runner, SqlSessionStore, agent
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import CursorInvalid, Forbidden, RequestInvalid
 from turnwise.gateway.services.invocations import TaskPage, Tasks
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.session_scope import SessionScope
 
 ADA, BOB = Caller(id="a", user="ada"), Caller(id="b", user="bob")
 OPERATOR, SERVICE = Caller(id="o", role="operator"), Caller(id="s", acts_for_users=True)
@@ -42,7 +42,7 @@ def runner(url: str) -> Iterator[Runner]:
 
 
 def tasks(runner: Runner) -> Tasks:
-    return Tasks(runner, Whose(runner))
+    return Tasks(runner, SessionScope(runner))
 
 
 def brief(page: TaskPage) -> list[tuple[str, str, str]]:

@@ -7,7 +7,7 @@ from turnwise.facts.content import BlobPart, Content, TextPart, ToolCallPart, To
 from turnwise.facts.events import USER, Actions, End, Event
 from turnwise.facts.sessions import Head, OpenInvocation, Session
 from turnwise.gateway.services.lineage import Match, match, message_ids, moments_in, past_exchanges, session_base
-from turnwise.gateway.shared.exchanges import Turn
+from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.runner.record.events import Origin
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -18,12 +18,12 @@ def sent(text: str) -> Content:
     return text_content(text, "user")
 
 
-def turns(*texts: str) -> list[Turn]:
+def turns(*texts: str) -> list[PastTurn]:
     """Messages and answers in turn."""
-    return [Turn(sent(asked), answer) for asked, answer in zip(texts[::2], texts[1::2], strict=True)]
+    return [PastTurn(sent(asked), answer) for asked, answer in zip(texts[::2], texts[1::2], strict=True)]
 
 
-def log(past: list[Turn], message: str = "new", **ended: Any) -> list[Event]:
+def log(past: list[PastTurn], message: str = "new", **ended: Any) -> list[Event]:
     """A log that is these turns, each an invocation of its own."""
     found = []
     for number, (turn, id_) in enumerate(zip(past, message_ids(past, sent(message)), strict=False)):
@@ -35,7 +35,7 @@ def log(past: list[Turn], message: str = "new", **ended: Any) -> list[Event]:
     return found
 
 
-def matched(past: list[Turn], events: list[Event], session: Session = SESSION) -> Match:
+def matched(past: list[PastTurn], events: list[Event], session: Session = SESSION) -> Match:
     stored = [event.model_copy(update={"sequence": number}) for number, event in enumerate(events, 1)]
     return match(past, message_ids(past, sent("new")), moments_in(stored), session)
 
@@ -68,7 +68,7 @@ def test_ids_tell_files_and_results_apart() -> None:
 def test_an_opening_names_its_sessions() -> None:
     base = session_base((), sent("a"))
     assert session_base(turns("a", "1"), sent("b")) == base
-    assert session_base([Turn(Content(), "Welcome."), *turns("a", "1")], sent("b")) == base
+    assert session_base([PastTurn(Content(), "Welcome."), *turns("a", "1")], sent("b")) == base
     assert session_base((), sent("b")) != base
 
 
@@ -123,7 +123,7 @@ def test_what_others_report_belongs_to_what_waited_for_it() -> None:
 
 def test_a_log_is_not_cut_within_an_earlier_invocation() -> None:
     """What was waited for since before came behind the place: the session cannot be taken back to there."""
-    past = [*turns("a", "Wait.", "b", "2"), Turn(Content(parts=(ToolResultPart(call_id="k", result=1),)), "Done.")]
+    past = [*turns("a", "Wait.", "b", "2"), PastTurn(Content(parts=(ToolResultPart(call_id="k", result=1),)), "Done.")]
     events = log(past, i0=None)
     events = [e.model_copy(update={"invocation_id": "i0"}) if e.invocation_id == "i2" else e for e in events]
     assert matched(past, events) == Match(3)
@@ -142,10 +142,10 @@ def test_what_was_said_unasked_is_part_of_the_log() -> None:
 def test_past_turns_as_exchanges() -> None:
     call, result = ToolCallPart(call_id="1", tool="t"), ToolResultPart(call_id="1", result="r")
     past = [
-        Turn(Content(), "Welcome."),
-        Turn(sent("a"), "Let me see.", (call,)),
-        Turn(Content(parts=(result,)), "Found."),
-        Turn(sent("b")),
+        PastTurn(Content(), "Welcome."),
+        PastTurn(sent("a"), "Let me see.", (call,)),
+        PastTurn(Content(parts=(result,)), "Found."),
+        PastTurn(sent("b")),
     ]
     unasked, asked, silent = past_exchanges(past, ["0", "1", "2", "3"])
     assert (unasked.message, [content.text for content in unasked.said]) == (None, ["Welcome."])

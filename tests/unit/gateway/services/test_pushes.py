@@ -14,7 +14,7 @@ from turnwise.facts.errors import Forbidden, InvocationMissing, RequestInvalid
 from turnwise.facts.limits import RunConfig
 from turnwise.facts.pushes import PushConfig
 from turnwise.gateway.services.pushes import MOST, Pushes
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.pushes import PushPlace
 from turnwise.testing.fakes import CountingIssuer
 
@@ -42,7 +42,7 @@ def a_config(id_: str = "p", **fields: Any) -> PushConfig:
 
 
 def pushes(runner: Runner) -> Pushes:
-    return Pushes(runner, Whose(runner), CountingIssuer())
+    return Pushes(runner, SessionScope(runner), CountingIssuer())
 
 
 async def test_it_is_kept_for_who_asks_and_gets_an_id(make_runner: MakeRunner, gate: Gate) -> None:

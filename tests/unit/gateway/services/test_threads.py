@@ -13,8 +13,8 @@ from turnwise.access.quotas import Quotas
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, InvocationMissing, SessionError
 from turnwise.facts.gateway import CallerLimits
-from turnwise.gateway.services.messages import Ask, Messages
-from turnwise.gateway.services.session_scope import Whose
+from turnwise.gateway.services.messages import MessageRequest, Messages
+from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.gateway.services.threads import Threads
 from turnwise.testing.models import ScriptedModel, calls
 
@@ -38,13 +38,13 @@ def make_runner() -> Iterator[MakeRunner]:
 
 
 def threads(runner: Runner) -> Threads:
-    whose = Whose(runner)
+    whose = SessionScope(runner)
     return Threads(runner, whose, Messages(runner, whose, Quotas(runner.app, CallerLimits()), asyncio.Event()))
 
 
 async def more(runner: Runner, text: str, after: str, id_: str, session: str = "s") -> str:
     """What is answered behind that message, and where."""
-    invocation = await threads(runner).start(ADA, Ask(session, text, id=id_), after)
+    invocation = await threads(runner).start(ADA, MessageRequest(session, text, id=id_), after)
     text = (await invocation.result()).text
     return f"{text} ({'there' if invocation.session.id == session else 'elsewhere'})"
 
@@ -104,7 +104,7 @@ async def test_an_older_invocation_that_goes_on_is_nothing_in_between(make_runne
     door = threads(runner)
     # Behind an older answer, but for who waits.
     service = ADA.model_copy(update={"acts_for_users": True})
-    there = await door.start(service, Ask("s", came, id="m3"), "m1")
+    there = await door.start(service, MessageRequest("s", came, id="m3"), "m1")
     assert ((await there.result()).text, there.session.id) == ("The tea came.", "s")
     assert await more(runner, "go on", "m2", "m4") == "And on. (there)"
 
@@ -177,7 +177,7 @@ async def test_nothing_is_anothers(make_runner: MakeRunner) -> None:
         door.whole(BOB, "s", "m1"),
         door.cancel(BOB, "s", "m1"),
         door.take_back(BOB, "s", "m1", whole=True),
-        door.start(BOB, Ask("s", "hi"), "m1"),
+        door.start(BOB, MessageRequest("s", "hi"), "m1"),
     ):
         with pytest.raises(InvocationMissing):
             await use
@@ -187,7 +187,7 @@ async def test_nothing_is_anothers(make_runner: MakeRunner) -> None:
         door.gone_on(BOB, "s", "i", 0, "ada"),
         door.cancel(BOB, "s", "m1", "ada"),
         door.take_back(BOB, "s", "m1", "ada", whole=True),
-        door.start(BOB, Ask("s", "hi", "ada"), "m1"),
+        door.start(BOB, MessageRequest("s", "hi", "ada"), "m1"),
     ):
         with pytest.raises(Forbidden):
             await other
@@ -203,7 +203,7 @@ async def test_each_takes_its_permission(make_runner: MakeRunner) -> None:
         (door.gone_on(metrics, "s", "i", 0), "sessions:read"),
         (door.cancel(metrics, "s", "m1"), "invocations:cancel"),
         (door.take_back(metrics, "s", "m1", whole=True), "sessions:write"),
-        (door.start(metrics, Ask("s", "hi"), "m1"), "messages:write"),
+        (door.start(metrics, MessageRequest("s", "hi"), "m1"), "messages:write"),
     ):
         with pytest.raises(Forbidden, match=permission):
             await use

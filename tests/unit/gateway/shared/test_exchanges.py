@@ -1,7 +1,7 @@
 """A conversation as a request tells it, in exchanges."""
 
 from turnwise.facts.content import TextPart, ToolCallPart
-from turnwise.gateway.shared.exchanges import INSTRUCTIONS, Exchanges, wanted
+from turnwise.gateway.shared.exchanges import INSTRUCTIONS, Exchanges, joined_instructions
 
 CALL = ToolCallPart(call_id="k1", tool="look")
 
@@ -33,7 +33,7 @@ def test_what_was_answered_last_is_past_when_it_is_closed() -> None:
 
 
 def test_what_is_wanted_beside_the_message() -> None:
-    assert wanted(["", " "]) is None
-    found = wanted(["Be short.", "", "Be kind."])
+    assert joined_instructions(["", " "]) is None
+    found = joined_instructions(["Be short.", "", "Be kind."])
     assert found is not None
     assert (found.name, found.data) == (INSTRUCTIONS, "Be short.\n\nBe kind.")

@@ -9,10 +9,10 @@ from turnwise.facts.events import Actions, ErrorInfo, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
-from turnwise.gateway.redaction import View
-from turnwise.gateway.shared.utterances import Behind, failure, used_for
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.utterances import Behind, failure_text, token_usage
 
-USER_VIEW = View(Caller(id="c"), AgentTree([AgentCard(name="a")]))
+USER_VIEW = Redactor(Caller(id="c"), AgentTree([AgentCard(name="a")]))
 
 
 def took(asked: int, answered: int, cached: int) -> Event:
@@ -21,8 +21,8 @@ def took(asked: int, answered: int, cached: int) -> Event:
 
 
 def test_what_models_took_adds_up() -> None:
-    assert used_for([took(3, 2, 1), event("a", "y"), took(30, 20, 10)]) == (33, 11, 22)
-    assert used_for([]) == (0, 0, 0)
+    assert token_usage([took(3, 2, 1), event("a", "y"), took(30, 20, 10)]) == (33, 11, 22)
+    assert token_usage([]) == (0, 0, 0)
 
 
 def test_nobody_was_selected_yet() -> None:
@@ -52,5 +52,5 @@ def test_who_was_selected() -> None:
     ],
 )
 def test_why_there_is_no_answer(reason: str, words: str) -> None:
-    assert failure(reason, ErrorInfo(code="agent.failed", message="secret"), USER_VIEW) == words
-    assert failure("failed", None, USER_VIEW) == "There is no answer."
+    assert failure_text(reason, ErrorInfo(code="agent.failed", message="secret"), USER_VIEW) == words
+    assert failure_text("failed", None, USER_VIEW) == "There is no answer."

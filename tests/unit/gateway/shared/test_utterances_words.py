@@ -5,7 +5,7 @@ from typing import Any
 
 from turnwise.facts.content import Content, DataPart, TextPart
 from turnwise.facts.events import Event
-from turnwise.gateway.shared.utterances import text_of, words_of
+from turnwise.gateway.shared.utterances import joined_text, shown_text
 
 
 def event(*parts: Any, **more: Any) -> Event:
@@ -15,7 +15,7 @@ def event(*parts: Any, **more: Any) -> Event:
 
 def test_texts_and_data_that_stands_alone() -> None:
     data = DataPart(data={"a": [1]})
-    assert words_of(event(data, DataPart(data=2))) == '{"a":[1]}\n2'
-    assert words_of(event(TextPart(text="x"), data)) == "x"
-    assert words_of(event(DataPart(data=1, private=True))) == ""
-    assert text_of([event(TextPart(text="x")), event(), event(data, author="user"), event(data)]) == 'x\n{"a":[1]}'
+    assert shown_text(event(data, DataPart(data=2))) == '{"a":[1]}\n2'
+    assert shown_text(event(TextPart(text="x"), data)) == "x"
+    assert shown_text(event(DataPart(data=1, private=True))) == ""
+    assert joined_text([event(TextPart(text="x")), event(), event(data, author="user"), event(data)]) == 'x\n{"a":[1]}'

@@ -8,11 +8,11 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Await
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.waits import open_waits
 
 TREE = AgentTree([AgentCard(name="a")])
-USERS, KEEPERS = View(Caller(id="u", user="ann"), TREE), View(Caller(id="a", role="admin"), TREE)
+USERS, KEEPERS = Redactor(Caller(id="u", user="ann"), TREE), Redactor(Caller(id="a", role="admin"), TREE)
 ASKED = event("a", "Which?", awaits=Await(id="w"))
 ASKS = ToolCallPart(call_id="k-ok", tool=CONFIRM, arguments={"tool": "pay", "call": "k"}, private=True)
 LEAVE = event("a", "May I?", ASKS, awaits=Await(id="k-ok", kind="tool_result"))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from turnwise.matching.encoder.remembered import Remembered
+from turnwise.matching.encoder.remembered import CachingEncoder
 from turnwise.ports.encoder import Encoder
 
 
@@ -28,7 +28,7 @@ class Counting:
 
 def test_only_what_is_not_remembered_is_asked_for_and_once() -> None:
     counting = Counting()
-    encoder: Encoder = Remembered(counting)
+    encoder: Encoder = CachingEncoder(counting)
     first = encoder.encode(["a", "bb", "a"])
     again = encoder.encode(["bb", "ccc", "a", "ccc"])
     assert counting.asked == [["a", "bb"], ["ccc"]]
@@ -40,7 +40,7 @@ def test_only_what_is_not_remembered_is_asked_for_and_once() -> None:
 
 def test_what_was_used_last_is_kept() -> None:
     counting = Counting()
-    encoder = Remembered(counting, capacity=2)
+    encoder = CachingEncoder(counting, capacity=2)
     for text in ("a", "bb", "a", "ccc", "a", "bb"):
         encoder.encode([text])
     assert counting.asked == [["a"], ["bb"], ["ccc"], ["bb"]]
@@ -49,7 +49,7 @@ def test_what_was_used_last_is_kept() -> None:
 @pytest.mark.parametrize("capacity", [0, 1])
 def test_more_texts_than_it_keeps(capacity: int) -> None:
     counting = Counting()
-    encoder = Remembered(counting, capacity=capacity)
+    encoder = CachingEncoder(counting, capacity=capacity)
     assert np.array_equal(encoder.encode(["a", "bb", "ccc"]), Counting().encode(["a", "bb", "ccc"]))
     encoder.encode(["ccc"])
     assert len(counting.asked) == 2 - capacity
@@ -57,14 +57,14 @@ def test_more_texts_than_it_keeps(capacity: int) -> None:
 
 def test_very_long_texts_are_not_kept() -> None:
     counting = Counting()
-    encoder = Remembered(counting)
+    encoder = CachingEncoder(counting)
     for _ in range(2):
         encoder.encode(["a" * 2_001])
     assert len(counting.asked) == 2
 
 
 def test_the_rows_are_the_callers_own() -> None:
-    encoder = Remembered(Counting())
+    encoder = CachingEncoder(Counting())
     encoder.encode(["a"])[:] = 7
     encoder.encode(["a"])[:] = 8
     assert np.array_equal(encoder.encode(["a"]), Counting().encode(["a"]))
@@ -78,14 +78,14 @@ def test_a_failure_is_passed_on_and_not_remembered() -> None:
                 raise OSError("away")
             return super().encode(texts)
 
-    encoder = Remembered(Failing())
+    encoder = CachingEncoder(Failing())
     with pytest.raises(OSError, match="away"):
         encoder.encode(["a"])
     assert encoder.encode(["a"]).shape == (1, 2)
 
 
 def test_threads_share_one() -> None:
-    encoder = Remembered(Counting(), capacity=5)
+    encoder = CachingEncoder(Counting(), capacity=5)
     texts = ["a" * (number % 11) for number in range(500)]
     with ThreadPoolExecutor(8) as pool:
         rows = list(pool.map(lambda text: encoder.encode([text])[0], texts))

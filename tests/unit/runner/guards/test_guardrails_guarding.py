@@ -9,8 +9,8 @@ from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPa
 from turnwise.facts.events import Actions, Event, Guarded, StepRecord, Summary
 from turnwise.facts.usage import Usage
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
-from turnwise.runner.guards.guardrail_results import Passed
-from turnwise.runner.guards.guardrails import Guarding
+from turnwise.runner.guards.guardrail_results import GuardrailResult
+from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.testing.fakes import CountingIssuer, FunctionGuardrail
 
 
@@ -21,8 +21,8 @@ def swap(name: str, old: str, new: str, **options: Any) -> FunctionGuardrail:
     return FunctionGuardrail(name, judge, **options)
 
 
-def guarding(*guardrails: Any, seconds: float = 5.0) -> Guarding:
-    return Guarding(guardrails, seconds)
+def guarding(*guardrails: Any, seconds: float = 5.0) -> Guardrails:
+    return Guardrails(guardrails, seconds)
 
 
 def event(content: Content | None, **actions: Any) -> Event:
@@ -38,7 +38,7 @@ async def test_each_sees_what_those_before_it_left() -> None:
 
 async def test_a_rewrite_that_changes_nothing_is_not_recorded() -> None:
     content = text_content("x", "user")
-    assert await guarding(swap("one", "a", "b")).message(content) == Passed(content)
+    assert await guarding(swap("one", "a", "b")).message(content) == GuardrailResult(content)
 
 
 async def test_after_a_block_nobody_is_asked() -> None:

@@ -11,15 +11,15 @@ from turnwise.guardrails.injection import InjectionMarks
 from turnwise.guardrails.length import Length
 from turnwise.guardrails.secrets import Secrets
 from turnwise.ports.guardrail import GuardrailVerdict
-from turnwise.runner.guards.guardrails import Guarding, as_content, tools_left
+from turnwise.runner.guards.guardrails import Guardrails, allowed_tools, as_content
 from turnwise.testing.fakes import FunctionGuardrail
 
 SHOW = OfferedTool(name="show", description="Shows a map.", parameters={"type": "object", "properties": {"city": True}})
 KEY = "AKIAIOSFODNN7REALKEY"
 
 
-def guarding(*guardrails: Any) -> Guarding:
-    return Guarding(guardrails, 5.0)
+def guarding(*guardrails: Any) -> Guardrails:
+    return Guardrails(guardrails, 5.0)
 
 
 async def test_nobody_is_asked_about_no_tools() -> None:
@@ -61,6 +61,6 @@ async def test_of_what_guardrails_leave_only_what_may_be_offered_is(name: str) -
 
 
 def test_what_is_left_of_them_is_nothing_when_they_are_not_there() -> None:
-    assert tools_left(None) == tools_left(text_content("words")) == ()
-    assert tools_left(Content(parts=(DataPart(name="tools", data="words"), DataPart(name="tools", data=[1])))) == ()
-    assert tools_left(as_content([SHOW])) == (SHOW,)
+    assert allowed_tools(None) == allowed_tools(text_content("words")) == ()
+    assert allowed_tools(Content(parts=(DataPart(name="tools", data="words"), DataPart(name="tools", data=[1])))) == ()
+    assert allowed_tools(as_content([SHOW])) == (SHOW,)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.runner.guards.stream_guard import Stage
+from turnwise.runner.guards.stream_guard import StreamStage
 
 Rewrite = Callable[[str], str | None]
 
@@ -23,7 +23,7 @@ class Counting:
         return self._rewrite(text)
 
 
-async def fed(stage: Stage, pieces: Sequence[str]) -> str | None:
+async def fed(stage: StreamStage, pieces: Sequence[str]) -> str | None:
     shown = []
     for piece in pieces:
         text = await stage.feed(piece)
@@ -62,19 +62,19 @@ def test_what_is_shown_is_the_beginning_of_what_is_left_of_the_whole(
 ) -> None:
     """C13: however it is cut; and no more is held back than the reach, a step, and what a finding spans."""
     reach, rewrite = rule
-    shown = asyncio.run(fed(Stage(Counting(rewrite), reach), cut(text, sizes)))
+    shown = asyncio.run(fed(StreamStage(Counting(rewrite), reach), cut(text, sizes)))
     assert shown is not None
     assert (rewrite(text) or "").startswith(shown)
 
 
 async def test_no_more_is_held_back_than_needed() -> None:
-    shown = await fed(Stage(Counting(lambda text: text.replace("abc", "[]")), 40), list("word " * 100))
+    shown = await fed(StreamStage(Counting(lambda text: text.replace("abc", "[]")), 40), list("word " * 100))
     assert shown is not None
     assert len(shown) >= 500 - 40 - 10
 
 
 async def test_with_no_reach_every_piece_is_shown_at_once() -> None:
-    stage = Stage(Counting(lambda text: text), 0)
+    stage = StreamStage(Counting(lambda text: text), 0)
     assert [await stage.feed(piece) for piece in ("a", "", "bc")] == ["a", "", "bc"]
 
 
@@ -82,7 +82,7 @@ async def test_a_block_stops() -> None:
     def block(text: str) -> str | None:
         return None if "bad" in text else text
 
-    assert await fed(Stage(Counting(block), 3), list("good " * 20 + "bad " + "good " * 9)) is None
+    assert await fed(StreamStage(Counting(block), 3), list("good " * 20 + "bad " + "good " * 9)) is None
 
 
 async def test_the_cost_is_linear() -> None:
@@ -90,13 +90,13 @@ async def test_the_cost_is_linear() -> None:
     rewrite = RULES[2][1]
     for text in ("word " * 4_000, "keya " * 4_000, "key" + "a" * 20_000):
         counting = Counting(rewrite)
-        await fed(Stage(counting, 40), list(text))
+        await fed(StreamStage(counting, 40), list(text))
         assert counting.characters < 60 * len(text)
 
 
 async def test_a_long_finding_is_shown_when_it_has_ended() -> None:
     text = "so: key" + "a" * 5_000 + " and then " + "more " * 2_000
-    shown = await fed(Stage(Counting(RULES[2][1]), 5), list(text))
+    shown = await fed(StreamStage(Counting(RULES[2][1]), 5), list(text))
     assert shown is not None
     assert shown.startswith("so: [key] and then more")
 
@@ -108,11 +108,11 @@ async def test_invisible_characters_do_not_use_up_the_reach() -> None:
         return re.sub("\u200b*".join("abcd"), "[]", text)
 
     text = "x" * 40 + "ab" + "\u200b" * 60 + "cd" + "y" * 40
-    shown = await fed(Stage(Counting(rewrite), 4), list(text))
+    shown = await fed(StreamStage(Counting(rewrite), 4), list(text))
     assert shown is not None
     assert shown.startswith("x" * 40 + "[]yy")
 
 
 async def test_a_guardrail_that_does_not_judge_by_places_shows_nothing_it_would_change() -> None:
     """One that contradicts its own reach: nothing is let go that is not sure."""
-    assert await fed(Stage(Counting(lambda text: f"{len(text)}"), 4), list("word " * 30)) == ""
+    assert await fed(StreamStage(Counting(lambda text: f"{len(text)}"), 4), list("word " * 30)) == ""

@@ -5,7 +5,7 @@ from turnwise.facts.content import Content, ToolResultPart, text_content
 from turnwise.facts.events import Await
 from turnwise.facts.sessions import Head, OpenCall, OpenInvocation, Session
 from turnwise.facts.tree import AgentTree
-from turnwise.runner.message.continuation import continuation_of, interrupted, is_being_answered, lapses
+from turnwise.runner.message.continuation import continuation_of, expired_waits, interrupted_end, is_being_answered
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root"), AgentCard(name="b", parent="root")])
@@ -90,9 +90,9 @@ def test_waiting_invocations_end_when_expired_when_their_agent_is_gone_or_when_t
             "running": OpenInvocation(agent="a", began=10),
         }
     )
-    over = {lapse.invocation_id: lapse.reason for lapse in lapses(head, TREE, NOW, waits=3)}
+    over = {lapse.invocation_id: lapse.reason for lapse in expired_waits(head, TREE, NOW, waits=3)}
     assert over == {"expired": "limit:wait_seconds", "gone": "failed", "old": "limit:waits"}
-    assert [(lapse.invocation_id, lapse.reason) for lapse in interrupted(head)] == [("running", "cancelled")]
+    assert [(lapse.invocation_id, lapse.reason) for lapse in interrupted_end(head)] == [("running", "cancelled")]
 
 
 def test_an_invocation_whose_holder_is_closed_to_the_caller_is_not_continued() -> None:

@@ -7,7 +7,7 @@ from turnwise.facts.events import Actions, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head, OpenInvocation, Session
 from turnwise.facts.tree import AgentTree
-from turnwise.runner.message.recovery_rules import asked_of, fate_of, orphan_of
+from turnwise.runner.message.recovery_rules import message_of_orphan, orphan_end, orphan_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = AgentTree([AgentCard(name="a")])
@@ -52,16 +52,16 @@ def test_what_was_asked_is_the_last_message_of_the_user() -> None:
     chosen = Actions(selection=Selection(agent="a", method="m", confidence=1.0, reason="r"))
     said = [("user", "hi"), ("a", "name?"), ("user", "Ada"), ("a", "thanks")]
     events = [event(str(n), author, text, actions=chosen) for n, (author, text) in enumerate(said)]
-    asked = asked_of(events)
+    asked = message_of_orphan(events)
     assert asked is not None
     assert asked.text == "Ada"
-    assert asked_of(events[1:2]) is None
+    assert message_of_orphan(events[1:2]) is None
 
 
 def fate(of: Session) -> str | None:
     orphan = orphan_of(of)
     assert orphan is not None
-    end = fate_of(orphan, of, TREE, attempts=3)
+    end = orphan_end(orphan, of, TREE, attempts=3)
     return end.reason if end else None
 
 

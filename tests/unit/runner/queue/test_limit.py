@@ -1,9 +1,9 @@
 import asyncio
 
-from turnwise.runner.queue.limit import Gate
+from turnwise.runner.queue.limit import ConcurrencyLimit
 
 
-async def enter(gate: Gate) -> None:
+async def enter(gate: ConcurrencyLimit) -> None:
     """Enters in one's turn; who is cancelled gives up."""
     place = gate.line_up()
     try:
@@ -15,7 +15,7 @@ async def enter(gate: Gate) -> None:
 
 async def test_at_most_so_many_are_in_at_once_and_the_line_is_kept() -> None:
     """A bounded number of running invocations, first come, first served."""
-    gate, order, most = Gate(2), [], 0
+    gate, order, most = ConcurrencyLimit(2), [], 0
     inside = 0
 
     async def one(name: int) -> None:
@@ -34,7 +34,7 @@ async def test_at_most_so_many_are_in_at_once_and_the_line_is_kept() -> None:
 
 
 async def test_who_gives_up_waiting_keeps_the_place_from_nobody() -> None:
-    gate = Gate(1)
+    gate = ConcurrencyLimit(1)
     assert gate.try_enter()
     assert not gate.try_enter()
     impatient = asyncio.create_task(enter(gate))
@@ -50,7 +50,7 @@ async def test_who_gives_up_waiting_keeps_the_place_from_nobody() -> None:
 
 
 async def test_a_place_given_to_who_gives_up_at_that_moment_goes_to_the_next() -> None:
-    gate = Gate(1)
+    gate = ConcurrencyLimit(1)
     gate.try_enter()
     impatient, patient = asyncio.create_task(enter(gate)), asyncio.create_task(enter(gate))
     await asyncio.sleep(0)
@@ -62,7 +62,7 @@ async def test_a_place_given_to_who_gives_up_at_that_moment_goes_to_the_next() -
 
 
 def test_event_loops_share_it() -> None:
-    gate = Gate(1)
+    gate = ConcurrencyLimit(1)
     gate.try_enter()
 
     async def through() -> None:
@@ -84,7 +84,7 @@ def test_event_loops_share_it() -> None:
 
 
 async def test_who_gives_up_a_place_that_it_has_makes_room() -> None:
-    gate = Gate(1)
+    gate = ConcurrencyLimit(1)
     mine = gate.line_up()
     assert mine.done()
     gate.give_up(mine)

@@ -8,9 +8,9 @@ from runner_play import InFront, key
 from survival_model.clock import VirtualLoop
 
 from turnwise import SqlSessionStore
-from turnwise.runner.queue.limit import Gate
-from turnwise.runner.queue.queue import Lane
-from turnwise.runner.queue.worker import FIRST_LOOK_SECONDS, LOOKS_PER_SECOND, Lookout
+from turnwise.runner.queue.limit import ConcurrencyLimit
+from turnwise.runner.queue.queue import SessionQueue
+from turnwise.runner.queue.worker import FIRST_LOOK_SECONDS, LOOKS_PER_SECOND, SlotWaiter
 
 SECONDS = 20
 
@@ -27,13 +27,13 @@ class Looks(InFront):
         return self._loop.finish(self._inner.open(*arguments, **options))
 
 
-def lookout(store: Any, name: str, *, closing: bool = False) -> Lookout:
+def lookout(store: Any, name: str, *, closing: bool = False) -> SlotWaiter:
     # Nobody is in these lanes who could be sent on.
     line: Any = InFront(None, send_on=_nobody)
-    return Lookout(store, Lane(key(name), closing=closing), line, "me")
+    return SlotWaiter(store, SessionQueue(key(name), closing=closing), line, "me")
 
 
-async def _nobody(lane: Lane) -> None:
+async def _nobody(lane: SessionQueue) -> None:
     assert not lane.waiting
 
 
@@ -45,7 +45,7 @@ def test_many_who_wait_look_seldom(sessions: int) -> None:
     looks = Looks(store, loop)
 
     async def wait() -> None:
-        gate = Gate(1)
+        gate = ConcurrencyLimit(1)
         assert gate.try_enter()
         tasks = [asyncio.create_task(lookout(looks, str(n)).enter(gate, first=True)) for n in range(sessions)]
         await asyncio.sleep(SECONDS)
@@ -71,7 +71,7 @@ def test_a_place_that_comes_soon_costs_no_look() -> None:
     looks = Looks(store, loop)
 
     async def enter() -> None:
-        gate = Gate(1)
+        gate = ConcurrencyLimit(1)
         assert await lookout(looks, "s").enter(gate)
         second = asyncio.create_task(lookout(looks, "s").enter(gate, first=True))
         await asyncio.sleep(FIRST_LOOK_SECONDS * 0.9)
@@ -91,7 +91,7 @@ def test_a_place_that_comes_soon_costs_no_look() -> None:
 async def test_who_has_nothing_to_do_keeps_no_place(closing: bool) -> None:
     """A22: whether it finds that out while it waits, or as its place comes."""
     store = SqlSessionStore("sqlite://")
-    gate = Gate(1)
+    gate = ConcurrencyLimit(1)
     assert gate.try_enter()
     waiting = asyncio.create_task(lookout(store, "s", closing=closing).enter(gate, recovers=True))
     await asyncio.sleep(0)

@@ -7,7 +7,7 @@ import pytest
 
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Event
-from turnwise.runner.record.feed import Feed
+from turnwise.runner.record.feed import EventFeed
 
 
 def event(id_: str, sequence: int | None = None, *, partial: bool = False) -> Event:
@@ -22,12 +22,12 @@ def event(id_: str, sequence: int | None = None, *, partial: bool = False) -> Ev
     )
 
 
-async def ids(feed: Feed, after: int = 0) -> list[str]:
+async def ids(feed: EventFeed, after: int = 0) -> list[str]:
     return [e.id + ("~" if e.partial else "") async for e in feed.read(after)]
 
 
 async def test_readers_get_everything_whenever_they_come() -> None:
-    feed = Feed()
+    feed = EventFeed()
     early = asyncio.create_task(ids(feed))
     await asyncio.sleep(0)
     feed.publish(event("a", 1))
@@ -43,7 +43,7 @@ async def test_readers_get_everything_whenever_they_come() -> None:
 
 async def test_late_readers_do_not_get_pieces_of_what_they_get_whole() -> None:
     """A19, A22."""
-    feed = Feed()
+    feed = EventFeed()
     live = asyncio.create_task(ids(feed))
     await asyncio.sleep(0)
     feed.publish(event("a", partial=True))
@@ -56,7 +56,7 @@ async def test_late_readers_do_not_get_pieces_of_what_they_get_whole() -> None:
 
 async def test_pieces_are_not_kept_for_who_is_behind() -> None:
     """A22: a reader who takes nothing costs no more than what is stored."""
-    feed = Feed()
+    feed = EventFeed()
     behind = feed.read()
     feed.publish(event("before", 1))
     assert (await anext(behind)).id == "before"
@@ -75,7 +75,7 @@ async def test_pieces_are_not_kept_for_who_is_behind() -> None:
 
 async def test_the_problem_reaches_every_reader_after_what_there_is() -> None:
     """A21."""
-    feed = Feed()
+    feed = EventFeed()
     feed.publish(event("a", 1))
     feed.close(RuntimeError("disk"))
     reader = feed.read()
@@ -88,7 +88,7 @@ async def test_the_problem_reaches_every_reader_after_what_there_is() -> None:
 
 async def test_a_reader_that_leaves_does_not_hold_up_others() -> None:
     """A22."""
-    feed = Feed()
+    feed = EventFeed()
     reader = asyncio.create_task(ids(feed))
     await asyncio.sleep(0)
     reader.cancel()

@@ -4,7 +4,7 @@ from typing import Any
 from turnwise.facts.content import Content, TextPart, ToolResultPart
 from turnwise.facts.events import Actions, Await, Event, Rewind, StepRecord
 from turnwise.facts.usage import Usage
-from turnwise.runner.record.journal import carried, journal_of, public
+from turnwise.runner.record.journal import inherited_steps, journal_of, public_event
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -66,11 +66,11 @@ def test_the_public_reads_that_there_was_a_step_and_not_what_it_gave() -> None:
     """Decision 6: what is said, and what else the event does, stays."""
     paid = StepRecord(key="1:pay", value={"card": "4111"}, state_delta={"n": 1})
     said = event(1, "a", "paid", steps=(paid,))
-    left = public(said)
+    left = public_event(said)
     assert left.actions.steps == (StepRecord(key="1:pay", state_delta={"n": 1}),)
     assert left.model_copy(update={"actions": said.actions}) == said
     bare = event(2, "a", "x", steps=(StepRecord(key="1:x", says=True),))
-    assert public(bare) is bare
+    assert public_event(bare) is bare
 
 
 def test_a_turn_gets_the_message_it_began_with() -> None:
@@ -116,13 +116,13 @@ def test_another_attempt_has_the_steps_of_those_before_and_nothing_else() -> Non
         event(4, "b", steps=(mail,), branch="2"),
         event(5, "b", "half an answer", steps=(decision,), finished=("2/c",), branch="2"),
     ]
-    assert carried(log, since=3) == (mail,)
+    assert inherited_steps(log, since=3) == (mail,)
     begins = event(6, "b", rewind=Rewind(from_sequence=4, invocation_id="i"), steps=(mail,))
     journal = journal_of([*log[:3], begins])
     assert journal.steps == {"1:pay": pay, "2:mail": mail}
     assert journal.carried == frozenset({"2:mail"})
     assert (journal.finished, journal.said) == (frozenset(), {})
-    assert carried([*log[:3], begins], since=3) == (mail,), "the next one has them, too"
+    assert inherited_steps([*log[:3], begins], since=3) == (mail,), "the next one has them, too"
 
 
 def test_what_an_agent_is_told_stands_for_the_message_that_only_chose_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 from turnwise.facts.content import Content
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.ports.assignment import EVERYTHING, Assignment
-from turnwise.runner.turn.nested import context_below, part_of
+from turnwise.runner.turn.nested import nested_assignment, nested_context
 
 OFFERS = MessageContext(channel="web", roles=("staff",), tools=(OfferedTool(name="show"),))
 
@@ -35,19 +35,19 @@ RELAYED: Assignment = Assigned()
         ("1/a#0", None, ["show"]),
         ("1/~a", None, ["show"]),
         ("1/a#0", RELAYED, ["show"]),
-        ("1/a#0", part_of(RELAYED), ["show"]),
+        ("1/a#0", nested_assignment(RELAYED), ["show"]),
         ("1/a#0", TASKS, []),
         ("1/>a#1", None, []),
         ("1/>a#1/b#0", None, []),
     ],
 )
 def test_the_callers_tools_are_for_who_answers_the_caller(branch: str, assignment: Assignment | None, names: list[str]) -> None:
-    below = context_below(OFFERS, branch, assignment)
+    below = nested_context(OFFERS, branch, assignment)
     assert [tool.name for tool in below.tools] == names
     assert (below.channel, below.roles) == ("web", ("staff",))
 
 
 def test_who_has_none_gives_none_on() -> None:
     """A part of an agent that does a task of a flow has no tools of the flow, and none of the caller's either."""
-    whole = context_below(OFFERS, "1/team#0", TASKS)
-    assert context_below(whole, "1/team#0/a#0", part_of(TASKS)) is whole
+    whole = nested_context(OFFERS, "1/team#0", TASKS)
+    assert nested_context(whole, "1/team#0/a#0", nested_assignment(TASKS)) is whole

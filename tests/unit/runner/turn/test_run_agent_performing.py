@@ -8,7 +8,7 @@ import pytest
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.errors import AgentFailed, TransferRefused, TurnwiseError
-from turnwise.runner.turn.run_agent import performed
+from turnwise.runner.turn.run_agent import run_agent
 
 CARD = AgentCard(name="clerk")
 
@@ -36,7 +36,7 @@ async def test_what_an_agent_raises_is_reported_and_where_is_logged(caplog: pyte
         await drawer()
 
     with pytest.raises(AgentFailed, match="'clerk' raised KeyError"):
-        await performed(CARD, play, reported)
+        await run_agent(CARD, play, reported)
     assert [type(each) for each in reported.errors] == [AgentFailed]
     (line,) = caplog.records
     assert line.levelno == logging.ERROR
@@ -53,14 +53,14 @@ async def test_the_whole_traceback_is_logged_for_those_who_ask(
 ) -> None:
     monkeypatch.setenv("TURNWISE_DEBUG", "1")
     with pytest.raises(AgentFailed):
-        await performed(CARD, lambda: raising(KeyError("drawer")), Reported())
+        await run_agent(CARD, lambda: raising(KeyError("drawer")), Reported())
     assert "Traceback" in caplog.text
 
 
 async def test_typed_errors_stay_as_they_are() -> None:
     reported = Reported()
     with pytest.raises(TransferRefused) as raised:
-        await performed(CARD, lambda: raising(TransferRefused("No.")), reported)
+        await run_agent(CARD, lambda: raising(TransferRefused("No.")), reported)
     assert reported.errors == [raised.value]
 
 
@@ -71,7 +71,7 @@ async def test_whatever_an_agent_raises_is_its_failure(error: BaseException) -> 
     """What would end the process, or the loop, among it."""
     reported = Reported()
     with pytest.raises(AgentFailed, match=f"raised {type(error).__name__}") as raised:
-        await performed(CARD, lambda: raising(error), reported)
+        await run_agent(CARD, lambda: raising(error), reported)
     assert raised.value.__cause__ is error
     assert reported.errors == [raised.value]
 
@@ -87,7 +87,7 @@ def test_a_run_that_is_closed_is_no_failure() -> None:
     async def play() -> None:
         await Waits()
 
-    run = performed(CARD.model_copy(update={"time_limit": None}), play, reported)
+    run = run_agent(CARD.model_copy(update={"time_limit": None}), play, reported)
     loop = asyncio.new_event_loop()
     try:
         task = loop.create_task(run)

@@ -3,18 +3,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.selection.contextual.belief import CUES, UNTRAINED, Heard, Tracking, believed
+from turnwise.selection.contextual.belief import CUES, UNTRAINED, MessageEvidence, TrackingWeights, update_belief
 
-TRACKING = Tracking(first=1.0, message=0.5, joined=0.5, begins={**dict.fromkeys(CUES, 0.0), "one": -3.0, "asks": 4.0})
+TRACKING = TrackingWeights(first=1.0, message=0.5, joined=0.5, begins={**dict.fromkeys(CUES, 0.0), "one": -3.0, "asks": 4.0})
 
 
-def heard(*shares: float, joined: tuple[float, ...] = (), asks: bool = False) -> Heard:
+def heard(*shares: float, joined: tuple[float, ...] = (), asks: bool = False) -> MessageEvidence:
     cues = {**dict.fromkeys(CUES, 0.0), "one": 1.0, "asks": float(asks)}
-    return Heard(np.log(np.array(shares)), np.log(np.array(joined)) if joined else None, cues)
+    return MessageEvidence(np.log(np.array(shares)), np.log(np.array(joined)) if joined else None, cues)
 
 
-def shares_of(*said: Heard, tracking: Tracking = TRACKING) -> tuple[list[float], list[float]]:
-    prior, belief = believed(said, tracking)
+def shares_of(*said: MessageEvidence, tracking: TrackingWeights = TRACKING) -> tuple[list[float], list[float]]:
+    prior, belief = update_belief(said, tracking)
     return np.exp(prior).tolist(), np.exp(belief).tolist()
 
 
@@ -49,7 +49,7 @@ def test_the_prior_is_what_was_believed_before_the_message() -> None:
 
 
 def test_without_candidates_there_is_nothing_to_believe() -> None:
-    prior, belief = believed([heard(), heard()], TRACKING)
+    prior, belief = update_belief([heard(), heard()], TRACKING)
     assert (len(prior), len(belief)) == (0, 0)
 
 
@@ -71,6 +71,6 @@ def test_who_answered_the_message_that_is_decided_on_is_not_known_yet() -> None:
 def test_beliefs_are_shares_whatever_is_said(rows: list[list[float]], asks: bool) -> None:
     said = [heard(*row, joined=tuple(row), asks=asks) for row in rows]
     for tracking in (TRACKING, UNTRAINED):
-        for logs in believed(said, tracking):
+        for logs in update_belief(said, tracking):
             assert np.isfinite(logs).all()
             assert np.exp(logs).sum() == pytest.approx(1.0)

@@ -2,27 +2,27 @@ import numpy as np
 import pytest
 
 from turnwise.matching.match import Match, Nearest
-from turnwise.matching.spelling import Mended
+from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import UNTRAINED
-from turnwise.selection.contextual.explain import candidates_of, going, staying
+from turnwise.selection.contextual.explain import explained_candidates, leave_reason, stay_reason
 from turnwise.selection.contextual.model import Scores
-from turnwise.selection.contextual.situation import Roster, Situation, Turn, situate
-from turnwise.selection.contextual.wording import said, wording
-from turnwise.selection.meaning import Reading
+from turnwise.selection.contextual.situation import Roster, Situation, Turn, build_situation
+from turnwise.selection.contextual.wording import read_message, read_reply
+from turnwise.selection.meaning import TextReading
 
 LABELS = ("orders", "billing")
 
 
 def situation(text: str, reply: str = "", smalltalk: float = 0.0, **more: object) -> Situation:
     near = (Nearest("billing", "send the invoice", 0.83),)
-    reading = Reading(
+    reading = TextReading(
         text,
         np.zeros(2, np.float32),
         Match(LABELS, np.array([0.3, 0.7]), np.array([0.2, 0.83]), 0.0, near),
         smalltalk,
-        Mended(text),
+        CorrectedText(text),
     )
-    return situate(Turn(reading, wording(text), said=said(reply), **more), Roster(LABELS, LABELS), UNTRAINED)  # type: ignore[arg-type]
+    return build_situation(Turn(reading, read_message(text), said=read_reply(reply), **more), Roster(LABELS, LABELS), UNTRAINED)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -36,28 +36,31 @@ def situation(text: str, reply: str = "", smalltalk: float = 0.0, **more: object
 )
 def test_why_it_stays(text: str, reply: str, smalltalk: float, reason: str) -> None:
     """C9"""
-    assert staying(situation(text, reply, smalltalk, active="orders")) == reason
+    assert stay_reason(situation(text, reply, smalltalk, active="orders")) == reason
 
 
 def test_why_it_stays_with_who_waits() -> None:
     """C9"""
-    assert staying(situation("12345", active="orders", awaiting="orders")) == "stays: short answer to orders, who waits for it."
+    assert (
+        stay_reason(situation("12345", active="orders", awaiting="orders"))
+        == "stays: short answer to orders, who waits for it."
+    )
 
 
 def test_why_it_goes() -> None:
     """C9: with the nearest example."""
     new = "leaves orders: new request, nearest example “send the invoice” (0.83)."
-    assert going(situation("i need the invoice", active="orders"), "billing", returns=False) == new
-    named = going(situation("let me talk to billing", active="orders", named={"billing": 1.0}), "billing", returns=False)
+    assert leave_reason(situation("i need the invoice", active="orders"), "billing", returns=False) == new
+    named = leave_reason(situation("let me talk to billing", active="orders", named={"billing": 1.0}), "billing", returns=False)
     assert named == "leaves orders: the message asks for billing by name."
-    back = going(situation("back to the invoice", active="orders", visited=("billing",)), "billing", returns=True)
+    back = leave_reason(situation("back to the invoice", active="orders", visited=("billing",)), "billing", returns=True)
     assert back.startswith("returns to billing: the message takes up an earlier subject")
-    assert going(situation("i need the invoice"), "billing", returns=False).startswith("routes to billing: new request")
+    assert leave_reason(situation("i need the invoice"), "billing", returns=False).startswith("routes to billing: new request")
 
 
 def test_candidates_are_best_first_and_say_what_they_rest_on() -> None:
     """C10"""
-    found = candidates_of(situation("x", active="orders", visited=("billing",)), Scores(np.array([0.4, 0.6]), 0.0, 0.0))
+    found = explained_candidates(situation("x", active="orders", visited=("billing",)), Scores(np.array([0.4, 0.6]), 0.0, 0.0))
     assert [each.agent for each in found] == ["billing", "orders"]
     assert "“send the invoice” (0.83)" in found[0].evidence
     assert "visited before" in found[0].evidence

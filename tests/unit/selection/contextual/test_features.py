@@ -1,27 +1,29 @@
 import numpy as np
 
 from turnwise.matching.match import Match
-from turnwise.matching.spelling import Mended
+from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import UNTRAINED
 from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, features
-from turnwise.selection.contextual.situation import Past, Roster, Turn, situate
-from turnwise.selection.contextual.wording import said, wording
-from turnwise.selection.meaning import Reading
+from turnwise.selection.contextual.situation import EarlierMessage, Roster, Turn, build_situation
+from turnwise.selection.contextual.wording import read_message, read_reply
+from turnwise.selection.meaning import TextReading
 
 LABELS = ("a", "b", "c")
 
 
-def reading(*shares: float, novelty: float = 0.1) -> Reading:
+def reading(*shares: float, novelty: float = 0.1) -> TextReading:
     values = np.array(shares)
-    return Reading("text", np.array([1.0, 0.0], np.float32), Match(LABELS, values, values, novelty, ()), 0.1, Mended("text"))
+    return TextReading(
+        "text", np.array([1.0, 0.0], np.float32), Match(LABELS, values, values, novelty, ()), 0.1, CorrectedText("text")
+    )
 
 
 def turn(text: str = "what is the price", **more: object) -> Turn:
-    return Turn(reading(0.2, 0.7, 0.1), wording(text), **more)  # type: ignore[arg-type]
+    return Turn(reading(0.2, 0.7, 0.1), read_message(text), **more)  # type: ignore[arg-type]
 
 
 def test_a_column_for_each_name() -> None:
-    found = features(situate(turn(active="a"), Roster(LABELS, LABELS), UNTRAINED))
+    found = features(build_situation(turn(active="a"), Roster(LABELS, LABELS), UNTRAINED))
     assert found.claims.shape == (3, len(CLAIMS))
     assert found.around.shape == (len(AROUND),)
     assert found.said.shape == (len(SAID),)
@@ -32,26 +34,30 @@ def test_a_column_for_each_name() -> None:
 
 def test_no_feature_names_an_agent() -> None:
     """C9: other names, the same numbers."""
-    past = (Past(reading(0.1, 0.1, 0.8), wording("hello"), "c"),)
+    past = (EarlierMessage(reading(0.1, 0.1, 0.8), read_message("hello"), "c"),)
     one = features(
-        situate(turn(active="a", visited=("c",), past=past, reply=reading(0.5, 0.4, 0.1)), Roster(LABELS, LABELS), UNTRAINED)
+        build_situation(
+            turn(active="a", visited=("c",), past=past, reply=reading(0.5, 0.4, 0.1)), Roster(LABELS, LABELS), UNTRAINED
+        )
     )
     names = {"a": "x", "b": "y", "c": "z"}
 
-    def renamed(of: Reading) -> Reading:
+    def renamed(of: TextReading) -> TextReading:
         return of._replace(match=of.match._replace(labels=("x", "y", "z")))
 
-    before = (Past(renamed(past[0].reading), past[0].wording, names["c"]),)
+    before = (EarlierMessage(renamed(past[0].reading), past[0].wording, names["c"]),)
     other_turn = turn(active="x", visited=("z",), past=before, reply=renamed(reading(0.5, 0.4, 0.1)))
     other = features(
-        situate(other_turn._replace(message=renamed(other_turn.message)), Roster(("x", "y", "z"), ("x", "y", "z")), UNTRAINED)
+        build_situation(
+            other_turn._replace(message=renamed(other_turn.message)), Roster(("x", "y", "z"), ("x", "y", "z")), UNTRAINED
+        )
     )
     assert (one.claims == other.claims).all()
     assert (one.said == other.said).all()
 
 
 def test_nothing_of_a_conversation_without_one() -> None:
-    found = features(situate(turn(), Roster(LABELS, LABELS), UNTRAINED))
+    found = features(build_situation(turn(), Roster(LABELS, LABELS), UNTRAINED))
     assert found.active is None
     assert not found.said.any()
     known = dict(zip(CLAIMS, found.claims[0], strict=True))
@@ -61,8 +67,8 @@ def test_nothing_of_a_conversation_without_one() -> None:
 
 def test_a_question_and_its_answer() -> None:
     """C9"""
-    asked = turn("12345", active="a", said=said("What is your order number?"), awaiting="a")
-    found = features(situate(asked, Roster(LABELS, LABELS), UNTRAINED))
+    asked = turn("12345", active="a", said=read_reply("What is your order number?"), awaiting="a")
+    found = features(build_situation(asked, Roster(LABELS, LABELS), UNTRAINED))
     known = dict(zip(SAID, found.said, strict=True))
     assert (known["asked"], known["awaits"], known["asked_value"]) == (1.0, 1.0, 1.0)
 
@@ -71,8 +77,8 @@ def test_a_request_without_common_words_is_strange_only_as_far_as_it_is_new() ->
     """C9: "running shoes size 44" is no foreign language where shoes are sold."""
     known, new = (
         features(
-            situate(
-                Turn(reading(0.2, 0.7, 0.1, novelty=novelty), wording("running shoes size 44")),
+            build_situation(
+                Turn(reading(0.2, 0.7, 0.1, novelty=novelty), read_message("running shoes size 44")),
                 Roster(LABELS, LABELS),
                 UNTRAINED,
             )
@@ -84,9 +90,9 @@ def test_a_request_without_common_words_is_strange_only_as_far_as_it_is_new() ->
 
 def test_a_pattern_or_a_name_speaks_against_novelty() -> None:
     novel = reading(0.2, 0.7, 0.1, novelty=0.9)
-    plain = Turn(novel, wording("zorble the frobnicator"))
+    plain = Turn(novel, read_message("zorble the frobnicator"))
     roster = Roster(LABELS, LABELS)
-    assert features(situate(plain, roster, UNTRAINED)).novelty == 0.9
-    assert features(situate(plain._replace(hits={"b": 1.0}), roster, UNTRAINED)).novelty == 0.0
-    called = Turn(novel, wording("let me talk to frob"), named={"b": 1.0})
-    assert features(situate(called, roster, UNTRAINED)).novelty == 0.0
+    assert features(build_situation(plain, roster, UNTRAINED)).novelty == 0.9
+    assert features(build_situation(plain._replace(hits={"b": 1.0}), roster, UNTRAINED)).novelty == 0.0
+    called = Turn(novel, read_message("let me talk to frob"), named={"b": 1.0})
+    assert features(build_situation(called, roster, UNTRAINED)).novelty == 0.0

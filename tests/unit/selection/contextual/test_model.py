@@ -2,20 +2,22 @@ import numpy as np
 import pytest
 
 from turnwise.matching.match import Match
-from turnwise.matching.spelling import Mended
+from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import CUES, UNTRAINED
 from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, features
-from turnwise.selection.contextual.model import Coefficients, Model, dumped, parsed, shipped
-from turnwise.selection.contextual.situation import Roster, Turn, situate
-from turnwise.selection.contextual.wording import wording
-from turnwise.selection.meaning import Reading
+from turnwise.selection.contextual.model import Coefficients, Model, dump, load_shipped, parse
+from turnwise.selection.contextual.situation import Roster, Turn, build_situation
+from turnwise.selection.contextual.wording import read_message
+from turnwise.selection.meaning import TextReading
 
 LABELS = tuple("abcdefghijklmnopqrstuvwxyz")
 
 
 def opening(shares: np.ndarray, novelty: float = 0.0, smalltalk: float = 0.0) -> Turn:
     match = Match(LABELS, shares, shares, novelty, ())
-    return Turn(Reading("text", np.zeros(2, np.float32), match, smalltalk, Mended("text")), wording("where is it"))
+    return Turn(
+        TextReading("text", np.zeros(2, np.float32), match, smalltalk, CorrectedText("text")), read_message("where is it")
+    )
 
 
 def coefficients() -> Coefficients:
@@ -32,16 +34,16 @@ def coefficients() -> Coefficients:
 def test_the_file_gives_the_model_back() -> None:
     given = coefficients()
     raw = Model(given, UNTRAINED._replace(message=0.7, begins=dict.fromkeys(CUES, 0.5)), 1.5)
-    text = dumped(raw, "a note")
-    found = features(situate(opening(np.full(26, 1 / 26))._replace(active="a"), Roster(LABELS, LABELS), UNTRAINED))
-    one, other = raw.scores(found), parsed(text).scores(found)
-    assert parsed(text).tracking == raw.tracking
+    text = dump(raw, "a note")
+    found = features(build_situation(opening(np.full(26, 1 / 26))._replace(active="a"), Roster(LABELS, LABELS), UNTRAINED))
+    one, other = raw.scores(found), parse(text).scores(found)
+    assert parse(text).tracking == raw.tracking
     assert other.agents == pytest.approx(one.agents, abs=1e-2)
 
 
 def test_a_file_of_other_features_is_refused() -> None:
     with pytest.raises(KeyError):
-        parsed(dumped(Model(coefficients(), UNTRAINED), "").replace('"opening"', '"closing"'))
+        parse(dump(Model(coefficients(), UNTRAINED), "").replace('"opening"', '"closing"'))
 
 
 def test_without_a_conversation_the_probabilities_stand_as_they_are() -> None:
@@ -49,8 +51,8 @@ def test_without_a_conversation_the_probabilities_stand_as_they_are() -> None:
     chance = np.random.default_rng(3)
     for _ in range(50):
         shares = chance.dirichlet(np.full(26, 0.5))
-        situation = situate(opening(shares), Roster(LABELS, LABELS), UNTRAINED)
-        scores = shipped().scores(features(situation))
+        situation = build_situation(opening(shares), Roster(LABELS, LABELS), UNTRAINED)
+        scores = load_shipped().scores(features(situation))
         best = int(scores.agents.argmax())
         assert situation.candidates[best] == LABELS[int(shares.argmax())]
         assert scores.agents[best] == pytest.approx(shares.max(), abs=0.02)
@@ -59,13 +61,13 @@ def test_without_a_conversation_the_probabilities_stand_as_they_are() -> None:
 def test_nobody_at_the_start_is_the_matchers_novelty() -> None:
     shares = np.full(26, 1 / 26)
     for novelty, smalltalk in ((0.2, 0.0), (0.9, 0.0), (0.9, 0.5), (0.99, 0.95)):
-        situation = situate(opening(shares, novelty, smalltalk), Roster(LABELS, LABELS), UNTRAINED)
-        assert shipped().scores(features(situation)).nobody == novelty
+        situation = build_situation(opening(shares, novelty, smalltalk), Roster(LABELS, LABELS), UNTRAINED)
+        assert load_shipped().scores(features(situation)).nobody == novelty
 
 
 def test_probabilities_sum_to_one() -> None:
     turn = opening(np.full(26, 1 / 26))._replace(active="c")
-    scores = shipped().scores(features(situate(turn, Roster(LABELS, LABELS), UNTRAINED)))
+    scores = load_shipped().scores(features(build_situation(turn, Roster(LABELS, LABELS), UNTRAINED)))
     assert scores.agents.sum() == pytest.approx(1.0)
     assert scores.smalltalk == 0.0
     assert 0.0 <= scores.nobody <= 1.0

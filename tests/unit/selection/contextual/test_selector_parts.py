@@ -1,6 +1,6 @@
 import pytest
 
-from turnwise.selection.contextual.selector import halves
+from turnwise.selection.contextual.selector import split_requests
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from turnwise.selection.contextual.selector import halves
 )
 def test_two_requests_are_taken_apart(text: str, first: str, second: str) -> None:
     """C9"""
-    assert halves(text) == (first, second)
+    assert split_requests(text) == (first, second)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ def test_two_requests_are_taken_apart(text: str, first: str, second: str) -> Non
 )
 def test_an_abbreviation_is_no_end_of_a_request(text: str) -> None:
     """C9"""
-    assert halves(text) is None
+    assert split_requests(text) is None
 
 
 def test_two_requests_around_an_abbreviation_are_taken_apart() -> None:
     """C9"""
-    assert halves("Book a visit with Dr. Smith at 5 p.m. Can you also send me the invoice?") == (
+    assert split_requests("Book a visit with Dr. Smith at 5 p.m. Can you also send me the invoice?") == (
         "Book a visit with Dr. Smith at 5 p.m.",
         "Can you also send me the invoice?",
     )
@@ -46,8 +46,8 @@ def test_two_requests_around_an_abbreviation_are_taken_apart() -> None:
 )
 def test_one_request_is_left_whole(text: str) -> None:
     """C9"""
-    assert halves(text) is None
+    assert split_requests(text) is None
 
 
 def test_a_story_is_left_whole() -> None:
-    assert halves("Send me the invoice. " * 100) is None
+    assert split_requests("Send me the invoice. " * 100) is None

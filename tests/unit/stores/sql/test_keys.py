@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
-from turnwise.access.api_keys import counts, new_key
+from turnwise.access.api_keys import is_valid, new_key
 from turnwise.stores.sql import SqlSessionStore
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -51,6 +51,6 @@ async def test_times_of_all_zones_are_one_time(url: str) -> None:
         assert await store.keys.expire("shop", key.id, (NOW + timedelta(minutes=1)).astimezone(east))
         found = await store.keys.find("shop", key.id)
         assert found is not None
-        assert not counts(found, NOW + timedelta(minutes=1))
+        assert not is_valid(found, NOW + timedelta(minutes=1))
     finally:
         await store.close()

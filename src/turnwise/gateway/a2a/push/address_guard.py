@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from turnwise.gateway.a2a.messages import refused
+from turnwise.gateway.a2a.messages import invalid_field
 
 URL = "pushNotificationConfig.url"
 PORTS = {"http": 80, "https": 443}
@@ -52,21 +52,21 @@ class Target(NamedTuple):
         return host if PORTS[self.scheme] == self.port else f"{host}:{self.port}"
 
 
-def target_of(url: str) -> Target:
+def parse_target(url: str) -> Target:
     """What that URL names. RequestInvalid for what is no URL that can be notified."""
     try:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme, parts.hostname or "", parts.port
     except ValueError:
-        raise refused(URL, "It is no URL.") from None
+        raise invalid_field(URL, "It is no URL.") from None
     if scheme not in PORTS:
-        raise refused(URL, "Only http and https are notified.", fix="Send an absolute URL: https://host/path.")
+        raise invalid_field(URL, "Only http and https are notified.", fix="Send an absolute URL: https://host/path.")
     if "@" in parts.netloc:
-        raise refused(URL, "It holds a user's name.", fix="Send what is secret as the token, or as the authentication.")
+        raise invalid_field(URL, "It holds a user's name.", fix="Send what is secret as the token, or as the authentication.")
     path = parts.path or "/"
     query = f"?{parts.query}" if parts.query else ""
     if not _HOST.fullmatch(host) or port == 0 or not _PLACE.fullmatch(path + query):
-        raise refused(URL, "It is no URL that can be asked for.", fix="Write the host in ASCII, and escape the rest.")
+        raise invalid_field(URL, "It is no URL that can be asked for.", fix="Write the host in ASCII, and escape the rest.")
     return Target(scheme, host, port or PORTS[scheme], path + query)
 
 
@@ -101,7 +101,7 @@ def _is_ordinary(address: IPv4Address | IPv6Address) -> bool:
     )
 
 
-async def resolved(host: str, port: int, *, infos: Callable[..., Sequence[Any]] = socket.getaddrinfo) -> Sequence[str]:
+async def resolve_host(host: str, port: int, *, infos: Callable[..., Sequence[Any]] = socket.getaddrinfo) -> Sequence[str]:
     """The addresses of a host, by this machine's resolver: when it is their turn, so whoever asks bounds the time. OSError."""
     while not _lookups.acquire(blocking=False):  # noqa: ASYNC110 (it is shared by all event loops, and by threads)
         await asyncio.sleep(BUSY_SECONDS)
@@ -137,10 +137,10 @@ def _tell(future: "asyncio.Future[Sequence[str]]", found: Sequence[str] | Except
         future.set_result(found)
 
 
-class Guard:
+class AddressGuard:
     """private: whether every address may be reached, as for development on one machine. resolve: how hosts are looked up."""
 
-    def __init__(self, *, private: bool = False, resolve: Resolve = resolved) -> None:
+    def __init__(self, *, private: bool = False, resolve: Resolve = resolve_host) -> None:
         self._private, self._resolve = private, resolve
 
     async def addresses(self, target: Target) -> Sequence[str]:
@@ -150,15 +150,15 @@ class Guard:
         """
         if not self._private and target.port < FIRST_FREE_PORT and target.port not in PORTS.values():
             fix = f"Use 80, 443, or one from {FIRST_FREE_PORT} on."
-            raise refused(URL, "Its port is that of a service that is not the web.", fix=fix)
+            raise invalid_field(URL, "Its port is that of a service that is not the web.", fix=fix)
         found: Sequence[str] = ()
         with suppress(OSError):  # a timeout is one
             async with asyncio.timeout(LOOKUP_SECONDS):
                 found = await self._resolve(target.host, target.port)
         if not found:
-            raise refused(URL, "Its host is not found.", fix="Check the name.")
+            raise invalid_field(URL, "Its host is not found.", fix="Check the name.")
         if not self._private and not all(map(is_public, found)):
-            raise refused(
+            raise invalid_field(
                 URL,
                 "Its host has an address that is not public.",
                 fix="Send the URL of a public host; in development, set gateway.protocols.a2a.private_pushes.",
@@ -167,4 +167,4 @@ class Guard:
 
     async def check(self, url: str) -> None:
         """RequestInvalid unless that may be notified, as of now."""
-        await self.addresses(target_of(url))
+        await self.addresses(parse_target(url))

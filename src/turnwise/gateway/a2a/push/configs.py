@@ -16,13 +16,13 @@ from a2a.utils.errors import PushNotificationNotSupportedError, TaskNotFoundErro
 from turnwise.facts.callers import Permission
 from turnwise.facts.events import Event
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.a2a.ids import TaskName
-from turnwise.gateway.a2a.lookup import find, whom
-from turnwise.gateway.a2a.messages import refused
-from turnwise.gateway.a2a.push.address_guard import Guard
-from turnwise.gateway.a2a.request import Asking
+from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.a2a.lookup import find_task, user_of_task
+from turnwise.gateway.a2a.messages import invalid_field
+from turnwise.gateway.a2a.push.address_guard import AddressGuard
+from turnwise.gateway.a2a.request import OperationRequest
 from turnwise.gateway.front import Front
-from turnwise.gateway.shared.packed_ids import digest, packed, unpacked
+from turnwise.gateway.shared.packed_ids import digest, pack_ids, unpack_ids
 
 FIELD = "task_push_notification_config"
 _TO: Permission = "messages:write"
@@ -34,11 +34,11 @@ class PushConfigs:
     guard: which URLs may be notified; None = as the configuration has it.
     """
 
-    def __init__(self, front: Front, guard: Guard | None = None) -> None:
+    def __init__(self, front: Front, guard: AddressGuard | None = None) -> None:
         self._front = front
-        self._guard = guard or Guard(private=front.config.protocols.a2a.private_pushes)
+        self._guard = guard or AddressGuard(private=front.config.protocols.a2a.private_pushes)
 
-    async def create(self, asking: Asking, params: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+    async def create(self, asking: OperationRequest, params: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
         """Keeps it, in place of one with the same id; what becomes of the task from now on is told. The answer alone holds the
         credentials.
         """
@@ -47,7 +47,7 @@ class PushConfigs:
         kept = await self._put(asking, name, config, after=None)
         return _shown(kept, name, credentials=kept.credentials)
 
-    async def get(self, asking: Asking, params: GetTaskPushNotificationConfigRequest) -> TaskPushNotificationConfig:
+    async def get(self, asking: OperationRequest, params: GetTaskPushNotificationConfigRequest) -> TaskPushNotificationConfig:
         """The one of that id."""
         found = await self._found(asking, name := await self._name(asking, params.task_id))
         config = next((config for config in found if config.id == params.id), None)
@@ -56,26 +56,26 @@ class PushConfigs:
         return _shown(config, name)
 
     async def list(
-        self, asking: Asking, params: ListTaskPushNotificationConfigsRequest
+        self, asking: OperationRequest, params: ListTaskPushNotificationConfigsRequest
     ) -> ListTaskPushNotificationConfigsResponse:
         """All of the task, a page at a time, by their ids."""
         found = await self._found(asking, name := await self._name(asking, params.task_id))
         if params.page_size < 0:
-            raise refused("pageSize", "It is below 0.")
-        after = unpacked(params.page_token, 1) if params.page_token else [""]
+            raise invalid_field("pageSize", "It is below 0.")
+        after = unpack_ids(params.page_token, 1) if params.page_token else [""]
         if after is None:
-            raise refused("pageToken", "It is no token of this list.", fix="Send a nextPageToken as it came, or none.")
+            raise invalid_field("pageToken", "It is no token of this list.", fix="Send a nextPageToken as it came, or none.")
         left = [config for config in found if config.id > after[0]]
         page = left[: params.page_size or None]
-        token = packed(page[-1].id) if len(page) < len(left) else ""
+        token = pack_ids(page[-1].id) if len(page) < len(left) else ""
         return ListTaskPushNotificationConfigsResponse(configs=[_shown(config, name) for config in page], next_page_token=token)
 
-    async def delete(self, asking: Asking, params: DeleteTaskPushNotificationConfigRequest) -> None:
+    async def delete(self, asking: OperationRequest, params: DeleteTaskPushNotificationConfigRequest) -> None:
         """Tells him no more. Idempotent."""
         name = await self._name(asking, params.task_id)
-        await self._front.pushes.remove(asking.caller, name.session, name.message, params.id, whom(asking, name))
+        await self._front.pushes.remove(asking.caller, name.session, name.message, params.id, user_of_task(asking, name))
 
-    async def wanted(self, asking: Asking, request: SendMessageRequest) -> PushConfig | None:
+    async def wanted(self, asking: OperationRequest, request: SendMessageRequest) -> PushConfig | None:
         """What is to be kept for a message that is yet to be sent; None when nothing is."""
         if not request.configuration.HasField(FIELD):
             return None
@@ -85,25 +85,25 @@ class PushConfigs:
         id_ = config.id or f"push-{digest(request.message.message_id)}"
         return config.model_copy(update={"id": id_})
 
-    async def keep(self, asking: Asking, name: TaskName, config: PushConfig, before: Sequence[Event]) -> None:
+    async def keep(self, asking: OperationRequest, name: TaskId, config: PushConfig, before: Sequence[Event]) -> None:
         """Keeps what came with a message of that task: all is told but what was there before."""
         await self._put(asking, name, config, after=max((event.sequence or 0 for event in before), default=0))
 
-    async def _put(self, asking: Asking, name: TaskName, config: PushConfig, *, after: int | None) -> PushConfig:
-        user = whom(asking, name)
+    async def _put(self, asking: OperationRequest, name: TaskId, config: PushConfig, *, after: int | None) -> PushConfig:
+        user = user_of_task(asking, name)
         return await self._front.pushes.put(asking.caller, name.session, name.message, config, user, after=after)
 
-    async def _found(self, asking: Asking, name: TaskName) -> Sequence[PushConfig]:
-        return await self._front.pushes.list(asking.caller, name.session, name.message, whom(asking, name))
+    async def _found(self, asking: OperationRequest, name: TaskId) -> Sequence[PushConfig]:
+        return await self._front.pushes.list(asking.caller, name.session, name.message, user_of_task(asking, name))
 
-    async def _name(self, asking: Asking, task_id: str) -> TaskName:
+    async def _name(self, asking: OperationRequest, task_id: str) -> TaskId:
         self._check_kept()
-        return (await find(self._front, asking, task_id, to=_TO)).name
+        return (await find_task(self._front, asking, task_id, to=_TO)).name
 
-    async def _checked(self, asking: Asking, given: TaskPushNotificationConfig) -> PushConfig:
+    async def _checked(self, asking: OperationRequest, given: TaskPushNotificationConfig) -> PushConfig:
         auth = given.authentication
         if auth.credentials and not auth.scheme:
-            raise refused(
+            raise invalid_field(
                 "authentication.scheme", "There are credentials, and no scheme.", fix="Send its name, such as Bearer."
             )
         await self._guard.check(given.url)
@@ -122,7 +122,7 @@ class PushConfigs:
             raise PushNotificationNotSupportedError("The session store keeps no notifications.")
 
 
-def _shown(config: PushConfig, name: TaskName, *, credentials: str = "") -> TaskPushNotificationConfig:
+def _shown(config: PushConfig, name: TaskId, *, credentials: str = "") -> TaskPushNotificationConfig:
     shown = TaskPushNotificationConfig(id=config.id, task_id=name.id, url=config.url, token=config.token)
     if config.scheme:
         shown.authentication.CopyFrom(AuthenticationInfo(scheme=config.scheme, credentials=credentials))

@@ -24,16 +24,16 @@ from turnwise.facts.events import USER, Event
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import visible
-from turnwise.gateway.a2a.ids import TaskName
-from turnwise.gateway.a2a.lookup import files_of, find
-from turnwise.gateway.a2a.parts import Shown
-from turnwise.gateway.a2a.push.address_guard import Guard, Target, target_of
-from turnwise.gateway.a2a.request import HEADER, SPOKEN, Asking
-from turnwise.gateway.a2a.stream import Narration
-from turnwise.gateway.a2a.task_state import Record, record_while
+from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.a2a.lookup import files_of, find_task
+from turnwise.gateway.a2a.parts import PartWriter
+from turnwise.gateway.a2a.push.address_guard import AddressGuard, Target, parse_target
+from turnwise.gateway.a2a.request import HEADER, SPOKEN, OperationRequest
+from turnwise.gateway.a2a.stream import TaskEvents
+from turnwise.gateway.a2a.task_state import TaskRecord, live_task_record
 from turnwise.gateway.a2a.tasks import task_of, update_of
 from turnwise.gateway.front import Front
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.ports.pushes import Push, PushPlace
 from turnwise.ports.pushes import Pushes as Kept
 from turnwise.ports.stores import Lease
@@ -47,34 +47,34 @@ READ_BYTES, ANSWER_BYTES = 4096, 65_536
 """How much of an answer's body is read, and how much of all that comes: what it says is of no use."""
 
 
-class Undelivered(Exception):
+class PushFailed(Exception):
     """Why it did not arrive, in words that hold nothing secret."""
 
 
-class Courier:
+class PushTransport:
     """Every notification is a connection of its own, made to an address that was looked up and judged for it: names may come
     to mean something else. Redirects are not followed, and proxies that the environment names are not used.
 
     seconds: for all of one. tls: as what certificates are believed; None = those of this machine.
     """
 
-    def __init__(self, guard: Guard, *, seconds: float = SECONDS, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, guard: AddressGuard, *, seconds: float = SECONDS, tls: ssl.SSLContext | None = None) -> None:
         self._guard, self._seconds, self._tls = guard, seconds, tls
 
     async def deliver(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Returns when it was taken. Undelivered."""
         try:
             async with asyncio.timeout(self._seconds):
-                target = target_of(url)
+                target = parse_target(url)
                 status = await self._posted(target, await self._guard.addresses(target), headers, body)
         except TimeoutError:
-            raise Undelivered(f"it took longer than {self._seconds:g} seconds") from None
+            raise PushFailed(f"it took longer than {self._seconds:g} seconds") from None
         except RequestInvalid as problem:
-            raise Undelivered(problem.problem) from None
+            raise PushFailed(problem.problem) from None
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as problem:
-            raise Undelivered(f"it could not be sent ({type(problem).__name__})") from None
+            raise PushFailed(f"it could not be sent ({type(problem).__name__})") from None
         if not 200 <= status < 300:
-            raise Undelivered(f"the answer was {status}")
+            raise PushFailed(f"the answer was {status}")
 
     async def _posted(self, target: Target, addresses: Sequence[str], headers: Mapping[str, str], body: bytes) -> int:
         """The status of the answer."""
@@ -163,18 +163,20 @@ async def _read_some(response: httpcore.Response) -> None:
             return
 
 
-class Update(NamedTuple):
+class TaskUpdate(NamedTuple):
     """What is to be told. number: up to which event all is told then."""
 
     said: Sequence[StreamResponse]
     number: int
 
 
-async def updates(front: Front, asking: Asking, name: TaskName, invocation: Invocation, *, after: int) -> AsyncIterator[Update]:
+async def task_updates(
+    front: Front, asking: OperationRequest, name: TaskId, invocation: Invocation, *, after: int
+) -> AsyncIterator[TaskUpdate]:
     """What its events above that number say, and in the end how it stands, if it is not at work. Nothing when there are
     none.
     """
-    teller, told, number = _Teller(front, asking, name), list[Event](), after
+    teller, told, number = _UpdateReader(front, asking, name), list[Event](), after
     async for event in invocation.events():
         if event.partial:
             continue
@@ -182,44 +184,44 @@ async def updates(front: Front, asking: Asking, name: TaskName, invocation: Invo
         before, number = number, max(number, event.sequence or 0)
         # Not yet up to the event itself: with the last one comes how it stands.
         if number > after and (said := await teller.of(event, told)):
-            yield Update(said, before)
+            yield TaskUpdate(said, before)
     if number > after:
-        stands = record_while(name, told, begun=True, closed=True)
+        stands = live_task_record(name, told, begun=True, closed=True)
         # What waits for others, or was gone on with at this moment, is at work, which was told with the message.
         news = [] if stands.state(asking.view) == TaskState.TASK_STATE_WORKING else [await teller.status(stands)]
-        yield Update(news, number)
+        yield TaskUpdate(news, number)
 
 
-async def last_update(front: Front, asking: Asking, name: TaskName) -> Update | None:
+async def last_update(front: Front, asking: OperationRequest, name: TaskId) -> TaskUpdate | None:
     """How a task stands that ended before it was begun with; None when there is no such task."""
     try:
-        record = await find(front, asking, name.id, to="messages:write")
+        record = await find_task(front, asking, name.id, to="messages:write")
     except A2AError:
         return None
-    return Update([await _Teller(front, asking, name).status(record)], 0)
+    return TaskUpdate([await _UpdateReader(front, asking, name).status(record)], 0)
 
 
-class _Teller:
-    def __init__(self, front: Front, asking: Asking, name: TaskName) -> None:
+class _UpdateReader:
+    def __init__(self, front: Front, asking: OperationRequest, name: TaskId) -> None:
         self._front, self._asking, self._name = front, asking, name
-        self._narration = Narration(name)
+        self._narration = TaskEvents(name)
 
     async def of(self, event: Event, told: Sequence[Event]) -> list[StreamResponse]:
         """What that event says, the last of those told."""
         if event.actions.rewind is not None:  # what an attempt said whose process died is taken back
-            record = record_while(self._name, told, begun=True, closed=False)
+            record = live_task_record(self._name, told, begun=True, closed=False)
             return [StreamResponse(task=task_of(record, self._asking.view, await self._shown(record.events)))]
         if event.author == USER:
-            return [await self.status(Record(self._name, "running", told))] if event.content else []
+            return [await self.status(TaskRecord(self._name, "running", told))] if event.content else []
         shown = await self._shown([event])
         return [StreamResponse(artifact_update=update) for update in self._narration.whole(event, shown.of(event))]
 
-    async def status(self, record: Record) -> StreamResponse:
+    async def status(self, record: TaskRecord) -> StreamResponse:
         """How it stands."""
         return StreamResponse(status_update=update_of(record, self._asking.view, await self._shown(record.events)))
 
-    async def _shown(self, events: Sequence[Event]) -> Shown:
-        return Shown(self._asking.view, await files_of(self._front, self._asking, self._name, events))
+    async def _shown(self, events: Sequence[Event]) -> PartWriter:
+        return PartWriter(self._asking.view, await files_of(self._front, self._asking, self._name, events))
 
 
 MEDIA_TYPE, TOKEN = "application/a2a+json", "X-A2A-Notification-Token"
@@ -237,14 +239,16 @@ log = logging.getLogger("turnwise.gateway")
 
 
 @asynccontextmanager
-async def pushing(front: Front, courier: Courier | None = None, pauses: Sequence[float] = PAUSES) -> AsyncIterator[None]:
+async def running_pusher(
+    front: Front, courier: PushTransport | None = None, pauses: Sequence[float] = PAUSES
+) -> AsyncIterator[None]:
     """Tells who is to be told, as long as the context is entered. courier: None = as the configuration has it."""
     kept = front.pushes.kept
     if kept is None:
         yield
         return
     private = front.config.protocols.a2a.private_pushes
-    pusher = Pusher(front, kept, courier or Courier(Guard(private=private)), pauses)
+    pusher = Pusher(front, kept, courier or PushTransport(AddressGuard(private=private)), pauses)
     work = asyncio.create_task(pusher.forever())
     try:
         yield
@@ -258,9 +262,9 @@ async def pushing(front: Front, courier: Courier | None = None, pauses: Sequence
 class Pusher:
     """Takes over who is due, and tells each until his task is over or waits."""
 
-    def __init__(self, front: Front, kept: Kept, courier: Courier, pauses: Sequence[float]) -> None:
+    def __init__(self, front: Front, kept: Kept, courier: PushTransport, pauses: Sequence[float]) -> None:
         self._front, self._kept = front, kept
-        self._teller = Teller(front, kept, courier, pauses)
+        self._teller = PushStream(front, kept, courier, pauses)
         process = front.runner.process
         self._lease = Lease(SystemIssuer().new_id("pusher"), process.lease_seconds)
         # So often that what it has is prolonged in time.
@@ -339,10 +343,10 @@ class Pusher:
             del self._telling[place]
 
 
-class Teller:
+class PushStream:
     """Tells one, in the order of the log, at least once."""
 
-    def __init__(self, front: Front, kept: Kept, courier: Courier, pauses: Sequence[float]) -> None:
+    def __init__(self, front: Front, kept: Kept, courier: PushTransport, pauses: Sequence[float]) -> None:
         self._front, self._kept, self._courier, self._pauses = front, kept, courier, pauses
 
     async def tell(self, push: Push, holder: str) -> int | None:
@@ -353,15 +357,15 @@ class Teller:
         if not await self._may_hear(push.config):
             return None
         user = place.key.user
-        name = TaskName(place.key.id, place.message_id, None if user == caller.user else user)
-        asking = Asking(caller, View(caller, self._front.runner.tree), None, push.config.base)
+        name = TaskId(place.key.id, place.message_id, None if user == caller.user else user)
+        asking = OperationRequest(caller, Redactor(caller, self._front.runner.tree), None, push.config.base)
         followed = await self._front.pushes.follow(place)
         if followed is None:
             if (last := await last_update(self._front, asking, name)) is not None:
                 await self._sent(push.config, last)
             return None
         takes = True
-        async for update in updates(self._front, asking, name, followed.invocation, after=push.told):
+        async for update in task_updates(self._front, asking, name, followed.invocation, after=push.told):
             if not await self._may_hear(push.config):
                 return None
             takes = await self._sent(push.config, update, patient=takes)
@@ -377,7 +381,7 @@ class Teller:
         log.warning("Who is notified at %s is told no more: the key that set it up does not count.", _host(config))
         return False
 
-    async def _sent(self, config: PushConfig, update: Update, *, patient: bool = True) -> bool:
+    async def _sent(self, config: PushConfig, update: TaskUpdate, *, patient: bool = True) -> bool:
         """Returns when all of it was taken, or given up; whether the last was taken. Not patient: as the one before was given
         up, each is tried once, until one is taken.
         """
@@ -390,7 +394,7 @@ class Teller:
             try:
                 await self._courier.deliver(config.url, _headers(config), body)
                 return True
-            except Undelivered as problem:
+            except PushFailed as problem:
                 if pause is None:
                     log.warning("A notification for %s was given up: %s.", _host(config), problem)
                     return False
@@ -414,4 +418,4 @@ def _headers(config: PushConfig) -> Mapping[str, str]:
 
 def _host(config: PushConfig) -> str:
     """What of the URL may be shown."""
-    return target_of(config.url).host
+    return parse_target(config.url).host

@@ -8,14 +8,14 @@ from starlette.responses import JSONResponse
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.messages import MessageContext
-from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.openai.chat.completion import completion_of, failure_of, head_of, waits_of
+from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.openai.chat.completion import completion_head, completion_of, failure_of, waits_of
 from turnwise.gateway.openai.chat.schema import ChatBody, ChatCompletion, Head, check
-from turnwise.gateway.openai.chat.start import history_of
+from turnwise.gateway.openai.chat.start import read_history
 from turnwise.gateway.openai.chat.stream import stream
-from turnwise.gateway.openai.errors import form, refusals
+from turnwise.gateway.openai.errors import error_response, refusals
 from turnwise.gateway.openai.models import addressee
-from turnwise.gateway.services.conversations import Talk
+from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.shared.parameters import STREAM, Key, User
 from turnwise.runner import Invocation
 
@@ -51,7 +51,7 @@ async def create(
     check(body)
     talk = _talk(body, front, caller, session, user, key, request)
     invocation = await front.conversations.send(caller, talk)
-    head, headers = head_of(invocation, body.model), _headers(invocation)
+    head, headers = completion_head(invocation, body.model), _headers(invocation)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return stream(front, request, invocation, head, usage=usage, headers=headers)
@@ -66,15 +66,15 @@ def _talk(
     user: str | None,
     key: str | None,
     request: Request,
-) -> Talk:
+) -> ConversationRequest:
     agent = addressee(front, caller, body.model)
-    history = history_of(body.messages)
+    history = read_history(body.messages)
     metadata: dict[str, JsonValue] = dict(body.metadata or {})
     named = session if session is not None else (body.metadata or {}).get("session_id")
     metadata.pop("session_id", None)
     known = {name: metadata.pop(name) for name in _FIELDS if name in metadata}
     made = {"create_session": True} if named is None else {}
-    return Talk(
+    return ConversationRequest(
         past=history.past,
         message=history.message,
         instructions=history.instructions,
@@ -93,12 +93,12 @@ async def _answer(
     front: Front, request: Request, invocation: Invocation, head: Head, body: ChatBody, headers: dict[str, str]
 ) -> Response:
     result = await invocation.result()
-    if (failure := failure_of(result, view_of(request), request)) is not None:
-        answer = form(failure)
+    if (failure := failure_of(result, redactor_of(request), request)) is not None:
+        answer = error_response(failure)
         answer.headers.update(headers)
         return answer
-    waits = waits_of(await front.conversations.open_calls(invocation, result), view_of(request))
-    completion = completion_of(head, invocation, result, waits, body.metadata, view_of(request))
+    waits = waits_of(await front.conversations.open_calls(invocation, result), redactor_of(request))
+    completion = completion_of(head, invocation, result, waits, body.metadata, redactor_of(request))
     return JSONResponse(completion.model_dump(), headers=headers)
 
 

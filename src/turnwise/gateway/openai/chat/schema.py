@@ -12,9 +12,16 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue
 
 from turnwise.facts.messages import OfferedTool
-from turnwise.gateway.openai.errors import Metadata, check_choice, check_form, no_probabilities, not_a_function, refused
+from turnwise.gateway.openai.errors import (
+    Metadata,
+    check_choice,
+    check_form,
+    invalid_parameter,
+    no_probabilities,
+    not_a_function,
+)
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
-from turnwise.gateway.shared.tool_calls import offered
+from turnwise.gateway.shared.tool_calls import offered_tool
 from turnwise.gateway.shared.utterances import Behind
 
 _REFUSED: Mapping[str, str] = MappingProxyType(
@@ -138,24 +145,28 @@ class ChatBody(BaseModel):
     def offered(self) -> tuple[OfferedTool, ...]:
         """The caller's tools; none when none is to be called."""
         functions = [] if self.tool_choice == "none" else [tool.function for tool in self.tools or () if tool.function]
-        return tuple(offered(each.name, each.description, each.parameters) for each in functions)
+        return tuple(offered_tool(each.name, each.description, each.parameters) for each in functions)
 
 
 def check(body: ChatBody) -> None:
     """RequestInvalid for what cannot be done: it names the parameter."""
     for name, why in _REFUSED.items():
         if getattr(body, name):
-            raise refused(name, f"'{name}' is not supported. {why}")
+            raise invalid_parameter(name, f"'{name}' is not supported. {why}")
     if body.n not in (None, 1):
-        raise refused("n", f"{body.n} answers were asked for; a conversation has one.", fix="Send n = 1, or leave it out.")
+        raise invalid_parameter(
+            "n", f"{body.n} answers were asked for; a conversation has one.", fix="Send n = 1, or leave it out."
+        )
     if body.logprobs or body.top_logprobs:
         raise no_probabilities("logprobs" if body.logprobs else "top_logprobs")
     if any(each != "text" for each in body.modalities or ()):
-        raise refused("modalities", "Agents answer in text.")
+        raise invalid_parameter("modalities", "Agents answer in text.")
     check_form(body.response_format, ("response_format",))
     for place, tool in enumerate(body.tools or ()):
         if tool.type == "function" and tool.function is None:
-            raise refused(("tools", place, "function"), "A tool without its function.", fix="Send its name, at least.")
+            raise invalid_parameter(
+                ("tools", place, "function"), "A tool without its function.", fix="Send its name, at least."
+            )
         if tool.type != "function":
             raise not_a_function(("tools", place, "type"), tool.type)
     check_choice(tools=bool(body.tools), choice=body.tool_choice, parallel=body.parallel_tool_calls)

@@ -5,21 +5,21 @@ from typing import NamedTuple
 
 from turnwise.facts.content import Content, DataPart, Part, TextPart, ToolCallPart, ToolResultPart
 from turnwise.gateway.openai.chat.schema import ChatMessage, ContentPart, ToolCall
-from turnwise.gateway.openai.errors import Where, not_a_function, refused
+from turnwise.gateway.openai.errors import Where, invalid_parameter, not_a_function
 from turnwise.gateway.shared.data_urls import audio_of, blob_of, file_of, why_no_file
-from turnwise.gateway.shared.exchanges import Exchanges, Turn, wanted
-from turnwise.gateway.shared.tool_calls import call_of, value_of
+from turnwise.gateway.shared.exchanges import Exchanges, PastTurn, joined_instructions
+from turnwise.gateway.shared.tool_calls import call_of, result_value
 
 
-class History(NamedTuple):
+class ChatHistory(NamedTuple):
     """past: the exchanges so far, oldest first. message: what is new. instructions: of system and developer messages."""
 
-    past: tuple[Turn, ...]
+    past: tuple[PastTurn, ...]
     message: Content
     instructions: DataPart | None
 
 
-def history_of(messages: Sequence[ChatMessage]) -> History:
+def read_history(messages: Sequence[ChatMessage]) -> ChatHistory:
     """What the messages tell. What follows the assistant's last message is new; users' messages without an answer between
     them are one. RequestInvalid when nothing is new, or a part can be read by nobody here.
     """
@@ -28,8 +28,10 @@ def history_of(messages: Sequence[ChatMessage]) -> History:
         _read(message, ("messages", place), told, instructions)
     if told.answered:
         where: Where = ("messages", len(messages) - 1)
-        raise refused(where, "Nothing follows the assistant's last message.", fix="Send a user's or a tool's message last.")
-    return History(tuple(told.past), Content(role="user", parts=tuple(told.sent)), wanted(instructions))
+        raise invalid_parameter(
+            where, "Nothing follows the assistant's last message.", fix="Send a user's or a tool's message last."
+        )
+    return ChatHistory(tuple(told.past), Content(role="user", parts=tuple(told.sent)), joined_instructions(instructions))
 
 
 def _read(message: ChatMessage, where: Where, told: Exchanges, instructions: list[str]) -> None:
@@ -51,7 +53,9 @@ def _text(parts: Sequence[ContentPart], where: Where) -> str:
     for place, part in enumerate(parts):
         text = _words(part)
         if text is None:
-            raise refused((*where, place, "type"), "Only text can stand in a message of this role.", fix="Send a text.")
+            raise invalid_parameter(
+                (*where, place, "type"), "Only text can stand in a message of this role.", fix="Send a text."
+            )
         texts.append(text)
     return "\n".join(texts)
 
@@ -72,33 +76,37 @@ def _part(part: ContentPart, where: Where) -> Part:
         blob = blob_of(url)
         if blob is None:
             problem, fix = why_no_file(url, "image")
-            raise refused((*where, *place), problem, fix=fix)
+            raise invalid_parameter((*where, *place), problem, fix=fix)
     elif part.type == "file" and part.file is not None:
         data, name, place = part.file.file_data, part.file.filename, ("file", "file_data")
         if data is None:
-            raise refused((*where, "file"), "Files are neither kept nor fetched here.", fix="Send 'file_data'.")
+            raise invalid_parameter((*where, "file"), "Files are neither kept nor fetched here.", fix="Send 'file_data'.")
         blob = file_of(data, name)
     elif part.type == "input_audio" and part.input_audio is not None:
         place = ("input_audio",)
         blob = audio_of(part.input_audio.data, part.input_audio.format)
     else:
         known = "text, image_url, file or input_audio"
-        raise refused((*where, "type"), "This is no part that can be read here.", fix=f"Send {known}, with what it is to hold.")
+        raise invalid_parameter(
+            (*where, "type"), "This is no part that can be read here.", fix=f"Send {known}, with what it is to hold."
+        )
     if blob is None:
         problem = "This is no file in base64. Nothing is fetched from other addresses."
-        raise refused((*where, *place), problem, fix="Send data:<type>;base64,…; audio as base64 of mp3 or wav.")
+        raise invalid_parameter((*where, *place), problem, fix="Send data:<type>;base64,…; audio as base64 of mp3 or wav.")
     return blob
 
 
 def _result(message: ChatMessage, where: Where) -> ToolResultPart:
     if not message.tool_call_id:
-        raise refused((*where, "tool_call_id"), "It is not said whose result this is.", fix="Send the id of the call.")
-    return ToolResultPart(call_id=message.tool_call_id, result=value_of(_text(message.content, (*where, "content"))))
+        raise invalid_parameter(
+            (*where, "tool_call_id"), "It is not said whose result this is.", fix="Send the id of the call."
+        )
+    return ToolResultPart(call_id=message.tool_call_id, result=result_value(_text(message.content, (*where, "content"))))
 
 
 def _call(call: ToolCall, where: Where) -> ToolCallPart:
     if call.type == "function" and call.function is None:
-        raise refused((*where, "function"), "A call without its function.", fix="Send the call as it came.")
+        raise invalid_parameter((*where, "function"), "A call without its function.", fix="Send the call as it came.")
     if call.function is None or call.type != "function":
         raise not_a_function((*where, "type"), call.type)
     return call_of(call.id, call.function.name, call.function.arguments)

@@ -9,11 +9,11 @@ from pydantic import BaseModel
 
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
-from turnwise.gateway.front import Front, view_of
+from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.openai.chat.completion import (
     Waits,
-    behind,
     call_of,
+    decision_metadata,
     failure_of,
     fingerprint_of,
     finish_of,
@@ -23,16 +23,16 @@ from turnwise.gateway.openai.chat.completion import (
 from turnwise.gateway.openai.chat.schema import Chunk, ChunkChoice, Finish, Head
 from turnwise.gateway.openai.errors import Refusal, error_of
 from turnwise.gateway.problems import Problem, problem_of
-from turnwise.gateway.redaction import View
-from turnwise.gateway.shared.utterances import is_for_user, words_of
-from turnwise.gateway.sse import streamed
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.utterances import is_shown_to_user, shown_text
+from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 
 LINE = "\n"
 """What stands between what one agent says, or says first, and what the next does."""
 
 
-class Telling:
+class AnswerText:
     """Takes the events of one message, partial ones too, and gives what is new of its text.
 
     One utterance is told piece by piece at a time; what others say meanwhile, as children of a parallel agent do, comes when
@@ -55,7 +55,7 @@ class Telling:
         return self._waited()
 
     def _piece(self, event: Event) -> str:
-        if not event.text or not is_for_user(event) or "~" in event.branch:
+        if not event.text or not is_shown_to_user(event) or "~" in event.branch:
             return ""
         begins = self._open is None or self._open.id != event.id
         if begins and self._open is not None and self._open.branch != event.branch:
@@ -71,7 +71,7 @@ class Telling:
         return lead + event.text
 
     def _whole(self, event: Event) -> str:
-        text = words_of(event)
+        text = shown_text(event)
         if self._open is not None and self._open.id == event.id:
             self._open = None
             return _missing(text, self._said) + self._waited()
@@ -118,15 +118,15 @@ def stream(
     """The answer as it comes; `usage`: with what it took at the end. The run does not depend on its reader."""
     closing = Closing("This process is being stopped.", fix="Send it again.")
     hint = _written(_refused(problem_of(closing, request)))
-    items = _told(front, request, invocation, _Chunks(head, invocation, view_of(request), usage=usage))
-    response = streamed(items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
+    items = _told(front, request, invocation, _Chunks(head, invocation, redactor_of(request), usage=usage))
+    response = event_stream(items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
     response.headers.update(headers)
     return response
 
 
 async def _told(front: Front, request: Request, invocation: Invocation, chunks: "_Chunks") -> AsyncIterator[BaseModel | None]:
     """The chunks, or what went wrong; None is the end."""
-    telling = Telling()
+    telling = AnswerText()
     try:
         yield chunks.role()
         async for event in invocation.events():
@@ -135,11 +135,11 @@ async def _told(front: Front, request: Request, invocation: Invocation, chunks: 
         if text := telling.rest():
             yield chunks.text(text)
         result = await invocation.result()
-        if (failure := failure_of(result, view_of(request), request)) is not None:
+        if (failure := failure_of(result, redactor_of(request), request)) is not None:
             yield _refused(failure)
             return
         awaited = await front.conversations.open_calls(invocation, result)
-        for chunk in chunks.end(result, waits_of(awaited, view_of(request))):
+        for chunk in chunks.end(result, waits_of(awaited, redactor_of(request))):
             yield chunk
         yield None
     except TurnwiseError as error:
@@ -149,7 +149,7 @@ async def _told(front: Front, request: Request, invocation: Invocation, chunks: 
 class _Chunks:
     """The chunks of one completion."""
 
-    def __init__(self, head: Head, invocation: Invocation, view: View, *, usage: bool) -> None:
+    def __init__(self, head: Head, invocation: Invocation, view: Redactor, *, usage: bool) -> None:
         self._head, self._invocation, self._view, self._usage = head, invocation, view, usage
 
     def role(self) -> Chunk:
@@ -171,7 +171,7 @@ class _Chunks:
             yield self._chunk({"tool_calls": [{"index": place, "function": {"arguments": call.function.arguments}}]})
         self._head = self._head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
         end = self._chunk({}, finish_of(result, waits.calls))
-        yield end.model_copy(update={"turnwise": behind(self._invocation, result, waits, self._view)})
+        yield end.model_copy(update={"turnwise": decision_metadata(self._invocation, result, waits, self._view)})
         if self._usage:
             yield Chunk(**self._head.model_dump(), choices=[], usage=usage_of(result.events))
 

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from turnwise.facts.events import Event
 from turnwise.facts.ids import SystemIssuer, is_storable_id
-from turnwise.gateway.shared.packed_ids import MADE_HERE, digest, packed, unpacked
+from turnwise.gateway.shared.packed_ids import MADE_HERE, digest, pack_ids, unpack_ids
 
 RESPONSE, MESSAGE, CALL, FUNCTION = "resp_", "msg_", "call_", "fc_"
 UNSTORED = "unstored"
 """How the ids of messages begin whose responses are not to be stored, and of sessions that hold nothing else."""
 
 
-class Name(NamedTuple):
+class ResponseId(NamedTuple):
     """Which message a response answers: the session's id, the message's, and whose session it is; None = of whoever asks."""
 
     session: str
@@ -29,50 +29,50 @@ class Name(NamedTuple):
     @property
     def id(self) -> str:
         """The response's id."""
-        return RESPONSE + packed(self.session, self.message, *self._whose)
+        return RESPONSE + pack_ids(self.session, self.message, *self._whose)
 
     def item(self, event: Event) -> str:
         """The id of the item by which the response says what that event says."""
-        return MESSAGE + packed(self.session, self.message, event.id, *self._whose)
+        return MESSAGE + pack_ids(self.session, self.message, event.id, *self._whose)
 
     def given(self, place: int) -> str:
         """The id of the item at that place of the message."""
-        return MESSAGE + packed(self.session, self.message, f"given-{place}", *self._whose)
+        return MESSAGE + pack_ids(self.session, self.message, f"given-{place}", *self._whose)
 
     def function(self, call_id: str) -> str:
         """The id of the item by which the response tells of that call."""
-        return FUNCTION + packed(self.session, self.message, call_id, *self._whose)
+        return FUNCTION + pack_ids(self.session, self.message, call_id, *self._whose)
 
     def call(self, call_id: str) -> str:
         """The call's own id, as the caller is given it."""
-        return CALL + packed(self.session, call_id, *self._whose)
+        return CALL + pack_ids(self.session, call_id, *self._whose)
 
     @property
     def _whose(self) -> tuple[str, ...]:
         return () if self.user is None else (self.user,)
 
 
-class Call(NamedTuple):
-    """A call that waits for its result: in which session, its id there, and whose session it is as of `Name`."""
+class CallId(NamedTuple):
+    """A call that waits for its result: in which session, its id there, and whose session it is as of `ResponseId`."""
 
     session: str
     id: str
     user: str | None = None
 
 
-def read_name(id_: str) -> Name | None:
+def parse_response_id(id_: str) -> ResponseId | None:
     """What the id of a response, or of an item of one, names; None for what can be no such id."""
     for prefix, parts in ((RESPONSE, 2), (MESSAGE, 3), (FUNCTION, 3)):
-        if id_.startswith(prefix) and (found := unpacked(id_.removeprefix(prefix), parts)):
-            name = Name(found[0], found[1], *found[parts:])
+        if id_.startswith(prefix) and (found := unpack_ids(id_.removeprefix(prefix), parts)):
+            name = ResponseId(found[0], found[1], *found[parts:])
             return name if all(map(is_storable_id, (name.session, name.message, name.user or "-"))) else None
     return None
 
 
-def read_call(call_id: str) -> Call | None:
+def parse_call_id(call_id: str) -> CallId | None:
     """The call whose id that is, as a caller was given it; None for what can be no such id."""
-    found = unpacked(call_id.removeprefix(CALL), 2) if call_id.startswith(CALL) else None
-    call = Call(*found) if found else None
+    found = unpack_ids(call_id.removeprefix(CALL), 2) if call_id.startswith(CALL) else None
+    call = CallId(*found) if found else None
     return call if call and is_storable_id(call.session) and is_storable_id(call.user or "-") else None
 
 
@@ -90,7 +90,7 @@ def unstored_session(key: str | None = None) -> str:
     return SystemIssuer().new_id(UNSTORED) if key is None else f"{UNSTORED}-{digest(key)}"
 
 
-def asked_at(message_id: str) -> datetime | None:
+def created_at(message_id: str) -> datetime | None:
     """When a message came whose id was made here; None for any other."""
     made = MADE_HERE.fullmatch(message_id)
     if made is None or made[1] not in ("message", UNSTORED) or made[3] or made[2][0] > "1":

@@ -8,27 +8,27 @@ from pydantic import BaseModel, JsonValue
 
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.openai.errors import Where, refused
+from turnwise.gateway.openai.errors import Where, invalid_parameter
 from turnwise.gateway.openai.responses.compaction import COMPACTION, inside
-from turnwise.gateway.openai.responses.ids import Call, Name, read_call, read_name
+from turnwise.gateway.openai.responses.ids import CallId, ResponseId, parse_call_id, parse_response_id
 from turnwise.gateway.shared.data_urls import audio_of, blob_of, data_url, file_of, why_no_file
-from turnwise.gateway.shared.exchanges import Exchanges, Turn, wanted
-from turnwise.gateway.shared.tool_calls import call_of, value_of
+from turnwise.gateway.shared.exchanges import Exchanges, PastTurn, joined_instructions
+from turnwise.gateway.shared.tool_calls import call_of, result_value
 from turnwise.transcript.sizes import as_text
 
 Item = Mapping[str, JsonValue]
 
 
-class Said(NamedTuple):
+class ReadInput(NamedTuple):
     """What a request says. message: what is new. instructions: what the caller wants beside it. past: how the conversation
     went, as the request repeats it. after: the answer of ours that it ends with. call: the last call of ours in it.
     """
 
     message: Content
     instructions: DataPart | None = None
-    past: tuple[Turn, ...] = ()
-    after: Name | None = None
-    call: Call | None = None
+    past: tuple[PastTurn, ...] = ()
+    after: ResponseId | None = None
+    call: CallId | None = None
 
     @property
     def content(self) -> Content:
@@ -38,7 +38,7 @@ class Said(NamedTuple):
         return self.message.model_copy(update={"parts": (self.instructions, *self.message.parts)})
 
 
-def said(given: Sequence[Item] | None, instructions: str | None) -> Said:
+def read_input(given: Sequence[Item] | None, instructions: str | None) -> ReadInput:
     """What the input says. What stands before the last item of an answer was said before.
 
     RequestInvalid for an item that is none, or of a kind that nobody here could read.
@@ -49,7 +49,9 @@ def said(given: Sequence[Item] | None, instructions: str | None) -> Said:
     told = reader.told
     told.close()
     message = Content(role="user", parts=tuple(told.sent))
-    return Said(message, wanted([instructions or "", *reader.instructions]), tuple(told.past), reader.after, reader.call)
+    return ReadInput(
+        message, joined_instructions([instructions or "", *reader.instructions]), tuple(told.past), reader.after, reader.call
+    )
 
 
 class _Reader:
@@ -58,8 +60,8 @@ class _Reader:
     def __init__(self) -> None:
         self.told = Exchanges()
         self.instructions: list[str] = []
-        self.after: Name | None = None
-        self.call: Call | None = None
+        self.after: ResponseId | None = None
+        self.call: CallId | None = None
         self._unpacking = False
 
     def read(self, item: Item, where: Where) -> None:
@@ -69,7 +71,7 @@ class _Reader:
         if reader is None:
             shown = repr(kind[:64]) if isinstance(kind, str) else "that"
             known = ", ".join(sorted(_KINDS))
-            raise refused((*where, "type"), f"Items of the type {shown} cannot be read here.", fix=f"Known: {known}.")
+            raise invalid_parameter((*where, "type"), f"Items of the type {shown} cannot be read here.", fix=f"Known: {known}.")
         reader(self, item, where)
 
     def message(self, item: Item, where: Where) -> None:
@@ -82,29 +84,35 @@ class _Reader:
         elif role == "user":
             self.told.send(_parts(item.get("content"), content))
         else:
-            raise refused((*where, "role"), "The role is none of user, assistant, system and developer.", fix="Correct it.")
+            raise invalid_parameter(
+                (*where, "role"), "The role is none of user, assistant, system and developer.", fix="Correct it."
+            )
 
     def result(self, item: Item, where: Where) -> None:
         id_, output = item.get("call_id"), item.get("output")
         if not isinstance(id_, str) or not id_:
-            raise refused((*where, "call_id"), "It is not said which call this is the output of.", fix="Send its call_id.")
+            raise invalid_parameter(
+                (*where, "call_id"), "It is not said which call this is the output of.", fix="Send its call_id."
+            )
         parts = [TextPart(text=output)] if isinstance(output, str) else _parts(output, (*where, "output"))
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-        result = ToolResultPart(call_id=self._ours(id_), result=value_of(text))
+        result = ToolResultPart(call_id=self._ours(id_), result=result_value(text))
         self.told.send([result, *(part for part in parts if not isinstance(part, TextPart))])
 
     def function_call(self, item: Item, where: Where) -> None:
         id_, tool, written = (item.get(field) for field in ("call_id", "name", "arguments"))
         if not (isinstance(id_, str) and isinstance(tool, str) and isinstance(written, str)):
-            raise refused(where, "A call has a call_id, a name and arguments.", fix="Send the call as it came.")
+            raise invalid_parameter(where, "A call has a call_id, a name and arguments.", fix="Send the call as it came.")
         self.told.answer(calls=[call_of(self._ours(id_), tool, written)])
         self._ends_with(item)
 
     def compaction(self, item: Item, where: Where) -> None:
         held = None if self._unpacking else inside(item)
         if held is None:
-            raise refused((*where, "encrypted_content"), "This was not compacted here.", fix="Send what compacting gave.")
-        self.after = (read_name(held.after) if held.after else None) or self.after
+            raise invalid_parameter(
+                (*where, "encrypted_content"), "This was not compacted here.", fix="Send what compacting gave."
+            )
+        self.after = (parse_response_id(held.after) if held.after else None) or self.after
         self._unpacking = True
         for place, inner in enumerate(held.items):
             self.read(inner, (*where, place))
@@ -119,11 +127,11 @@ class _Reader:
 
     def _ends_with(self, item: Item) -> None:
         id_ = item.get("id")
-        self.after = read_name(id_) if isinstance(id_, str) else None
+        self.after = parse_response_id(id_) if isinstance(id_, str) else None
 
     def _ours(self, call_id: str) -> str:
         """The id that the call has here."""
-        call = read_call(call_id)
+        call = parse_call_id(call_id)
         self.call = call or self.call
         return call.id if call else call_id
 
@@ -150,13 +158,13 @@ def _parts(content: JsonValue, where: Where) -> list[Part]:
     if isinstance(content, str):
         return [TextPart(text=content)]
     if not isinstance(content, list):
-        raise refused(where, "The content is neither a text nor a list of parts.", fix="Correct it.")
+        raise invalid_parameter(where, "The content is neither a text nor a list of parts.", fix="Correct it.")
     return [_part(part, (*where, place)) for place, part in enumerate(content)]
 
 
 def _part(part: JsonValue, where: Where) -> Part:
     if not isinstance(part, dict):
-        raise refused(where, "A part of the content is no object.", fix="Correct it.")
+        raise invalid_parameter(where, "A part of the content is no object.", fix="Correct it.")
     kind = part.get("type")
     text = part.get("refusal" if kind == "refusal" else "text")
     if kind in ("input_text", "output_text", "refusal", "text") and isinstance(text, str):
@@ -167,7 +175,7 @@ def _part(part: JsonValue, where: Where) -> Part:
         return _file(part, "file_data", where)
     if kind == "input_audio":
         return _audio(part, where)
-    raise refused(
+    raise invalid_parameter(
         (*where, "type"),
         "A part of the content is none that can be read here.",
         fix="Send input_text, input_image, input_file or input_audio.",
@@ -179,11 +187,13 @@ def _file(part: Mapping[str, JsonValue], field: str, where: Where) -> BlobPart:
     named = name if isinstance(name, str) and name else None
     if not isinstance(given, str):
         place = next((each for each in ("file_id", "file_url", field) if part.get(each) is not None), field)
-        raise refused((*where, place), "Files are neither kept nor fetched here.", fix=f"Send a data URL as '{field}'.")
+        raise invalid_parameter(
+            (*where, place), "Files are neither kept nor fetched here.", fix=f"Send a data URL as '{field}'."
+        )
     blob = file_of(given, named) if field == "file_data" else blob_of(given, named)
     if blob is None:
         problem, fix = why_no_file(given, "file" if field == "file_data" else "image")
-        raise refused((*where, field), problem, fix=fix)
+        raise invalid_parameter((*where, field), problem, fix=fix)
     return blob
 
 
@@ -193,7 +203,9 @@ def _audio(part: Mapping[str, JsonValue], where: Where) -> BlobPart:
     data, format_ = given.get("data"), given.get("format")
     blob = audio_of(data, format_) if isinstance(data, str) and isinstance(format_, str) else None
     if blob is None:
-        raise refused((*where, "input_audio"), "This is no audio in base64 of a known format.", fix="Send mp3 or wav.")
+        raise invalid_parameter(
+            (*where, "input_audio"), "This is no audio in base64 of a known format.", fix="Send mp3 or wav."
+        )
     return blob
 
 
@@ -218,7 +230,7 @@ class Window(NamedTuple):
     order: Literal["asc", "desc"] = "desc"
 
 
-def items_of(name: Name, content: Content) -> list[InputItem]:
+def items_of(name: ResponseId, content: Content) -> list[InputItem]:
     """The items, in their order: results, then what was said."""
     items: list[InputItem] = []
     said: list[TextPart | BlobPart] = []
@@ -247,7 +259,7 @@ def page_of(items: Sequence[InputItem], window: Window) -> Items:
     return Items(data=shown, first_id=ids[0], last_id=ids[-1], has_more=len(ordered) > len(shown))
 
 
-def _result(name: Name, place: int, part: ToolResultPart) -> InputItem:
+def _result(name: ResponseId, place: int, part: ToolResultPart) -> InputItem:
     return {
         "id": name.given(place),
         "type": "function_call_output",

@@ -13,17 +13,17 @@ from turnwise.facts.errors import Forbidden, InvocationMissing, NothingHere, Ses
 from turnwise.facts.events import Event
 from turnwise.facts.messages import Message, MessageContext, OfferedTool
 from turnwise.gateway.front import Front
-from turnwise.gateway.openai.errors import refused
+from turnwise.gateway.openai.errors import invalid_parameter
 from turnwise.gateway.openai.models import FRONT_DOOR
-from turnwise.gateway.openai.responses.ids import RESPONSE, Name, asked_at, read_name
+from turnwise.gateway.openai.responses.ids import RESPONSE, ResponseId, created_at, parse_response_id
 from turnwise.gateway.openai.responses.request_schema import REPEATED, Create, Placed
-from turnwise.gateway.openai.responses.result import seconds, settled
+from turnwise.gateway.openai.responses.result import final_response, seconds
 from turnwise.gateway.openai.responses.schema import Conversation, ResponseObject
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.sessions import Window
-from turnwise.gateway.services.threads import QUEUED, REFUSED, Known
+from turnwise.gateway.services.threads import QUEUED, REFUSED, KnownMessage
 from turnwise.gateway.shared.exchanges import INSTRUCTIONS
-from turnwise.gateway.shared.tool_calls import made_in
+from turnwise.gateway.shared.tool_calls import calls_in
 from turnwise.gateway.shared.utterances import Behind
 
 KEPT = "openai.response"
@@ -37,7 +37,7 @@ def context_of(body: Create) -> MessageContext:
     """
     metadata = body.metadata or {}
     if KEPT in metadata:
-        raise refused(("metadata", KEPT), f"The key {KEPT!r} is not yours to set.", fix="Rename it.")
+        raise invalid_parameter(("metadata", KEPT), f"The key {KEPT!r} is not yours to set.", fix="Rename it.")
     ours: dict[str, JsonValue] = {name: value for name in _OURS if (value := getattr(body, name)) is not None}
     if (conversation := body.conversation) is not None:
         ours["conversation"] = conversation
@@ -47,7 +47,7 @@ def context_of(body: Create) -> MessageContext:
     )
 
 
-def blank_of(name: Name, message: Message, begun: datetime | None) -> ResponseObject:
+def new_response(name: ResponseId, message: Message, begun: datetime | None) -> ResponseObject:
     """The response to that message as it was begun, and when. A message that came by another way has what is usual."""
     found = message.context.attributes.get(KEPT)
     try:
@@ -56,10 +56,10 @@ def blank_of(name: Name, message: Message, begun: datetime | None) -> ResponseOb
         return _blank_of(name, message, begun, {})
 
 
-def _blank_of(name: Name, message: Message, begun: datetime | None, kept: dict[str, Any]) -> ResponseObject:
+def _blank_of(name: ResponseId, message: Message, begun: datetime | None, kept: dict[str, Any]) -> ResponseObject:
     attributes = message.context.attributes
     conversation = kept.get("conversation")
-    asked = asked_at(message.id) or begun
+    asked = created_at(message.id) or begun
     return ResponseObject(
         id=name.id,
         created_at=seconds(asked) if asked else 0,
@@ -94,40 +94,42 @@ def _tool(tool: OfferedTool) -> dict[str, Any]:
 CANCELLED = "cancelled"
 
 
-class Found(NamedTuple):
+class FoundResponse(NamedTuple):
     """A response that there is. blank: as it was begun. user: whose it is; None = of whoever asks."""
 
-    name: Name
+    name: ResponseId
     blank: ResponseObject
-    known: Known
+    known: KnownMessage
     user: str | None
 
 
-async def find(front: Front, caller: Caller, response_id: str, user: str | None, *, to: Permission = "sessions:read") -> Found:
+async def find_response(
+    front: Front, caller: Caller, response_id: str, user: str | None, *, to: Permission = "sessions:read"
+) -> FoundResponse:
     """The response with that id, for doing that with it. NothingHere when there is none, or it is another user's; Forbidden
     whether there is one or not.
     """
-    name = read_name(response_id) if response_id.startswith(RESPONSE) else None
+    name = parse_response_id(response_id) if response_id.startswith(RESPONSE) else None
     try:
         if name is None or not name.stored:
             raise InvocationMissing("This is no id of a stored response.")
         with as_missing(user, name):
-            front.whose.session(caller, to, name.session, whom(user, name))
-            known = await front.threads.known(caller, name.session, name.message, whom(user, name))
+            front.whose.session(caller, to, name.session, user_of_response(user, name))
+            known = await front.threads.known(caller, name.session, name.message, user_of_response(user, name))
     except (InvocationMissing, SessionMissing):
         raise NothingHere(f"There is no response {response_id[:200]!r}.", fix="Check the id.") from None
     result = known.reading.result if known.reading else None
     begun = result.events[0].created_at if result else None
-    return Found(name, blank_of(name, known.receipt.message, begun), known, whom(user, name))
+    return FoundResponse(name, new_response(name, known.receipt.message, begun), known, user_of_response(user, name))
 
 
-def whom(user: str | None, name: Name) -> str | None:
+def user_of_response(user: str | None, name: ResponseId) -> str | None:
     """Whose response that is: whom the request names, else whom its id does."""
     return name.user if user is None else user
 
 
 @contextmanager
-def as_missing(user: str | None, name: Name) -> Iterator[None]:
+def as_missing(user: str | None, name: ResponseId) -> Iterator[None]:
     """What is another's by its id alone is not there for who may not reach it."""
     try:
         yield
@@ -137,25 +139,25 @@ def as_missing(user: str | None, name: Name) -> Iterator[None]:
         raise
 
 
-def as_it_is(found: Found, view: View) -> ResponseObject:
+def current_response(found: FoundResponse, view: Redactor) -> ResponseObject:
     """The response as it is now."""
     receipt, reading, before = found.known
     if receipt.state == REFUSED and receipt.problem != CANCELLED:
         return found.blank.model_copy(update={"status": "failed"})
     if receipt.state == REFUSED:
-        return settled(found.name, found.blank, (), view)
+        return final_response(found.name, found.blank, (), view)
     if receipt.state == QUEUED or reading is None or reading.result is None:
         return found.blank.model_copy(update={"status": "queued"})
-    now = settled(found.name, found.blank, reading.result.events, view, made_in(before))
+    now = final_response(found.name, found.blank, reading.result.events, view, calls_in(before))
     if reading.state == "running":
         return now.model_copy(update={"status": "in_progress", "completed_at": None, "error": None, "usage": None})
     return now
 
 
-async def previous(front: Front, caller: Caller, response_id: str, user: str | None) -> Found:
+async def previous(front: Front, caller: Caller, response_id: str, user: str | None) -> FoundResponse:
     """The response that a request goes on from. NothingHere, which names the parameter."""
     try:
-        return await find(front, caller, response_id, user)
+        return await find_response(front, caller, response_id, user)
     except NothingHere as error:
         raise NothingHere(error.problem, fix=error.fix, where=("body", "previous_response_id")) from None
 

@@ -13,9 +13,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, V
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import OfferedTool
-from turnwise.gateway.openai.errors import Metadata, check_choice, check_form, no_probabilities, not_a_function, refused
+from turnwise.gateway.openai.errors import (
+    Metadata,
+    check_choice,
+    check_form,
+    invalid_parameter,
+    no_probabilities,
+    not_a_function,
+)
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
-from turnwise.gateway.shared.tool_calls import offered
+from turnwise.gateway.shared.tool_calls import offered_tool
 
 REPEATED = (
     "frequency_penalty",
@@ -162,7 +169,7 @@ class Create(Placed):
     def offered(self) -> tuple[OfferedTool, ...]:
         """The caller's tools; none when none is to be called."""
         tools = () if self.tool_choice == "none" else self.tools or ()
-        return tuple(offered(each.name, each.description, each.parameters) for each in tools)
+        return tuple(offered_tool(each.name, each.description, each.parameters) for each in tools)
 
 
 def read_create(given: Any) -> Create:
@@ -182,16 +189,18 @@ def check(body: Create) -> None:
     """RequestInvalid for what cannot be done: it names the parameter."""
     for name, why in _REFUSED.items():
         if getattr(body, name) is not None:
-            raise refused(name, f"'{name}' is not supported: {why}")
+            raise invalid_parameter(name, f"'{name}' is not supported: {why}")
     if body.previous_response_id is not None and body.conversation is not None:
         problem = "'previous_response_id' and 'conversation' cannot both be given."
-        raise refused("previous_response_id", problem, fix="Send one of them.")
+        raise invalid_parameter("previous_response_id", problem, fix="Send one of them.")
     if body.unstored and (body.background or body.conversation is not None):
         named = "background" if body.background else "conversation"
-        raise refused("store", f"{named!r} needs a response that is stored.", fix="Leave 'store' out, or send true.")
+        raise invalid_parameter("store", f"{named!r} needs a response that is stored.", fix="Leave 'store' out, or send true.")
     for place, value in enumerate(body.include or ()):
         if value not in _KNOWN_INCLUDES:
-            raise refused(("include", place), f"{value[:64]!r} cannot be included.", fix=f"Known: {_listed(_KNOWN_INCLUDES)}.")
+            raise invalid_parameter(
+                ("include", place), f"{value[:64]!r} cannot be included.", fix=f"Known: {_listed(_KNOWN_INCLUDES)}."
+            )
     if body.top_logprobs:
         raise no_probabilities("top_logprobs")
     check_form((body.text or {}).get("format"), ("text", "format"))

@@ -6,7 +6,7 @@ from datetime import datetime
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import LIMIT, USER, End, Event
 from turnwise.facts.sessions import visible
-from turnwise.gateway.openai.responses.ids import Name
+from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.schema import (
     CallItem,
     Failure,
@@ -19,9 +19,9 @@ from turnwise.gateway.openai.responses.schema import (
     Status,
     Tokens,
 )
-from turnwise.gateway.redaction import View
-from turnwise.gateway.shared.tool_calls import Made, arguments_of, made_in
-from turnwise.gateway.shared.utterances import GOOD, Behind, failure, used_for, words_of
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.tool_calls import CallMade, arguments_of, calls_in
+from turnwise.gateway.shared.utterances import GOOD, Behind, failure_text, shown_text, token_usage
 
 
 class Items:
@@ -29,13 +29,13 @@ class Items:
     whether there are some that an agent's own tool works on.
     """
 
-    def __init__(self, name: Name, view: View) -> None:
+    def __init__(self, name: ResponseId, view: Redactor) -> None:
         self._name, self._view = name, view
-        self._calls: dict[str, Made] = {}
+        self._calls: dict[str, CallMade] = {}
         self._asked: set[str] = set()
         self.pending = False
 
-    def know(self, calls: Iterable[Made]) -> None:
+    def know(self, calls: Iterable[CallMade]) -> None:
         """These calls were made before, and may still be waited for."""
         self._calls |= {made.call.call_id: made for made in calls}
 
@@ -44,10 +44,10 @@ class Items:
         if event.author == USER:
             return []
         items: list[Item] = []
-        if text := words_of(event):
+        if text := shown_text(event):
             content = [OutputText(text=text)]
             items.append(MessageItem(id=self._name.item(event), content=content, agent=event.author))
-        self.know(made_in([event]))
+        self.know(calls_in([event]))
         awaits = event.actions.awaits
         if awaits is not None and awaits.kind == "tool_result" and awaits.id not in self._asked:
             self._asked.add(awaits.id)
@@ -69,8 +69,8 @@ _LAPSED = frozenset({"limit:wait_seconds", "limit:waits"})
 """Nobody gave what was awaited. What was said until then stays as it was."""
 
 
-def settled(
-    name: Name, blank: ResponseObject, events: Sequence[Event], view: View, before: Sequence[Made] = ()
+def final_response(
+    name: ResponseId, blank: ResponseObject, events: Sequence[Event], view: Redactor, before: Sequence[CallMade] = ()
 ) -> ResponseObject:
     """The response whose message's events these are, stored ones, once it is answered or waits; blank: as it was begun.
 
@@ -112,7 +112,7 @@ def _is_over(events: Sequence[Event]) -> bool:
 
 
 def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplete | None]:
-    last = next((event for event in reversed(events) if words_of(event)), None)
+    last = next((event for event in reversed(events) if shown_text(event)), None)
     if end is not None and end.reason == "cancelled":
         return "cancelled", None
     if end is not None and end.reason not in GOOD:
@@ -127,18 +127,18 @@ def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplet
     return "completed", None
 
 
-def _behind(known: Behind, events: Sequence[Event], view: View, *, pending: bool) -> Behind:
+def _behind(known: Behind, events: Sequence[Event], view: Redactor, *, pending: bool) -> Behind:
     selection = next((event.actions.selection for event in events if event.author == USER and event.actions.selection), None)
     return known.known(events[0].invocation_id if events else None, selection, view, pending=pending)
 
 
-def _failure(events: Sequence[Event], end: End | None, view: View) -> Failure:
+def _failure(events: Sequence[Event], end: End | None, view: Redactor) -> Failure:
     error = next((event.error for event in reversed(events) if event.error), None)
-    return Failure(message=failure(end.reason if end else "", error, view))
+    return Failure(message=failure_text(end.reason if end else "", error, view))
 
 
 def _tokens(events: Sequence[Event]) -> Tokens:
-    used = used_for(events)
+    used = token_usage(events)
     return Tokens(
         input_tokens=used.asked,
         input_tokens_details=InputTokens(cached_tokens=used.cached),

@@ -7,19 +7,19 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, JsonValue
 
 from turnwise.facts.events import Event
-from turnwise.gateway.front import Front, TheCaller, TheFront, view_of
-from turnwise.gateway.openai.errors import refusals, refused
+from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
+from turnwise.gateway.openai.errors import invalid_parameter, refusals
 from turnwise.gateway.openai.models import addressee
 from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compacted, unpacked
-from turnwise.gateway.openai.responses.input import Items, Said, Window, items_of, page_of, said
-from turnwise.gateway.openai.responses.lookup import as_it_is, find, history, previous
+from turnwise.gateway.openai.responses.input import Items, ReadInput, Window, items_of, page_of, read_input
+from turnwise.gateway.openai.responses.lookup import current_response, find_response, history, previous
 from turnwise.gateway.openai.responses.request_schema import Create, Placed, Tool, check
 from turnwise.gateway.openai.responses.schema import ResponseObject
-from turnwise.gateway.openai.responses.start import Asked, ask
-from turnwise.gateway.openai.responses.stream import Telling, Wire, outcome, written
+from turnwise.gateway.openai.responses.start import StartedResponse, start_response
+from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, outcome, sse_event
 from turnwise.gateway.services.threads import REFUSED
 from turnwise.gateway.shared.parameters import STREAM, Key, User
-from turnwise.gateway.sse import streamed
+from turnwise.gateway.sse import event_stream
 from turnwise.transcript.sizes import as_text, tokens_of, tokens_of_parts
 
 
@@ -40,7 +40,7 @@ class InputTokens(BaseModel):
     input_tokens: int
 
 
-def counted(body: Count, told: Said, history: Iterable[Event]) -> InputTokens:
+def counted(body: Count, told: ReadInput, history: Iterable[Event]) -> InputTokens:
     """The estimate for what is said, the tools, and what was said before."""
     said = tokens_of_parts(told.content.parts)
     before = sum(tokens_of_parts(event.content.parts) for event in history if event.content)
@@ -59,10 +59,10 @@ async def create(body: Create, request: Request, front: TheFront, caller: TheCal
     Whatever happens to this connection, the run goes on.
     """
     check(body)
-    asked = await ask(front, caller, body, user, key)
+    asked = await start_response(front, caller, body, user, key)
     if body.stream:
         padded = bool(body.stream_options and body.stream_options.include_obfuscation)
-        return _stream(front, Telling(front, request, asked, padded=padded), asked)
+        return _stream(front, ResponseStream(front, request, asked, padded=padded), asked)
     if body.background:
         return asked.blank.model_copy(update={"status": "in_progress" if asked.invocation.id else "queued"})
     try:
@@ -78,16 +78,16 @@ async def compact(body: Compact, front: TheFront, caller: TheCaller, user: User 
     if body.previous_response_id is not None:
         await previous(front, caller, body.previous_response_id, user)
     given = unpacked(body.input or [])
-    said(given.items, body.instructions)
+    read_input(given.items, body.instructions)
     if not given.items and given.after is None and body.previous_response_id is None:
-        raise refused("input", "There is nothing to compact.", fix="Send previous_response_id, or an input.")
+        raise invalid_parameter("input", "There is nothing to compact.", fix="Send previous_response_id, or an input.")
     return compacted(given.after or body.previous_response_id, given.items)
 
 
 @router.post("/responses/input_tokens", responses=refusals(404))
 async def input_tokens(body: Count, front: TheFront, caller: TheCaller, user: User = None) -> InputTokens:
     """How many tokens a request would be, by the estimate that agents go by."""
-    told = said(body.input, body.instructions)
+    told = read_input(body.input, body.instructions)
     return counted(body, told, await history(front, caller, body, user))
 
 
@@ -103,22 +103,24 @@ async def retrieve(
     include_obfuscation: bool = False,
 ) -> Any:
     """A response as it is now; or its events, those above a number only, as they are and as they come."""
-    found = await find(front, caller, response_id, user)
-    now = as_it_is(found, view_of(request))
+    found = await find_response(front, caller, response_id, user)
+    now = current_response(found, redactor_of(request))
     if not stream:
         return now
     invocation = await front.messages.find(caller, found.name.session, found.name.message, found.user)
-    asked = Asked(found.name, found.blank, invocation)
+    asked = StartedResponse(found.name, found.blank, invocation)
     ended = now if found.known.receipt.state == REFUSED else None
-    return _stream(front, Telling(front, request, asked, after=starting_after, padded=include_obfuscation, ended=ended), asked)
+    return _stream(
+        front, ResponseStream(front, request, asked, after=starting_after, padded=include_obfuscation, ended=ended), asked
+    )
 
 
 @router.post("/responses/{response_id}/cancel", response_model=ResponseObject, responses=refusals(404, 409))
 async def cancel(response_id: str, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> ResponseObject:
     """Stop a response that is still being made, or no longer wait for what it asked. Nothing happens to one that has ended."""
-    found = await find(front, caller, response_id, user, to="invocations:cancel")
+    found = await find_response(front, caller, response_id, user, to="invocations:cancel")
     await front.threads.cancel(caller, found.name.session, found.name.message, found.user)
-    return as_it_is(await find(front, caller, response_id, user), view_of(request))
+    return current_response(await find_response(front, caller, response_id, user), redactor_of(request))
 
 
 @router.get("/responses/{response_id}/input_items", responses=refusals(404))
@@ -133,26 +135,26 @@ async def input_items(
     _: Annotated[list[str] | None, Query(alias="include")] = None,
 ) -> Items:
     """What the message of a response held. Nothing more can be included."""
-    found = await find(front, caller, response_id, user)
+    found = await find_response(front, caller, response_id, user)
     return page_of(items_of(found.name, found.known.receipt.message.content), Window(after, limit, order))
 
 
 @router.delete("/responses/{response_id}", responses=refusals(404, 409))
 async def delete(response_id: str, front: TheFront, caller: TheCaller, user: User = None) -> dict[str, Any]:
     """Take the newest response of its conversation back; one that stands alone is deleted with all that is kept of it."""
-    found = await find(front, caller, response_id, user, to="sessions:write")
+    found = await find_response(front, caller, response_id, user, to="sessions:write")
     whole = found.blank.conversation is None
     await front.threads.take_back(caller, found.name.session, found.name.message, found.user, whole=whole)
     return {"id": response_id, "object": "response", "deleted": True}
 
 
-def _told(front: Front, asked: Asked) -> None:
+def _told(front: Front, asked: StartedResponse) -> None:
     """A response that is not to be stored is deleted once it is told, or its reader has left."""
     if asked.is_temporary:
         front.threads.delete_after(asked.invocation)
 
 
-def _stream(front: Front, telling: Telling, asked: Asked) -> Response:
+def _stream(front: Front, telling: ResponseStream, asked: StartedResponse) -> Response:
     async def events() -> AsyncIterator[Wire]:
         try:
             async for wire in telling.events():
@@ -160,10 +162,10 @@ def _stream(front: Front, telling: Telling, asked: Asked) -> Response:
         finally:
             _told(front, asked)
 
-    return streamed(
+    return event_stream(
         events(),
-        written,
+        sse_event,
         ping=front.config.stream_ping_seconds,
         closing=front.closing,
-        hint=lambda: written(telling.closing()),
+        hint=lambda: sse_event(telling.closing()),
     )

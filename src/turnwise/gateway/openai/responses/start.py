@@ -18,24 +18,31 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.messages import Message
 from turnwise.gateway.front import Front
-from turnwise.gateway.openai.errors import refused
+from turnwise.gateway.openai.errors import invalid_parameter
 from turnwise.gateway.openai.models import FRONT_DOOR, addressee
-from turnwise.gateway.openai.responses.ids import UNSTORED, Name, asked_at, new_message, read_name, unstored_session
-from turnwise.gateway.openai.responses.input import Said, said
-from turnwise.gateway.openai.responses.lookup import as_missing, blank_of, context_of, whom
+from turnwise.gateway.openai.responses.ids import (
+    UNSTORED,
+    ResponseId,
+    created_at,
+    new_message,
+    parse_response_id,
+    unstored_session,
+)
+from turnwise.gateway.openai.responses.input import ReadInput, read_input
+from turnwise.gateway.openai.responses.lookup import as_missing, context_of, new_response, user_of_response
 from turnwise.gateway.openai.responses.request_schema import Create
 from turnwise.gateway.openai.responses.schema import ResponseObject
-from turnwise.gateway.services.conversations import Talk
+from turnwise.gateway.services.conversations import ConversationRequest
 from turnwise.gateway.services.lineage import PREFIX, message_ids
-from turnwise.gateway.services.messages import Ask
+from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.packed_ids import new_session
 from turnwise.runner import Invocation
 
 
-class Asked(NamedTuple):
+class StartedResponse(NamedTuple):
     """A response that was begun. blank: as it is as long as nothing is said."""
 
-    name: Name
+    name: ResponseId
     blank: ResponseObject
     invocation: Invocation
 
@@ -45,9 +52,9 @@ class Asked(NamedTuple):
         return not self.name.stored and self.name.session.startswith(UNSTORED)
 
 
-async def ask(
+async def start_response(
     front: Front, caller: Caller, body: Create, user: str | None, key: str | None = None, *, known: Container[str] = ()
-) -> Asked:
+) -> StartedResponse:
     """Returns the response that the request begins.
 
     user: whom the request names. key: the request's own name, under which a repeated request is the same. known: ids of
@@ -55,16 +62,16 @@ async def ask(
 
     RequestInvalid, NothingHere, and whatever `Messages.start` raises.
     """
-    told = said(body.input, body.instructions)
+    told = read_input(body.input, body.instructions)
     if not told.message.parts:
-        raise refused("input", "Nothing new is said.", fix="End the input with a message, or the output of a call.")
+        raise invalid_parameter("input", "Nothing new is said.", fix="End the input with a message, or the output of a call.")
     if key is not None:  # of another request with that key, this is none
         key = "\0".join((key, message_ids(told.past, told.content)[-1]))
     agent = addressee(front, caller, FRONT_DOOR if body.model is None else body.model)
     if user is None and caller.acts_for_users:
         user = body.user or body.safety_identifier
     config = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": False})
-    asked = Ask("", told.content, user, new_message(key, stored=not body.unstored), context_of(body), config)
+    asked = MessageRequest("", told.content, user, new_message(key, stored=not body.unstored), context_of(body), config)
     if not told.message.tool_results:  # what a call waits for goes to who made it, whomever the request names
         asked = asked._replace(agent=agent)
     if body.previous_response_id is not None:
@@ -72,24 +79,26 @@ async def ask(
     else:
         invocation = await _started(front, caller, body, told, asked, key)
     session = invocation.session
-    name = Name(session.id, invocation.message_id, None if session.user == caller.user else session.user)
+    name = ResponseId(session.id, invocation.message_id, None if session.user == caller.user else session.user)
     message = Message(id=invocation.message_id, content=told.content, context=asked.context)
-    begun = None if asked_at(message.id) else await front.threads.begun(invocation)
-    return Asked(name, blank_of(name, message, begun), invocation)
+    begun = None if created_at(message.id) else await front.threads.begun(invocation)
+    return StartedResponse(name, new_response(name, message, begun), invocation)
 
 
 async def _after_previous(
-    front: Front, caller: Caller, body: Create, asked: Ask, key: str | None, known: Container[str]
+    front: Front, caller: Caller, body: Create, asked: MessageRequest, key: str | None, known: Container[str]
 ) -> Invocation:
     given = body.previous_response_id or ""
-    name = read_name(given)
+    name = parse_response_id(given)
     if name is not None and not name.stored and given not in known:
         name = None
     copy = unstored_session(key) if body.unstored else None
     return await _there(_behind(front, caller, asked, name, copy), "previous_response_id", given)
 
 
-async def _started(front: Front, caller: Caller, body: Create, told: Said, asked: Ask, key: str | None) -> Invocation:
+async def _started(
+    front: Front, caller: Caller, body: Create, told: ReadInput, asked: MessageRequest, key: str | None
+) -> Invocation:
     if (conversation := body.conversation) is not None:
         asked = asked._replace(session=conversation)
         return await _there(front.messages.start(caller, asked), "conversation", conversation)
@@ -103,17 +112,19 @@ async def _started(front: Front, caller: Caller, body: Create, told: Said, asked
         return await _there(front.messages.start(caller, asked), "input", call.session)
     anew = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": True})
     if told.past or told.message.tool_results:
-        talk = Talk(told.past, told.message, told.instructions, asked.user, session=new, id=new and asked.id, key=key)
+        talk = ConversationRequest(
+            told.past, told.message, told.instructions, asked.user, session=new, id=new and asked.id, key=key
+        )
         talk = talk._replace(agent=asked.agent, context=asked.context, config=anew)
         return await front.conversations.send(caller, talk)
     return await front.messages.start(caller, asked._replace(session=new or new_session(key), config=anew))
 
 
-async def _behind(front: Front, caller: Caller, asked: Ask, name: Name | None, copy: str | None) -> Invocation:
+async def _behind(front: Front, caller: Caller, asked: MessageRequest, name: ResponseId | None, copy: str | None) -> Invocation:
     if name is None:
         raise InvocationMissing("This is no id of a response.")
     with as_missing(asked.user, name):
-        asked = asked._replace(session=name.session, user=whom(asked.user, name))
+        asked = asked._replace(session=name.session, user=user_of_response(asked.user, name))
         return await front.threads.start(caller, asked, name.message, copy=copy, apart=copy is not None and name.stored)
 
 

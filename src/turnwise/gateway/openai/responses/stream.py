@@ -21,16 +21,16 @@ from starlette.requests import HTTPConnection
 
 from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.events import Event
-from turnwise.gateway.front import Front, view_of
+from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.openai.errors import error_of
-from turnwise.gateway.openai.responses.ids import Name
-from turnwise.gateway.openai.responses.result import Items, settled
+from turnwise.gateway.openai.responses.ids import ResponseId
+from turnwise.gateway.openai.responses.result import Items, final_response
 from turnwise.gateway.openai.responses.schema import CallItem, MessageItem, OutputText, ResponseObject
-from turnwise.gateway.openai.responses.start import Asked
+from turnwise.gateway.openai.responses.start import StartedResponse
 from turnwise.gateway.problems import problem_of
-from turnwise.gateway.redaction import View
-from turnwise.gateway.shared.tool_calls import made_in
-from turnwise.gateway.shared.utterances import is_for_user
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.tool_calls import calls_in
+from turnwise.gateway.shared.utterances import is_shown_to_user
 
 PIECE_CHARACTERS = 8
 """How many characters besides space a piece holds at most: a word as a rule."""
@@ -44,7 +44,7 @@ def pieces_of(text: str, start: int = 0) -> Iterator[str]:
         yield match[0]
 
 
-class Coming:
+class OpenText:
     """A text that comes bit by bit. gone: how many characters of it were given out."""
 
     def __init__(self) -> None:
@@ -79,13 +79,13 @@ Wire = dict[str, Any]
 _LAST = {"completed": "response.completed", "failed": "response.failed"}
 
 
-class Narration:
+class ResponseEvents:
     """Tells one response to one reader. blank: as it was begun."""
 
-    def __init__(self, name: Name, blank: ResponseObject, view: View) -> None:
+    def __init__(self, name: ResponseId, blank: ResponseObject, view: Redactor) -> None:
         self._name, self._blank, self.items = name, blank, Items(name, view)
         self._number, self._index = 0, 0
-        self._open: _Saying | None = None
+        self._open: _MessageInProgress | None = None
 
     def begin(self) -> Iterator[Wire]:
         """What comes first."""
@@ -117,7 +117,7 @@ class Narration:
 
     def _piece(self, event: Event) -> Iterator[Wire]:
         # Children of a parallel agent speak at once: whose words come first, the log says.
-        if not event.text or not is_for_user(event) or "~" in event.branch:
+        if not event.text or not is_shown_to_user(event) or "~" in event.branch:
             return
         id_ = self._name.item(event)
         if self._open is not None and self._open.item.id != id_:
@@ -135,12 +135,12 @@ class Narration:
             yield from self._done(saying, item)
             return
         yield from self._begin(item.model_copy(update={"status": "in_progress", "content": []}), stays=False)
-        saying = _Saying(item, self._index - 1)
+        saying = _MessageInProgress(item, self._index - 1)
         yield from self._deltas(saying, pieces_of(item.text))
         yield from self._done(saying, item)
 
     def _begin(self, blank: MessageItem, *, stays: bool = True) -> Iterator[Wire]:
-        saying = _Saying(blank, self._index)
+        saying = _MessageInProgress(blank, self._index)
         self._index += 1
         if stays:
             self._open = saying
@@ -148,12 +148,12 @@ class Narration:
         part = OutputText(text="").model_dump()
         yield self._event("response.content_part.added", **saying.place, part=part)
 
-    def _deltas(self, saying: "_Saying", pieces: Iterable[str]) -> Iterator[Wire]:
+    def _deltas(self, saying: "_MessageInProgress", pieces: Iterable[str]) -> Iterator[Wire]:
         for piece in pieces:
             saying.told.append(piece)
             yield self._event("response.output_text.delta", **saying.place, delta=piece, logprobs=[])
 
-    def _done(self, saying: "_Saying", item: MessageItem) -> Iterator[Wire]:
+    def _done(self, saying: "_MessageInProgress", item: MessageItem) -> Iterator[Wire]:
         said = item.model_dump(mode="json")
         yield self._event("response.output_text.done", **saying.place, text=item.text, logprobs=[])
         yield self._event("response.content_part.done", **saying.place, part=said["content"][0])
@@ -182,12 +182,12 @@ class Narration:
         return {"type": type_, "sequence_number": number, **told}
 
 
-class _Saying:
+class _MessageInProgress:
     """A message while it is told. told: the pieces that are out."""
 
     def __init__(self, item: MessageItem, index: int) -> None:
         self.item, self.index = item, index
-        self.coming, self.told = Coming(), list[str]()
+        self.coming, self.told = OpenText(), list[str]()
 
     @property
     def place(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ PADDED = 16
 """To a multiple of how many characters pieces are filled up, for who asks that their size tells nothing."""
 
 
-class Telling:
+class ResponseStream:
     """Tells one response to one reader, who can leave at any time: the run goes on.
 
     after: the last number that he has. padded: whether pieces are filled up to sizes that tell nothing. ended: what became of
@@ -209,7 +209,7 @@ class Telling:
         self,
         front: Front,
         connection: HTTPConnection,
-        asked: Asked,
+        asked: StartedResponse,
         *,
         after: int = -1,
         padded: bool = False,
@@ -217,7 +217,7 @@ class Telling:
     ) -> None:
         self._front, self._connection, self._asked = front, connection, asked
         self._after, self._padded, self._ended = after, padded, ended
-        self._narration = Narration(asked.name, asked.blank, view_of(connection))
+        self._narration = ResponseEvents(asked.name, asked.blank, redactor_of(connection))
 
     async def events(self) -> AsyncIterator[Wire]:
         """What is told, above the number that the reader has."""
@@ -241,7 +241,7 @@ class Telling:
         invocation, first = self._asked.invocation, True
         async for event in invocation.events():
             if first:
-                self._narration.items.know(made_in(await self._front.threads.before(invocation)))
+                self._narration.items.know(calls_in(await self._front.threads.before(invocation)))
                 first = False
             for wire in self._narration.tell(event):
                 yield wire
@@ -256,14 +256,14 @@ class Telling:
         return self.problem(Closing("This process is being stopped.", fix="Retrieve the response with starting_after."))
 
 
-async def outcome(front: Front, connection: HTTPConnection, asked: Asked) -> ResponseObject:
+async def outcome(front: Front, connection: HTTPConnection, asked: StartedResponse) -> ResponseObject:
     """The response once it is answered, or waits."""
     await asked.invocation.feed.closed()
-    before = made_in(await front.threads.before(asked.invocation))
-    return settled(asked.name, asked.blank, asked.invocation.feed.stored, view_of(connection), before)
+    before = calls_in(await front.threads.before(asked.invocation))
+    return final_response(asked.name, asked.blank, asked.invocation.feed.stored, redactor_of(connection), before)
 
 
-def written(wire: Wire) -> bytes:
+def sse_event(wire: Wire) -> bytes:
     """The event as a server-sent one."""
     return f"event: {wire['type']}\ndata: {as_json(wire)}\n\n".encode()
 

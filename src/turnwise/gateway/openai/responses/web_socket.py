@@ -17,10 +17,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestInvalid, TooMany, TurnwiseError
 from turnwise.gateway.front import Front, TheCaller, TheFront
-from turnwise.gateway.openai.errors import error_of, refused
+from turnwise.gateway.openai.errors import error_of, invalid_parameter
 from turnwise.gateway.openai.responses.request_schema import read_create
-from turnwise.gateway.openai.responses.start import Asked, ask
-from turnwise.gateway.openai.responses.stream import Telling, Wire, as_json
+from turnwise.gateway.openai.responses.start import StartedResponse, start_response
+from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, as_json
 from turnwise.gateway.problems import problem_of
 from turnwise.gateway.shared.parameters import User
 
@@ -57,7 +57,7 @@ class _Lane:
     def __init__(self, name: str | None) -> None:
         self.name = name
         self.asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.telling: Telling | None = None
+        self.telling: ResponseStream | None = None
 
 
 class _Connection:
@@ -68,7 +68,7 @@ class _Connection:
         self._lanes: dict[str | None, _Lane] = {}
         self._active = asyncio.Semaphore(MOST_ACTIVE)
         self._sending = asyncio.Lock()
-        self._unstored: dict[str, Asked] = {}
+        self._unstored: dict[str, StartedResponse] = {}
 
     async def serve(self) -> None:
         """Returns when it is closed, by whomever."""
@@ -107,13 +107,15 @@ class _Connection:
             await self._send(_not_steered(event))
             return None
         if kind != "response.create":
-            raise refused("type", "Events of this type are not known here.", fix="Send response.create.")
+            raise invalid_parameter("type", "Events of this type are not known here.", fix="Send response.create.")
         given, name = event.get("stream_id"), _lane_of(event)
         if given != name:
-            raise refused("stream_id", "This can be no lane's name.", fix="Use 1 to 256 of A-Z, a-z, 0-9, '_', '-' and '.'.")
+            raise invalid_parameter(
+                "stream_id", "This can be no lane's name.", fix="Use 1 to 256 of A-Z, a-z, 0-9, '_', '-' and '.'."
+            )
         known = self._lanes.get(name)
         if known is None and name is not None and len(self._lanes.keys() - {None}) >= MOST_LANES:
-            raise refused("stream_id", f"A connection has {MOST_LANES} named lanes.", fix="Use one that is there.")
+            raise invalid_parameter("stream_id", f"A connection has {MOST_LANES} named lanes.", fix="Use one that is there.")
         if sum(lane.asked.qsize() for lane in self._lanes.values()) >= MOST_WAITING:
             raise TooMany(f"{MOST_WAITING} requests of this connection wait already.", fix="Wait for an answer.")
         lane = self._lanes.setdefault(name, _Lane(name))
@@ -136,17 +138,17 @@ class _Connection:
                         self._forget(given.get("previous_response_id"))
                 lane.telling = None
 
-    async def _telling(self, given: dict[str, Any]) -> Telling:
+    async def _telling(self, given: dict[str, Any]) -> ResponseStream:
         if given.pop("generate", None) is False:
-            raise refused("generate", "Nothing is prepared here that would make an answer come sooner.")
+            raise invalid_parameter("generate", "Nothing is prepared here that would make an answer come sooner.")
         if given.get("background"):
-            raise refused("background", "There is no background on a web socket: what runs goes on without it.")
+            raise invalid_parameter("background", "There is no background on a web socket: what runs goes on without it.")
         body = read_create({**given, "stream": True})
         caller = await self._caller()
         await self._front.quotas.request(caller, self._user or caller.user)
         padded = bool(body.stream_options and body.stream_options.include_obfuscation)
         try:
-            asked = await ask(self._front, caller, body, self._user, known=self._unstored)
+            asked = await start_response(self._front, caller, body, self._user, known=self._unstored)
         except TurnwiseError:
             self._forget(body.previous_response_id)
             raise
@@ -154,7 +156,7 @@ class _Connection:
             self._unstored[asked.name.id] = asked
             if len(self._unstored) > MOST_UNSTORED:
                 self._forget(next(iter(self._unstored)))
-        return Telling(self._front, self._websocket, asked, padded=padded)
+        return ResponseStream(self._front, self._websocket, asked, padded=padded)
 
     def _forget(self, response_id: str | None) -> None:
         """Nothing goes on from that response any more. Its session is deleted unless a newer response is in it."""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.a2a.push.address_guard import LOOKUPS, Guard, Target, is_public, resolved, target_of
+from turnwise.gateway.a2a.push.address_guard import LOOKUPS, AddressGuard, Target, is_public, parse_target, resolve_host
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from turnwise.gateway.a2a.push.address_guard import LOOKUPS, Guard, Target, is_p
     ],
 )
 def test_a_url_is_taken_apart(url: str, target: Target, authority: str) -> None:
-    assert target_of(url) == target
+    assert parse_target(url) == target
     assert target.authority == authority
 
 
@@ -61,7 +61,7 @@ def test_a_url_is_taken_apart(url: str, target: Target, authority: str) -> None:
 )
 def test_what_is_no_url_to_be_notified_is_refused(url: str) -> None:
     with pytest.raises(RequestInvalid) as refused:
-        target_of(url)
+        parse_target(url)
     assert "word" not in str(refused.value)
 
 
@@ -69,7 +69,7 @@ def test_what_is_no_url_to_be_notified_is_refused(url: str) -> None:
 def test_whatever_comes_is_a_target_or_refused(text: str) -> None:
     for url in (text, f"http://{text}", f"https://host.example/{text}"):
         try:
-            target_of(url).authority.encode("ascii")
+            parse_target(url).authority.encode("ascii")
         except RequestInvalid:
             continue
 
@@ -146,17 +146,17 @@ def test_special_addresses_of_ipv6_are_not_notified(address: str) -> None:
     assert not is_public(address)
 
 
-def at(*addresses: str) -> Guard:
+def at(*addresses: str) -> AddressGuard:
     """A guard for whom every host has these addresses."""
 
     async def resolve(host: str, port: int) -> tuple[str, ...]:
         return addresses
 
-    return Guard(resolve=resolve)
+    return AddressGuard(resolve=resolve)
 
 
 async def test_all_addresses_of_a_host_have_to_be_public() -> None:
-    target = target_of("https://host.example/")
+    target = parse_target("https://host.example/")
     assert list(await at("1.1.1.1", "2606:4700::1111").addresses(target)) == ["1.1.1.1", "2606:4700::1111"]
     for found in (("10.0.0.1",), ("1.1.1.1", "127.0.0.1"), ("2606:4700::1111", "::1"), ()):
         with pytest.raises(RequestInvalid):
@@ -169,7 +169,7 @@ async def test_ports_of_other_services_are_not_notified(port: int) -> None:
     url = f"http://host.example:{port}/"
     with pytest.raises(RequestInvalid, match="port"):
         await at("1.1.1.1").check(url)
-    await Guard(private=True, resolve=at("1.1.1.1")._resolve).check(url)
+    await AddressGuard(private=True, resolve=at("1.1.1.1")._resolve).check(url)
 
 
 @pytest.mark.parametrize("port", [80, 443, 1024, 8443, 65535])
@@ -189,22 +189,22 @@ async def test_a_host_without_an_address_is_refused() -> None:
 
     for private in (False, True):
         with pytest.raises(RequestInvalid, match="not found"):
-            await Guard(private=private, resolve=resolve).check("https://host.example/")
+            await AddressGuard(private=private, resolve=resolve).check("https://host.example/")
 
 
 async def test_in_development_every_address_may_be_notified() -> None:
-    guard = Guard(private=True)
-    assert set(await guard.addresses(target_of("http://localhost:1/"))) <= {"127.0.0.1", "::1"}
+    guard = AddressGuard(private=True)
+    assert set(await guard.addresses(parse_target("http://localhost:1/"))) <= {"127.0.0.1", "::1"}
     for host in ("127.0.0.1", "[::1]", "127.1", "2130706433", "0x7f000001"):
         await guard.check(f"http://{host}/")
         with pytest.raises(RequestInvalid):
-            await Guard().check(f"http://{host}/")
+            await AddressGuard().check(f"http://{host}/")
 
 
 async def test_what_cannot_be_looked_up_is_an_error() -> None:
     for host in ("a" * 64 + ".invalid", "a..invalid"):
         with pytest.raises(OSError, match="label"):
-            await resolved(host, 80)
+            await resolve_host(host, 80)
 
 
 async def test_many_are_looked_up_one_after_the_other() -> None:
@@ -215,11 +215,11 @@ async def test_many_are_looked_up_one_after_the_other() -> None:
         go.wait()
         return socket.getaddrinfo(*asked, **options)
 
-    looks = [asyncio.create_task(resolved("127.0.0.1", 80, infos=slow)) for _ in range(2 * LOOKUPS)]
+    looks = [asyncio.create_task(resolve_host("127.0.0.1", 80, infos=slow)) for _ in range(2 * LOOKUPS)]
     await asyncio.sleep(0.1)
     go.set()
     assert await asyncio.gather(*looks) == [["127.0.0.1"]] * 2 * LOOKUPS
 
 
 async def test_a_literal_address_is_its_own_only_one() -> None:
-    assert await resolved("127.0.0.1", 80) == ["127.0.0.1"]
+    assert await resolve_host("127.0.0.1", 80) == ["127.0.0.1"]

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from push_play import receiving
 
-from turnwise.gateway.a2a.push.address_guard import Guard
-from turnwise.gateway.a2a.push.sender import Courier, Undelivered
+from turnwise.gateway.a2a.push.address_guard import AddressGuard
+from turnwise.gateway.a2a.push.sender import PushFailed, PushTransport
 
 HEADERS = {"Content-Type": "application/json"}
 NAME = "hooks.example"
@@ -37,15 +37,17 @@ class Names:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-def here(**options: object) -> Courier:
+def here(**options: object) -> PushTransport:
     """A courier for whom every name is this machine."""
-    return Courier(Guard(private=True, resolve=Names(["127.0.0.1"])), **options)  # type: ignore[arg-type]
+    return PushTransport(AddressGuard(private=True, resolve=Names(["127.0.0.1"])), **options)  # type: ignore[arg-type]
 
 
 async def test_it_arrives_at_the_address_that_the_name_was_found_to_have() -> None:
     async with receiving() as receiver:
         names = Names(["127.0.0.1"])
-        await Courier(Guard(private=True, resolve=names)).deliver(receiver.url("/a?b=c", host=NAME), HEADERS, b'{"a": 1}')
+        await PushTransport(AddressGuard(private=True, resolve=names)).deliver(
+            receiver.url("/a?b=c", host=NAME), HEADERS, b'{"a": 1}'
+        )
     (got,) = receiver.got
     assert (got.path, got.headers["host"], got.body) == ("/a?b=c", f"{NAME}:{receiver.port}", {"a": 1})
     assert names.asked == [NAME], "once, or it could be somewhere else when it connects"
@@ -54,21 +56,21 @@ async def test_it_arrives_at_the_address_that_the_name_was_found_to_have() -> No
 async def test_a_name_that_means_something_else_by_now_is_not_reached() -> None:
     """DNS rebinding: public when it was set up, this machine's when it is notified."""
     async with receiving() as receiver:
-        guard = Guard(resolve=Names(["1.1.1.1"], ["127.0.0.1"]))
+        guard = AddressGuard(resolve=Names(["1.1.1.1"], ["127.0.0.1"]))
         url = receiver.url(host=NAME)
         await guard.check(url)
-        with pytest.raises(Undelivered, match="not public"):
-            await Courier(guard).deliver(url, HEADERS, b"{}")
+        with pytest.raises(PushFailed, match="not public"):
+            await PushTransport(guard).deliver(url, HEADERS, b"{}")
         for address in (["1.1.1.1", "127.0.0.1"], ["::ffff:127.0.0.1"]):
-            with pytest.raises(Undelivered, match="not public"):
-                await Courier(Guard(resolve=Names(address))).deliver(url, HEADERS, b"{}")
+            with pytest.raises(PushFailed, match="not public"):
+                await PushTransport(AddressGuard(resolve=Names(address))).deliver(url, HEADERS, b"{}")
         assert receiver.asked == 0
 
 
 async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
     async with receiving() as receiver:
-        guard = Guard(private=True, resolve=Names(["127.0.0.2", "127.0.0.1"]))
-        await Courier(guard).deliver(receiver.url(host=NAME), HEADERS, b"{}")
+        guard = AddressGuard(private=True, resolve=Names(["127.0.0.2", "127.0.0.1"]))
+        await PushTransport(guard).deliver(receiver.url(host=NAME), HEADERS, b"{}")
     assert receiver.asked == 1
 
 
@@ -76,7 +78,7 @@ async def test_the_next_address_is_tried_when_one_is_silent() -> None:
     """Such as one of IPv6 where only IPv4 leads out: nobody refuses, and nobody answers."""
     async with receiving() as receiver:
         with silent("127.0.0.2", receiver.port):
-            await Courier(Guard(private=True, resolve=Names(["127.0.0.2", "127.0.0.1"]))).deliver(
+            await PushTransport(AddressGuard(private=True, resolve=Names(["127.0.0.2", "127.0.0.1"]))).deliver(
                 receiver.url(host=NAME), HEADERS, b"{}"
             )
     assert receiver.asked == 1
@@ -97,7 +99,7 @@ def silent(address: str, port: int) -> Iterator[None]:
 
 async def test_a_redirect_is_not_followed() -> None:
     async with receiving() as target, receiving([307], extra=f"Location: {target.url()}\r\n") as receiver:
-        with pytest.raises(Undelivered, match="307"):
+        with pytest.raises(PushFailed, match="307"):
             await here().deliver(receiver.url(), HEADERS, b"{}")
         assert (receiver.asked, target.asked) == (1, 0)
 
@@ -113,20 +115,20 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("status", [301, 400, 401, 404, 429, 500, 503])
 async def test_only_success_is_success(status: int) -> None:
     async with receiving([status]) as receiver:
-        with pytest.raises(Undelivered, match=str(status)):
+        with pytest.raises(PushFailed, match=str(status)):
             await here().deliver(receiver.url("/?key=s3cret"), HEADERS, b"{}")
 
 
 async def test_who_does_not_answer_is_given_up() -> None:
     async with receiving([0]) as receiver:
-        with pytest.raises(Undelivered, match=r"longer than 0\.2 seconds"):
+        with pytest.raises(PushFailed, match=r"longer than 0\.2 seconds"):
             await here(seconds=0.2).deliver(receiver.url(), HEADERS, b"{}")
 
 
 async def test_who_is_not_there_is_given_up() -> None:
     async with receiving() as receiver:
         url = receiver.url("/?key=s3cret")
-    with pytest.raises(Undelivered) as undelivered:
+    with pytest.raises(PushFailed) as undelivered:
         await here().deliver(url, HEADERS, b"{}")
     assert "s3cret" not in str(undelivered.value)
 
@@ -150,13 +152,13 @@ async def test_an_answer_that_never_begins_is_not_read() -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        with pytest.raises(Undelivered, match="could not be sent"):
+        with pytest.raises(PushFailed, match="could not be sent"):
             await here().deliver(f"http://127.0.0.1:{port}/", HEADERS, b"{}")
 
 
 async def test_what_is_no_http_is_given_up() -> None:
     async with receiving([-1]) as receiver:
-        with pytest.raises(Undelivered):
+        with pytest.raises(PushFailed):
             await here().deliver(receiver.url(), HEADERS, b"{}")
 
 
@@ -166,9 +168,9 @@ async def test_a_certificate_is_for_the_name_and_not_for_the_address(tmp_path: P
         courier = here(tls=believing)
         await courier.deliver(receiver.url(host=NAME, scheme="https"), HEADERS, b"{}")
         for host in ("other.example", "127.0.0.1"):
-            with pytest.raises(Undelivered):
+            with pytest.raises(PushFailed):
                 await courier.deliver(receiver.url(host=host, scheme="https"), HEADERS, b"{}")
-        with pytest.raises(Undelivered):
+        with pytest.raises(PushFailed):
             await here().deliver(receiver.url(host=NAME, scheme="https"), HEADERS, b"{}")
     assert receiver.asked == 1
 

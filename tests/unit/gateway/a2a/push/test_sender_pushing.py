@@ -19,8 +19,8 @@ from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.limits import ProcessConfig
 from turnwise.facts.pushes import PushConfig
-from turnwise.gateway.a2a.push.address_guard import Guard
-from turnwise.gateway.a2a.push.sender import Courier, Pusher, Teller, pushing
+from turnwise.gateway.a2a.push.address_guard import AddressGuard
+from turnwise.gateway.a2a.push.sender import Pusher, PushStream, PushTransport, running_pusher
 from turnwise.gateway.front import Front
 from turnwise.gateway.serving import front_for
 from turnwise.ports.pushes import Push, Pushes, PushPlace
@@ -54,8 +54,8 @@ def kept_in(runner: Runner) -> Pushes:
     return kept
 
 
-def courier() -> Courier:
-    return Courier(Guard(private=True))
+def courier() -> PushTransport:
+    return PushTransport(AddressGuard(private=True))
 
 
 async def put(runner: Runner, receiver: Receiver, message: str = "m", id_: str = "p", path: str = "/") -> None:
@@ -68,8 +68,8 @@ async def claimed(runner: Runner) -> Push:
     return push
 
 
-def teller(runner: Runner) -> Teller:
-    return Teller(front_for(runner, GatewayConfig()), kept_in(runner), courier(), ())
+def teller(runner: Runner) -> PushStream:
+    return PushStream(front_for(runner, GatewayConfig()), kept_in(runner), courier(), ())
 
 
 async def test_what_is_not_taken_is_given_up_and_the_next_is_told(
@@ -92,7 +92,7 @@ async def test_who_takes_nothing_is_tried_once_for_each_from_then_on(make_runner
     async with receiving([500] * 6 + [200, 500, 500]) as receiver:
         await put(runner, receiver)
         front = front_for(runner, GatewayConfig())
-        patient = Teller(front, kept_in(runner), courier(), (0.0, 0.0, 0.0))
+        patient = PushStream(front, kept_in(runner), courier(), (0.0, 0.0, 0.0))
         assert await patient.tell(await claimed(runner), LEASE.holder) is None
     assert receiver.told == ["Three.", "TASK_STATE_COMPLETED"], "4 tries, 1, 1; then it takes one, and is waited for again"
     assert receiver.asked == 10
@@ -211,8 +211,8 @@ async def test_its_lease_is_prolonged_while_it_tells(make_runner: MakeRunner) ->
         await first.start("hello", user="ada", session="s", message_id="m")
         await put(first, receiver)
         async with (
-            pushing(front_for(first, GatewayConfig()), courier()),
-            pushing(front_for(second, GatewayConfig()), courier()),
+            running_pusher(front_for(first, GatewayConfig()), courier()),
+            running_pusher(front_for(second, GatewayConfig()), courier()),
         ):
             await receiver.until(1)
             await asyncio.sleep(1.5 * SOON.lease_seconds)
@@ -226,7 +226,7 @@ async def test_its_lease_is_prolonged_however_seldom_it_looks(make_runner: MakeR
     async with receiving() as receiver:
         await runner.start("hello", user="ada", session="s", message_id="m")
         await put(runner, receiver)
-        async with pushing(front_for(runner, GatewayConfig()), courier()):
+        async with running_pusher(front_for(runner, GatewayConfig()), courier()):
             await receiver.until(1)
             await asyncio.sleep(2 * seldom.lease_seconds)
             assert list(await kept_in(runner).claim("app", LEASE, limit=9)) == []
@@ -261,7 +261,7 @@ async def test_one_that_is_set_up_anew_is_told_in_place_of_the_old_one(make_runn
         await put(runner, old)
         front = front_for(runner, GatewayConfig())
         front.pushes.kept = watched = Watched(kept_in(runner))  # type: ignore[assignment]
-        async with pushing(front, courier()):
+        async with running_pusher(front, courier()):
             await asyncio.gather(watched.noted.wait(), watched.prolonged.wait())
             await put(runner, new)
             await new.until(1)
@@ -313,7 +313,7 @@ async def test_a_defect_does_not_end_it(make_runner: MakeRunner, caplog: pytest.
         await put(runner, receiver)
         front = front_for(runner, GatewayConfig())
         front.pushes.kept = Broken(kept_in(runner))  # type: ignore[assignment]
-        async with pushing(front, courier()):
+        async with running_pusher(front, courier()):
             assert await receiver.until_over() == WHOLE
     assert "ValidationError" in caplog.text
     assert secret not in caplog.text
@@ -325,7 +325,7 @@ async def test_the_end_gives_back_what_was_not_told(make_runner: MakeRunner) -> 
     async with receiving() as receiver:
         await runner.start("hello", user="ada", session="s", message_id="m")
         await put(runner, receiver)
-        async with pushing(front_for(runner, GatewayConfig()), courier()):
+        async with running_pusher(front_for(runner, GatewayConfig()), courier()):
             await receiver.until(1)
             assert list(await kept_in(runner).claim("app", LEASE, limit=9)) == []
         assert (await claimed(runner)).told == 0, "it goes on from where all was told"
@@ -335,5 +335,5 @@ async def test_the_end_gives_back_what_was_not_told(make_runner: MakeRunner) -> 
 async def test_a_store_without_notifications_is_left_alone(make_runner: MakeRunner) -> None:
     front = front_for(make_runner(), GatewayConfig())
     front.pushes.kept = None
-    async with pushing(front):
+    async with running_pusher(front):
         await asyncio.sleep(0)

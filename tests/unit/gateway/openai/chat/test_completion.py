@@ -12,7 +12,7 @@ from turnwise.facts.content import ToolCallPart, text_content
 from turnwise.facts.events import Actions, End, ErrorInfo, Event
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.openai.chat.completion import call_of, failure_of, finish_of
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.runner import Result
 
 REQUEST = Request({"type": "http", "headers": [], "state": {"request_id": "r-1"}})
@@ -50,7 +50,7 @@ def test_why_it_ends(found: Result, finish: str) -> None:
 
 
 def failure(found: Result, role: Any = "user") -> Any:
-    return failure_of(found, View(Caller(id="c", role=role), TREE), REQUEST)
+    return failure_of(found, Redactor(Caller(id="c", role=role), TREE), REQUEST)
 
 
 def test_what_is_no_answer() -> None:

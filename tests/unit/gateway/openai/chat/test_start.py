@@ -7,19 +7,19 @@ import pytest
 from turnwise.facts.content import BlobPart, DataPart, TextPart, ToolCallPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.openai.chat.schema import ChatBody
-from turnwise.gateway.openai.chat.start import History, history_of
-from turnwise.gateway.shared.exchanges import Turn
+from turnwise.gateway.openai.chat.start import ChatHistory, read_history
+from turnwise.gateway.shared.exchanges import PastTurn
 
 
-def read(*messages: dict[str, Any]) -> History:
-    return history_of(ChatBody.model_validate({"model": "m", "messages": list(messages)}).messages)
+def read(*messages: dict[str, Any]) -> ChatHistory:
+    return read_history(ChatBody.model_validate({"model": "m", "messages": list(messages)}).messages)
 
 
 def user(content: Any) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
-def texts(turn: Turn) -> tuple[str, str]:
+def texts(turn: PastTurn) -> tuple[str, str]:
     return turn.sent.text, turn.text
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from turnwise.facts.content import Content, TextPart, text_content
 from turnwise.facts.events import Actions, Await, Event
-from turnwise.gateway.openai.chat.stream import Telling
-from turnwise.gateway.shared.utterances import text_of
+from turnwise.gateway.openai.chat.stream import AnswerText
+from turnwise.gateway.shared.utterances import joined_text
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -25,7 +25,7 @@ def piece(id_: str, text: str, **more: Any) -> Event:
 
 
 def told(*events: Event) -> str:
-    telling = Telling()
+    telling = AnswerText()
     return "".join([*map(telling.feed, events), telling.rest()])
 
 
@@ -91,4 +91,4 @@ def test_pieces_joined_are_the_text(utterances: list[list[str]], data: st.DataOb
             offset += len(text)
         whole.append(event(str(number), "".join(pieces)))
         heard.append(whole[-1])
-    assert told(*heard) == text_of(whole)
+    assert told(*heard) == joined_text(whole)

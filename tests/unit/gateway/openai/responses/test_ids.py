@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from turnwise.facts.events import Event
 from turnwise.facts.ids import SystemIssuer
-from turnwise.gateway.openai.responses.ids import Call, Name, asked_at, new_message, read_call, read_name
+from turnwise.gateway.openai.responses.ids import CallId, ResponseId, created_at, new_message, parse_call_id, parse_response_id
 from turnwise.gateway.shared.packed_ids import new_session
 
 IDS = st.one_of(
@@ -22,29 +22,29 @@ def said(id_: str) -> Event:
     return Event(id=id_, author="desk", invocation_id="i", created_at=datetime.now(UTC))
 
 
-@given(st.builds(Name, IDS, IDS, st.none() | IDS), IDS)
-def test_every_id_leads_back(name: Name, other: str) -> None:
+@given(st.builds(ResponseId, IDS, IDS, st.none() | IDS), IDS)
+def test_every_id_leads_back(name: ResponseId, other: str) -> None:
     ids = [name.id, name.item(said(other)), name.function(other), name.given(3)]
-    assert [read_name(id_) for id_ in ids] == [name] * 4
-    assert read_call(name.call(other)) == Call(name.session, other, name.user)
+    assert [parse_response_id(id_) for id_ in ids] == [name] * 4
+    assert parse_call_id(name.call(other)) == CallId(name.session, other, name.user)
     assert len({*ids, name.call(other)}) == 5
 
 
 def test_ids_that_were_made_here_stay_short() -> None:
-    name = Name(new_session(), new_message())
+    name = ResponseId(new_session(), new_message())
     assert len(name.id) == 45
     assert len(name.call(SystemIssuer().new_id("call") + "-0")) == 47
 
 
 @given(st.one_of(st.text(), st.sampled_from(["resp_", "msg_", "fc_", "call_"]).flatmap(lambda p: st.text().map(p.__add__))))
 def test_what_was_not_made_here_names_nothing_else(text: str) -> None:
-    name, call = read_name(text), read_call(text)
+    name, call = parse_response_id(text), parse_call_id(text)
     assert name is None or name.id == text or not text.startswith("resp_")
-    assert call is None or Name(call.session, "m", call.user).call(call.id) == text
+    assert call is None or ResponseId(call.session, "m", call.user).call(call.id) == text
 
 
 def test_an_id_that_was_tampered_with_is_none() -> None:
-    id_ = Name("s", "m").id
+    id_ = ResponseId("s", "m").id
     for other in (
         id_[:-1],
         id_ + "A",
@@ -55,13 +55,13 @@ def test_an_id_that_was_tampered_with_is_none() -> None:
         "resp_é",
         "",
     ):
-        assert read_name(other) is None, other
+        assert parse_response_id(other) is None, other
 
 
 def test_the_time_stands_in_the_ids_of_messages() -> None:
     before = datetime.now(UTC)
-    made = asked_at(new_message())
+    made = created_at(new_message())
     assert made is not None
     assert abs((made - before).total_seconds()) < 60
     for other in ("m-1", "message-1", "session-" + "0" * 28, "message-" + "f" * 28, "message-" + "0" * 28 + "-1"):
-        assert asked_at(other) is None, other
+        assert created_at(other) is None, other

@@ -11,10 +11,10 @@ from turnwise.facts.content import DataPart, TextPart, ToolCallPart, ToolResultP
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
 from turnwise.gateway.openai.responses.compaction import compacted
-from turnwise.gateway.openai.responses.ids import Call, Name
-from turnwise.gateway.openai.responses.input import said
+from turnwise.gateway.openai.responses.ids import CallId, ResponseId
+from turnwise.gateway.openai.responses.input import read_input
 
-NAME = Name("s", "m", "ann")
+NAME = ResponseId("s", "m", "ann")
 EVENT = Event(id="e", author="a", invocation_id="i", created_at=datetime.now(UTC))
 
 
@@ -35,25 +35,29 @@ def output(call_id: str, value: Any = "found") -> dict[str, Any]:
 
 
 def test_messages_of_the_user_are_one() -> None:
-    told = said([user("one"), {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "two"}]}], None)
+    told = read_input(
+        [user("one"), {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "two"}]}], None
+    )
     assert told.message.parts == (TextPart(text="one"), TextPart(text="two"))
     assert (told.past, told.after, told.call, told.instructions) == ((), None, None, None)
     assert told.content == told.message
 
 
 def test_what_the_caller_wants_goes_in_front() -> None:
-    told = said(
+    told = read_input(
         [{"role": "system", "content": "In French."}, user("hi"), {"role": "developer", "content": "Briefly."}], "Politely."
     )
     assert told.content.parts == (
         DataPart(name="instructions", data="Politely.\n\nIn French.\n\nBriefly."),
         TextPart(text="hi"),
     )
-    assert said([user("hi")], " ").instructions is None
+    assert read_input([user("hi")], " ").instructions is None
 
 
 def test_what_was_answered_is_past() -> None:
-    told = said([user("one"), assistant("1"), assistant("2"), called("k"), output("k"), assistant("3"), user("two")], None)
+    told = read_input(
+        [user("one"), assistant("1"), assistant("2"), called("k"), output("k"), assistant("3"), user("two")], None
+    )
     assert [(turn.sent.text, turn.text, [call.call_id for call in turn.calls]) for turn in told.past] == [
         ("one", "1\n2", ["k"]),
         ("", "3", []),
@@ -64,20 +68,22 @@ def test_what_was_answered_is_past() -> None:
 
 
 def test_nothing_new_behind_an_answer() -> None:
-    told = said([user("one"), assistant("1")], None)
+    told = read_input([user("one"), assistant("1")], None)
     assert (told.message.parts, len(told.past)) == ((), 1)
 
 
 def test_ids_of_ours_lead_back() -> None:
     ours, call_id = NAME.item(EVENT), NAME.call("k1")
-    told = said([user("one"), assistant("1", id=ours), user("two")], None)
+    told = read_input([user("one"), assistant("1", id=ours), user("two")], None)
     assert told.after == NAME
-    assert said([user("one"), assistant("1", id=ours), user("two"), assistant("2"), user("three")], None).after is None
-    assert said([{"type": "item_reference", "id": ours}, user("two")], None).after == NAME
-    assert said([{"id": ours}, user("two")], None).after == NAME
-    assert said([assistant("1", id=ours), {"type": "reasoning", "id": "rs_1", "summary": []}, user("2")], None).after == NAME
-    told = said([user("one"), called(call_id), output(call_id)], None)
-    assert told.call == Call("s", "k1", "ann")
+    assert read_input([user("one"), assistant("1", id=ours), user("two"), assistant("2"), user("three")], None).after is None
+    assert read_input([{"type": "item_reference", "id": ours}, user("two")], None).after == NAME
+    assert read_input([{"id": ours}, user("two")], None).after == NAME
+    assert (
+        read_input([assistant("1", id=ours), {"type": "reasoning", "id": "rs_1", "summary": []}, user("2")], None).after == NAME
+    )
+    told = read_input([user("one"), called(call_id), output(call_id)], None)
+    assert told.call == CallId("s", "k1", "ann")
     assert told.message.tool_results == (ToolResultPart(call_id="k1", result="found"),)
     assert told.past[0].calls[0].call_id == "k1"
 
@@ -85,24 +91,24 @@ def test_ids_of_ours_lead_back() -> None:
 def test_an_output_may_hold_texts_and_files() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,aGk="}
     parts = [{"type": "input_text", "text": "one"}, image, {"type": "input_text", "text": "two"}]
-    result, file = said([output("k", parts)], None).message.parts
+    result, file = read_input([output("k", parts)], None).message.parts
     assert isinstance(result, ToolResultPart)
     assert (result.result, file.kind) == ("one\ntwo", "blob")
 
 
 def test_what_was_compacted_stands_for_itself() -> None:
     (item,) = compacted(NAME.id, [user("one"), assistant("1"), user("two")]).output
-    told = said([item.model_dump(), user("three")], None)
+    told = read_input([item.model_dump(), user("three")], None)
     assert (told.after, [turn.sent.text for turn in told.past], told.message.text) == (None, ["one"], "two\nthree")
     (item,) = compacted(NAME.id, []).output
-    assert said([item.model_dump(), user("three")], None).after == NAME
+    assert read_input([item.model_dump(), user("three")], None).after == NAME
 
 
 def test_nothing_is_compacted_twice_over() -> None:
     (inner,) = compacted(NAME.id, []).output
     (item,) = compacted(None, [inner.model_dump()]).output
     with pytest.raises(RequestInvalid) as refused:
-        said([item.model_dump()], None)
+        read_input([item.model_dump()], None)
     assert refused.value.where == ("body", "input", 0, 0, "encrypted_content")
 
 
@@ -119,7 +125,7 @@ VALUES = st.recursive(
 def test_any_items_are_read_or_refused(items: list[dict[str, Any]]) -> None:
     where: tuple[str | int, ...] = ("body", "input")
     try:
-        said(items, None)
+        read_input(items, None)
     except RequestInvalid as refused:
         where = refused.where
     assert where[:2] == ("body", "input")

@@ -6,10 +6,10 @@ import pytest
 
 from turnwise.facts.content import BlobPart, Content, DataPart, TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.openai.responses.ids import Name
-from turnwise.gateway.openai.responses.input import Window, items_of, page_of, said
+from turnwise.gateway.openai.responses.ids import ResponseId
+from turnwise.gateway.openai.responses.input import Window, items_of, page_of, read_input
 
-NAME = Name("s", "m")
+NAME = ResponseId("s", "m")
 PARTS = (
     DataPart(name="instructions", data="Briefly."),
     ToolResultPart(call_id="k1", result={"rain": True}),
@@ -30,7 +30,7 @@ def test_results_then_what_was_said() -> None:
 
 
 def test_they_can_be_sent_again() -> None:
-    assert said(items_of(NAME, Content(parts=PARTS)), "Briefly.").content.parts == PARTS
+    assert read_input(items_of(NAME, Content(parts=PARTS)), "Briefly.").content.parts == PARTS
 
 
 ITEMS: list[dict[str, Any]] = [{"id": each} for each in "abcde"]

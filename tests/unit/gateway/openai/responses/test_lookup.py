@@ -8,12 +8,12 @@ import pytest
 from turnwise.facts.content import Content, DataPart, text_content
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.messages import Message, MessageContext
-from turnwise.gateway.openai.responses.ids import Name, asked_at, new_message
-from turnwise.gateway.openai.responses.lookup import KEPT, blank_of, context_of
+from turnwise.gateway.openai.responses.ids import ResponseId, created_at, new_message
+from turnwise.gateway.openai.responses.lookup import KEPT, context_of, new_response
 from turnwise.gateway.openai.responses.request_schema import Create
 from turnwise.gateway.openai.responses.result import seconds
 
-NAME = Name("s", "m")
+NAME = ResponseId("s", "m")
 
 
 def test_what_was_asked_comes_back() -> None:
@@ -30,7 +30,7 @@ def test_what_was_asked_comes_back() -> None:
     assert context.attributes["order"] == "7"  # agents find it there
     content = Content(parts=(DataPart(name="instructions", data="Briefly."), *text_content("hi").parts))
     read = MessageContext.model_validate_json(context.model_dump_json())
-    blank = blank_of(NAME, Message(id="m", content=content, context=read), None)
+    blank = new_response(NAME, Message(id="m", content=content, context=read), None)
     assert (blank.id, blank.status, blank.model, blank.instructions) == (NAME.id, "in_progress", "desk", "Briefly.")
     assert (blank.metadata, blank.previous_response_id, blank.background) == ({"order": "7"}, "resp_1", True)
     assert (blank.temperature, blank.user, blank.conversation, blank.output, blank.usage) == (0.5, "u", None, [], None)
@@ -41,7 +41,7 @@ def test_metadata_picks_a_segment() -> None:
     """Behaviour C18."""
     context = context_of(Create(metadata={"channel": "phone", "user_kind": "vip"}))
     assert (context.channel, context.user_kind) == ("phone", "vip")
-    assert blank_of(NAME, Message(id="m", content=Content(), context=context), None).metadata == {
+    assert new_response(NAME, Message(id="m", content=Content(), context=context), None).metadata == {
         "channel": "phone",
         "user_kind": "vip",
     }
@@ -49,15 +49,15 @@ def test_metadata_picks_a_segment() -> None:
 
 def test_when_it_was_asked() -> None:
     id_, begun = new_message(), datetime(2026, 1, 1, tzinfo=UTC)
-    made = asked_at(id_)
+    made = created_at(id_)
     assert made is not None
-    assert blank_of(NAME, Message(id=id_, content=Content()), begun).created_at == seconds(made)
-    assert blank_of(NAME, Message(id="m", content=Content()), begun).created_at == seconds(begun)
+    assert new_response(NAME, Message(id=id_, content=Content()), begun).created_at == seconds(made)
+    assert new_response(NAME, Message(id="m", content=Content()), begun).created_at == seconds(begun)
 
 
 def test_a_message_that_came_by_another_way_has_what_is_usual() -> None:
     context = MessageContext(attributes={"customer": 7, "plan": "gold", KEPT: "not ours"})
-    blank = blank_of(NAME, Message(id="m", content=text_content("hi"), context=context), None)
+    blank = new_response(NAME, Message(id="m", content=text_content("hi"), context=context), None)
     assert (blank.model, blank.metadata, blank.instructions, blank.created_at) == ("turnwise", {"plan": "gold"}, None, 0)
 
 
@@ -72,5 +72,5 @@ def test_our_key_is_not_for_others() -> None:
 )
 def test_nor_does_it_break_what_others_put_there(kept: Any) -> None:
     context = MessageContext(attributes={KEPT: {"model": "other", **kept}, "plan": "gold"})
-    blank = blank_of(NAME, Message(id="m", content=text_content("hi"), context=context), None)
+    blank = new_response(NAME, Message(id="m", content=text_content("hi"), context=context), None)
     assert (blank.model, blank.metadata, blank.conversation) == ("turnwise", {"plan": "gold"}, None)

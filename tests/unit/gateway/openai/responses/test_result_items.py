@@ -10,20 +10,20 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import DataPart, ThinkingPart
 from turnwise.facts.events import Await
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.openai.responses.ids import Name
+from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.result import Items
 from turnwise.gateway.openai.responses.schema import CallItem, MessageItem
-from turnwise.gateway.redaction import View
-from turnwise.gateway.shared.tool_calls import made_in
+from turnwise.gateway.redaction import Redactor
+from turnwise.gateway.shared.tool_calls import calls_in
 
-NAME = Name("s", "m")
+NAME = ResponseId("s", "m")
 TREE = AgentTree([AgentCard(name="a")])
 WAITS = Await(id="k1", kind="tool_result")
 
 
 def items_for(**rights: Any) -> Items:
     """Those that somebody is shown with these rights; by default an admin."""
-    return Items(NAME, View(Caller(id="c", **(rights or {"role": "admin"})), TREE))
+    return Items(NAME, Redactor(Caller(id="c", **(rights or {"role": "admin"})), TREE))
 
 
 def test_what_is_said_to_the_user_is_a_message() -> None:
@@ -69,7 +69,7 @@ def test_calls_that_were_made_before_may_still_be_waited_for() -> None:
     items = items_for()
     assert items.of(event("a", awaits=WAITS)) == []
     items = items_for()
-    items.know(made_in(before))
+    items.know(calls_in(before))
     assert [item.type for item in items.of(event("a", awaits=WAITS))] == ["function_call"]
 
 

@@ -10,13 +10,13 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.events import Await, End, ErrorInfo, Event, Rewind
 from turnwise.facts.tree import AgentTree
 from turnwise.facts.usage import Usage
-from turnwise.gateway.openai.responses.ids import Name
-from turnwise.gateway.openai.responses.result import settled
+from turnwise.gateway.openai.responses.ids import ResponseId
+from turnwise.gateway.openai.responses.result import final_response
 from turnwise.gateway.openai.responses.schema import ResponseObject
-from turnwise.gateway.redaction import View
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.utterances import Behind
 
-NAME = Name("s", "m")
+NAME = ResponseId("s", "m")
 BEHIND = Behind(session_id="s", message_id="m")
 BLANK = ResponseObject(id=NAME.id, created_at=1, model="turnwise", turnwise=BEHIND)
 USER = Caller(id="c", user="ann")
@@ -26,12 +26,12 @@ def numbered(*events: Event) -> list[Event]:
     return [each.model_copy(update={"id": f"e{n}", "sequence": n}) for n, each in enumerate(events, 1)]
 
 
-def view(caller: Caller = USER) -> View:
-    return View(caller, AgentTree([AgentCard(name="a")]))
+def view(caller: Caller = USER) -> Redactor:
+    return Redactor(caller, AgentTree([AgentCard(name="a")]))
 
 
 def became(*events: Event, caller: Caller = USER) -> ResponseObject:
-    return settled(NAME, BLANK, numbered(event("user", "hi"), *events), view(caller))
+    return final_response(NAME, BLANK, numbered(event("user", "hi"), *events), view(caller))
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_what_a_dead_attempt_left_is_no_part_of_it() -> None:
 
 
 def test_nothing_on_record_was_cancelled_in_the_line() -> None:
-    assert settled(NAME, BLANK, (), view()).status == "cancelled"
+    assert final_response(NAME, BLANK, (), view()).status == "cancelled"
 
 
 def test_who_was_selected_and_why_is_told() -> None:
-    made = settled(NAME, BLANK, numbered(asks("hi"), event("a", "said", end=End())), view())
+    made = final_response(NAME, BLANK, numbered(asks("hi"), event("a", "said", end=End())), view())
     assert made.turnwise.model_dump() == {
         "session_id": "s",
         "message_id": "m",

@@ -2,13 +2,13 @@
 
 from logs import event
 
-from turnwise.gateway.openai.responses.input import said
+from turnwise.gateway.openai.responses.input import read_input
 from turnwise.gateway.openai.responses.routes import Count, counted
 
 
 def estimate(*history: str, **given: object) -> int:
     body = Count.model_validate(given)
-    told = said(body.input, body.instructions)
+    told = read_input(body.input, body.instructions)
     return counted(body, told, [event("a", text) for text in history]).input_tokens
 
 

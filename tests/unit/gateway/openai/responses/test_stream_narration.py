@@ -11,14 +11,14 @@ from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import TextPart, text_content
 from turnwise.facts.events import Await, Event, Rewind
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.openai.responses.ids import Name
+from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.gateway.openai.responses.schema import ResponseObject
-from turnwise.gateway.openai.responses.stream import Narration, Wire
-from turnwise.gateway.redaction import View
+from turnwise.gateway.openai.responses.stream import ResponseEvents, Wire
+from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.utterances import Behind
 
-NAME = Name("s", "m")
-VIEW = View(Caller(id="c", role="admin"), AgentTree([AgentCard(name="a")]))
+NAME = ResponseId("s", "m")
+VIEW = Redactor(Caller(id="c", role="admin"), AgentTree([AgentCard(name="a")]))
 BEHIND = Behind(session_id="s", message_id="m")
 BLANK = ResponseObject(id=NAME.id, created_at=1, model="turnwise", turnwise=BEHIND)
 DONE = BLANK.model_copy(update={"status": "completed"})
@@ -34,7 +34,7 @@ def piece(whole: Event, text: str, offset: int) -> Event:
 
 
 def told(events: list[Event]) -> list[Wire]:
-    narration = Narration(NAME, BLANK, VIEW)
+    narration = ResponseEvents(NAME, BLANK, VIEW)
     wires = [*narration.begin(), *(wire for each in events for wire in narration.tell(each)), *narration.end(DONE)]
     assert [wire["sequence_number"] for wire in wires] == list(range(len(wires)))
     return wires
@@ -129,10 +129,10 @@ def test_words_that_come_between_pieces_are_an_item_of_their_own() -> None:
 
 def test_other_ends() -> None:
     for status, type_ in (("failed", "failed"), ("incomplete", "incomplete"), ("cancelled", "incomplete")):
-        narration = Narration(NAME, BLANK, VIEW)
+        narration = ResponseEvents(NAME, BLANK, VIEW)
         (last,) = narration.end(BLANK.model_copy(update={"status": status}))
         assert (last["type"], last["response"]["status"]) == (f"response.{type_}", status)
-    assert Narration(NAME, BLANK, VIEW).problem("c", "m") == {
+    assert ResponseEvents(NAME, BLANK, VIEW).problem("c", "m") == {
         "type": "error",
         "sequence_number": 0,
         "code": "c",

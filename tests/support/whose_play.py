@@ -14,8 +14,8 @@ from whose_asked import FILE, OF_USER, Asked, Route, Things
 
 from turnwise import AgentContext, Runner, SqlSessionStore, agent
 from turnwise.facts.gateway import AuthConfig, CallerLimits, GatewayConfig, JwtConfig
-from turnwise.gateway.a2a.ids import TaskName
-from turnwise.gateway.openai.responses.ids import Name
+from turnwise.gateway.a2a.ids import TaskId
+from turnwise.gateway.openai.responses.ids import ResponseId
 from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore
 from turnwise.telemetry.metrics import Metrics
 
@@ -75,7 +75,7 @@ async def things_of(runner: Runner, user: str) -> Things:
     for name in (FILE, OF_USER):
         await runner.artifacts.save(asked.session, name, words_of(user).encode(), mime_type="text/plain")
     (call,) = (event.actions.awaits.id for event in result.events if event.actions.awaits)
-    return Things(user, session, message, result.invocation_id, call, Name(session, message).id, new)
+    return Things(user, session, message, result.invocation_id, call, ResponseId(session, message).id, new)
 
 
 def made_up(user: str) -> Things:
@@ -85,7 +85,7 @@ def made_up(user: str) -> Things:
         return f"{kind}-{secrets.token_hex(14)}"
 
     session, message, new = (f"{kind}-{secrets.token_hex(8)}" for kind in "smn")
-    return Things(user, session, message, id_("invocation"), id_("wait"), Name(session, message).id, new)
+    return Things(user, session, message, id_("invocation"), id_("wait"), ResponseId(session, message).id, new)
 
 
 def words_of(user: str) -> str:
@@ -112,7 +112,7 @@ async def ask(
         artifact_name=FILE,
         version_id="0",
         event_id=things.message,
-        task_id=TaskName(things.session, things.message).id,
+        task_id=TaskId(things.session, things.message).id,
         push_id="p",
     )
     query = dict(asked.query) | ({"user": things.user} if named and asked.names == "query" else {})

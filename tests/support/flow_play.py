@@ -10,9 +10,9 @@ from runner_play import InFront, ShortLease, ask, killed, soon
 
 from turnwise import Runner, SqlSessionStore
 from turnwise.facts.events import Event
-from turnwise.flows.control.logged import FLOW, closing_of, data_of
+from turnwise.flows.control.logged import FLOW, data_of, task_end_of
 from turnwise.flows.flow import Flow
-from turnwise.flows.tasks.progress import Closing
+from turnwise.flows.tasks.progress import TaskEnd
 from turnwise.ports.context import AgentContext
 from turnwise.ports.model import ModelRequest
 from turnwise.testing.models import calls
@@ -109,9 +109,9 @@ def words(request: ModelRequest) -> str:
     return "\n".join(text for _, text in heard(request))
 
 
-def closings(events: Iterable[Event]) -> dict[str, Closing]:
+def closings(events: Iterable[Event]) -> dict[str, TaskEnd]:
     """How tasks ended by themselves or by somebody, as the log says it; none of them twice."""
-    found = [closing for event in events if (closing := closing_of(event)) is not None]
+    found = [closing for event in events if (closing := task_end_of(event)) is not None]
     assert len(found) == len({closing.task for closing in found}), "a task ended twice"
     return {closing.task: closing for closing in found}
 

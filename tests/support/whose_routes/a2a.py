@@ -8,7 +8,7 @@ from a2a.utils.errors import A2A_ERROR_MAPPING, A2A_REASON_TO_ERROR
 from whose_asked import Asked, Made, Routes, Things
 
 from turnwise.facts.callers import Permission
-from turnwise.gateway.a2a.ids import TaskName
+from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.problems import status_of
 
 VERSION = MappingProxyType({"A2A-Version": "1.0"})
@@ -18,7 +18,7 @@ NOWHERE = "http://127.0.0.1/"
 
 def task(things: Things) -> str:
     """The id of their task."""
-    return TaskName(things.session, things.message).id
+    return TaskId(things.session, things.message).id
 
 
 def status(answer: httpx.Response) -> int:

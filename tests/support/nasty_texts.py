@@ -19,15 +19,15 @@ from turnwise.matching.normalize import legible, normalize
 from turnwise.matching.patterns import PatternIndex
 from turnwise.matching.sentences import segments
 from turnwise.matching.smalltalk import wording as small_talk
-from turnwise.matching.spelling import Spelling
-from turnwise.matching.text_features import clues
+from turnwise.matching.spelling import SpellingCorrector
+from turnwise.matching.text_features import text_features
 from turnwise.selection.clarify import Choice, read_answer
-from turnwise.selection.contextual.selector import halves
-from turnwise.selection.contextual.wording import said, wording
-from turnwise.selection.conversational import tolerant
+from turnwise.selection.contextual.selector import split_requests
+from turnwise.selection.contextual.wording import read_message, read_reply
+from turnwise.selection.conversational import comparable_name
 from turnwise.selection.next_tag import NextTagFilter, take_next
 from turnwise.telemetry.logs import redacted
-from turnwise.transcript.fences import defused, defused_value, inside, said_by
+from turnwise.transcript.fences import attributed, escape_fences, escape_fences_in, fenced
 from turnwise.transcript.trimming import cut
 
 UNITS = (
@@ -181,8 +181,8 @@ def _wordpiece() -> WordPiece:
 
 
 @cache
-def _spelling() -> Spelling:
-    return Spelling(["transfer the money to my account", "reset the password"])
+def _spelling() -> SpellingCorrector:
+    return SpellingCorrector(["transfer the money to my account", "reset the password"])
 
 
 @cache
@@ -216,7 +216,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "matching: one form": normalize,
     "matching: one form, folded": lambda text: normalize(text, fold=True),
     "matching: legible": legible,
-    "matching: text features": clues,
+    "matching: text features": text_features,
     "matching: words and runs": lambda text: _lexicon().rows([text]),
     "matching: spelling": lambda text: _spelling().mended(text),
     "matching: parts": segments,
@@ -225,17 +225,17 @@ READERS: dict[str, Callable[[str], object]] = {
     "matching: word pieces": lambda text: _wordpiece().numbers(text, 256),
     "selection: <next> tag": take_next,
     "selection: <next> tag in pieces": _cut_in_pieces,
-    "selection: name in a tag": tolerant,
+    "selection: name in a tag": comparable_name,
     "selection: names mentioned": lambda text: _mentioned(text, ["billing", "a", "a a", "-", "password reset"]),
-    "selection: two requests": halves,
-    "selection: wording": wording.__wrapped__,
-    "selection: wording of a reply": said.__wrapped__,
+    "selection: two requests": split_requests,
+    "selection: wording": read_message.__wrapped__,
+    "selection: wording of a reply": read_reply.__wrapped__,
     "selection: answer to a choice": lambda text: read_answer(text, _CHOICES),
-    "transcript: marks": defused,
-    "transcript: marks in values": lambda text: defused_value({text[:100]: [text]}),
-    "transcript: attribution": lambda text: inside(said_by(text[:100], text)),
-    "transcript: inside of marks": lambda text: inside("<said " + text),
-    "transcript: cut": lambda text: cut(said_by("agent", text), 400),
+    "transcript: marks": escape_fences,
+    "transcript: marks in values": lambda text: escape_fences_in({text[:100]: [text]}),
+    "transcript: attribution": lambda text: fenced(attributed(text[:100], text)),
+    "transcript: inside of marks": lambda text: fenced("<said " + text),
+    "transcript: cut": lambda text: cut(attributed("agent", text), 400),
     "flows: fences": unfenced,
     "telemetry: secrets in logs": redacted,
 }
