@@ -25,7 +25,7 @@ from turnwise.learning.results import Evaluation, evaluation, subject_of
 from turnwise.learning.tune import decisions, tuned
 from turnwise.matching.disk_cache import folder_from_environment
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 
 QUICK = 10
 """With --quick, one case in so many is decided."""
@@ -92,7 +92,7 @@ class Bench:
         history: History = "own",
     ) -> Evaluation:
         """The cases under the default policy, which is fitted to the tree, and tuned if there are validation cases."""
-        cascade, changes = Cascade(named("default"), tree, keep=folder_from_environment()), None
+        cascade, changes = Cascade(named_policy("default"), tree, keep=folder_from_environment()), None
         await cascade.prepare()
         if validation:
             with progress(f"{title}, tuning", decisions(cascade, validation)) as step:

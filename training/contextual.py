@@ -24,9 +24,7 @@ import numpy as np
 from contextual_belief import STEPS, fit_tracking, track
 from contextual_companies import Drill, by_agent, elsewhere, lines_of, made_up, read, real_dialogues, services
 from contextual_dialogues import NOBODY, SMALLTALK
-from contextual_fit import NOBODY as NO_ROW
-from contextual_fit import SMALLTALK as SMALLTALK_ROW
-from contextual_fit import Case, Table, blended, fit
+from contextual_fit import NOBODY as NO_ROW, SMALLTALK as SMALLTALK_ROW, Case, Table, blended, fit
 from contextual_rollout import EVASIONS, Ears, Played, cases, play
 from contextual_talks import KNOWN_BY, companies, drill, drills
 
@@ -35,8 +33,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.encoder.remembered import CachingEncoder
 from turnwise.matching.sentences import segments
-from turnwise.selection.contextual import NOBODY as NOBODY_BAR
-from turnwise.selection.contextual import model as model_module
+from turnwise.selection.contextual import NOBODY as NOBODY_BAR, model as model_module
 from turnwise.selection.contextual.belief import TrackingWeights
 from turnwise.selection.contextual.collect import joined_text
 from turnwise.selection.contextual.features import Features

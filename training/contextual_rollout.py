@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 import contextual_phrases as say
 from contextual_dialogues import NOBODY, SMALLTALK, STAY, Dialogue, Step
-from contextual_fit import NOBODY as NO_ROW
-from contextual_fit import SMALLTALK as SMALLTALK_ROW
-from contextual_fit import Case
+from contextual_fit import NOBODY as NO_ROW, SMALLTALK as SMALLTALK_ROW, Case
 
 from turnwise.facts.sessions import RECENT_MESSAGES
 from turnwise.selection.contextual.belief import TrackingWeights

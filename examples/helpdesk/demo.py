@@ -7,10 +7,12 @@ Everything happens in a temporary folder that is removed at the end. No key, no 
 
 import asyncio
 import os
+import subprocess
 import sys
 import tempfile
 import textwrap
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,10 +31,8 @@ try:
     from rich.table import Table
     from rich.text import Text
 
-    from turnwise import Content, Event, TurnwiseError
-    from turnwise.assemble import App, load_app
-    from turnwise.facts.content import BlobPart, TextPart
-    from turnwise.facts.events import USER as USER_AUTHOR
+    from turnwise import App, Content, Event, TurnwiseError, load_app
+    from turnwise.content import USER as USER_AUTHOR, BlobPart, TextPart
 except ModuleNotFoundError as missing:
     if missing.name not in {"turnwise", "rich", "pydantic"}:
         raise
@@ -171,13 +171,11 @@ async def _play(console: Console) -> int:
 
 def _hand_over(console: Console) -> None:
     """Goes on in the same session with `turnwise chat`, as it can be run by hand."""
-    from turnwise.cli.app import app as turnwise
-
     console.print("\nNow you: the same session goes on. Ask for an order, a return, a store, a product; Ctrl-D leaves.\n")
-    try:
-        turnwise(["chat", "--config", str(CONFIG), "--user", USER, "--session", SESSION], standalone_mode=False)
-    except (KeyboardInterrupt, EOFError):
-        console.print()
+    turnwise = Path(sys.executable).with_name("turnwise")
+    with suppress(KeyboardInterrupt):
+        subprocess.run([turnwise, "chat", "--config", CONFIG, "--user", USER, "--session", SESSION], check=False)
+    console.print()
 
 
 def main() -> int:

@@ -3,99 +3,62 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from turnwise.facts.face import face
+
 if TYPE_CHECKING:
-    from turnwise.agents.composite import Loop, Parallel, Sequential
-    from turnwise.agents.function import agent
-    from turnwise.agents.llm import LlmAgent
-    from turnwise.agents.team import Team
-    from turnwise.assemble import load_app
-    from turnwise.facts.cards import AgentCard, Pattern, Skill
-    from turnwise.facts.content import BlobPart, Content, DataPart, TextPart
-    from turnwise.facts.errors import TurnwiseError
-    from turnwise.facts.events import Event
-    from turnwise.facts.limits import Limits, ProcessConfig, RunConfig
-    from turnwise.facts.messages import MessageContext
-    from turnwise.facts.selections import Selection
-    from turnwise.flows.flow import Flow
-    from turnwise.flows.single import Task
-    from turnwise.ports.context import AgentContext
-    from turnwise.runner.message.invocation import Invocation, Result
-    from turnwise.runner.runner import Runner
-    from turnwise.selection.policy import PolicySpec
-    from turnwise.stores.sql import SqlSessionStore
-    from turnwise.tools.function import tool
+    from turnwise.agents.composite import Loop as Loop, Parallel as Parallel, Sequential as Sequential
+    from turnwise.agents.function import agent as agent
+    from turnwise.agents.llm.agent import LlmAgent as LlmAgent
+    from turnwise.agents.team import Team as Team
+    from turnwise.assemble import App as App, load_app as load_app
+    from turnwise.facts.cards import AgentCard as AgentCard, Pattern as Pattern, Skill as Skill
+    from turnwise.facts.content import BlobPart as BlobPart, Content as Content, DataPart as DataPart, TextPart as TextPart
+    from turnwise.facts.errors import TurnwiseError as TurnwiseError
+    from turnwise.facts.events import Event as Event
+    from turnwise.facts.limits import Limits as Limits, ProcessConfig as ProcessConfig, RunConfig as RunConfig
+    from turnwise.facts.messages import MessageContext as MessageContext
+    from turnwise.facts.selections import Selection as Selection, Verdict as Verdict
+    from turnwise.facts.sessions import SessionKey as SessionKey
+    from turnwise.flows.flow import Flow as Flow
+    from turnwise.flows.single import Task as Task
+    from turnwise.ports.context import AgentContext as AgentContext
+    from turnwise.runner.message.invocation import Invocation as Invocation, Result as Result
+    from turnwise.runner.runner import Runner as Runner
+    from turnwise.runner.sessions import InvocationStatus as InvocationStatus, PastExchange as PastExchange
+    from turnwise.selection.policy import PolicySpec as PolicySpec
+    from turnwise.stores.sql.store import SqlSessionStore as SqlSessionStore
+    from turnwise.tools.function import tool as tool
 
-_HOMES = {
-    "AgentCard": "turnwise.facts.cards",
-    "AgentContext": "turnwise.ports.context",
-    "BlobPart": "turnwise.facts.content",
-    "Content": "turnwise.facts.content",
-    "DataPart": "turnwise.facts.content",
-    "Event": "turnwise.facts.events",
-    "Flow": "turnwise.flows.flow",
-    "Invocation": "turnwise.runner.message.invocation",
-    "Limits": "turnwise.facts.limits",
-    "LlmAgent": "turnwise.agents.llm",
-    "Loop": "turnwise.agents.composite",
-    "MessageContext": "turnwise.facts.messages",
-    "Parallel": "turnwise.agents.composite",
-    "Pattern": "turnwise.facts.cards",
-    "PolicySpec": "turnwise.selection.policy",
-    "ProcessConfig": "turnwise.facts.limits",
-    "Result": "turnwise.runner.message.invocation",
-    "RunConfig": "turnwise.facts.limits",
-    "Runner": "turnwise.runner.runner",
-    "Selection": "turnwise.facts.selections",
-    "Sequential": "turnwise.agents.composite",
-    "Skill": "turnwise.facts.cards",
-    "SqlSessionStore": "turnwise.stores.sql",
-    "Task": "turnwise.flows.single",
-    "Team": "turnwise.agents.team",
-    "TextPart": "turnwise.facts.content",
-    "TurnwiseError": "turnwise.facts.errors",
-    "agent": "turnwise.agents.function",
-    "load_app": "turnwise.assemble",
-    "tool": "turnwise.tools.function",
-}
-
-__all__ = [
-    "AgentCard",
-    "AgentContext",
-    "BlobPart",
-    "Content",
-    "DataPart",
-    "Event",
-    "Flow",
-    "Invocation",
-    "Limits",
-    "LlmAgent",
-    "Loop",
-    "MessageContext",
-    "Parallel",
-    "Pattern",
-    "PolicySpec",
-    "ProcessConfig",
-    "Result",
-    "RunConfig",
-    "Runner",
-    "Selection",
-    "Sequential",
-    "Skill",
-    "SqlSessionStore",
-    "Task",
-    "Team",
-    "TextPart",
-    "TurnwiseError",
-    "agent",
-    "load_app",
-    "tool",
-]
+__all__, _name_of = face(
+    __name__,
+    {
+        "turnwise.agents.composite": "Loop Parallel Sequential",
+        "turnwise.agents.function": "agent",
+        "turnwise.agents.llm.agent": "LlmAgent",
+        "turnwise.agents.team": "Team",
+        "turnwise.assemble": "App load_app",
+        "turnwise.facts.cards": "AgentCard Pattern Skill",
+        "turnwise.facts.content": "BlobPart Content DataPart TextPart",
+        "turnwise.facts.errors": "TurnwiseError",
+        "turnwise.facts.events": "Event",
+        "turnwise.facts.limits": "Limits ProcessConfig RunConfig",
+        "turnwise.facts.messages": "MessageContext",
+        "turnwise.facts.selections": "Selection Verdict",
+        "turnwise.facts.sessions": "SessionKey",
+        "turnwise.flows.flow": "Flow",
+        "turnwise.flows.single": "Task",
+        "turnwise.ports.context": "AgentContext",
+        "turnwise.runner.message.invocation": "Invocation Result",
+        "turnwise.runner.runner": "Runner",
+        "turnwise.runner.sessions": "InvocationStatus PastExchange",
+        "turnwise.selection.policy": "PolicySpec",
+        "turnwise.stores.sql.store": "SqlSessionStore",
+        "turnwise.tools.function": "tool",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    # Importing turnwise costs nothing; a name costs its own module, when it is first asked for.
     if name == "__version__":
         return import_module("importlib.metadata").version("turnwise")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'turnwise' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return _name_of(name)

@@ -15,7 +15,7 @@ from turnwise import Runner, SqlSessionStore, agent
 from turnwise.assemble import check_app
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.gateway.app import gateway
-from turnwise.gateway.serving import front_for
+from turnwise.gateway.server import front_for
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

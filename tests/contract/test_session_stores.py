@@ -3,8 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from turnwise.facts.events import USER, Await, Event
 from turnwise.ports.stores import SessionStore

@@ -13,7 +13,7 @@ from turnwise.access.api_keys import new_key
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.gateway.connection import Connection
 from turnwise.gateway.front import Front
-from turnwise.gateway.serving import front_for, serving
+from turnwise.gateway.server import front_for, serving
 from turnwise.telemetry.metrics import Metrics
 
 DEADLINE_SECONDS = 30.0

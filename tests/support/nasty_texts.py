@@ -7,8 +7,7 @@ from turnwise.facts.content import Content, TextPart
 from turnwise.flows.strategies import _mentioned
 from turnwise.flows.tasks.results import unfenced
 from turnwise.guardrails.injection import control_tokens, has_phrase, without_hidden
-from turnwise.guardrails.personal_data import RULES
-from turnwise.guardrails.personal_data import find as find_personal
+from turnwise.guardrails.personal_data import RULES, find as find_personal
 from turnwise.guardrails.rules import labelled, read
 from turnwise.guardrails.secrets import find as find_secrets
 from turnwise.guardrails.topics import passages

@@ -10,7 +10,7 @@ from turnwise.facts.sessions import AuthorMark, Head, OpenInvocation
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, StageSpec
 
 
@@ -48,7 +48,7 @@ def user(text: str) -> Content:
 async def decide(
     text: str | Content = "", policy: str | PolicySpec = "default", *, tree: AgentTree = TREE, custom: Any = None, **facts: Any
 ) -> Selection:
-    spec = named(policy) if isinstance(policy, str) else policy
+    spec = named_policy(policy) if isinstance(policy, str) else policy
     message = user(text) if isinstance(text, str) else text
     return await Cascade(spec, tree, custom).decide(**{"head": Head(), "message": message, **facts})
 

@@ -3,7 +3,7 @@
 import re
 
 from turnwise import Content
-from turnwise.facts.content import ArtifactPart
+from turnwise.content import ArtifactPart
 
 _SAVED = re.compile(r"Uploaded file: (?P<name>[^\n]+?)\. It has been saved to the artifacts")
 

@@ -3,7 +3,7 @@
 import os
 
 from helpdesk.agents.supervisor import supervisor
-from turnwise.ports.agent import Agent
+from turnwise.agents import Agent
 
 
 def _desk(model: str) -> Agent:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helpdesk import reading
-from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
+from turnwise.models import OnnxEncoder
 
 FITS = 0.48
 """The lowest score of a product that is offered. Things that the shop does not have stay below it."""

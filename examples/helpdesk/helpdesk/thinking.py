@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 from helpdesk import clock
 from helpdesk.tools import accounts, billing, orders, shopping
 from turnwise import AgentContext
-from turnwise.agents.llm import LlmAgent
-from turnwise.models.by_name import Spec
-from turnwise.ports.agent import Agent
-from turnwise.tools.agent_tool import AgentTool
+from turnwise.agents import Agent, LlmAgent
+from turnwise.models import Spec
+from turnwise.tools import AgentTool
 
 _HOUSE = """\
 You are one desk of the help desk of a retail shop. Answer in two or three plain sentences, and say only what your tools tell

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from newsroom.results import Draft, Finding, Note
 from turnwise import Flow, Task
-from turnwise.flows.strategies import Popcorn
-from turnwise.ports.agent import Agent
+from turnwise.agents import Agent
+from turnwise.flows import Popcorn
 
 
 def newsroom(researcher: Agent, writer: Agent, fact_checker: Agent, editor: Agent) -> Flow:

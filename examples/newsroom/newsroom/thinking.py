@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from newsroom import archive
-from turnwise.agents.llm import LlmAgent
-from turnwise.models.by_name import Spec
-from turnwise.tools.function import tool
+from turnwise.agents import LlmAgent
+from turnwise.models import Spec
+from turnwise.tools import tool
 
 _HOUSE = "You work for a city's newspaper. Say only what the archive or your colleagues' results say; never make up a fact."
 

@@ -13,7 +13,7 @@ from turnwise.facts.callers import ApiKey, Caller
 from turnwise.facts.errors import ConfigError, MissingExtra, NotAuthenticated, TooMany
 from turnwise.facts.gateway import AuthConfig, CallerLimits
 from turnwise.facts.ids import Issuer, SystemIssuer
-from turnwise.ports.key_store import Gate, Keys
+from turnwise.ports.key_store import Keys, KeyStore
 
 if TYPE_CHECKING:
     from turnwise.access.tokens import Tokens
@@ -28,9 +28,9 @@ IPV6_SITE_BITS = 64
 """Of an IPv6 address, as many name whom it was given to; the others he may choose."""
 
 
-def key_store_of(store: object) -> Gate:
+def key_store_of(store: object) -> KeyStore:
     """The keys and counters that a session store keeps. ConfigError for one that keeps none."""
-    if isinstance(store, Gate):
+    if isinstance(store, KeyStore):
         return store
     raise ConfigError(f"A {type(store).__name__} keeps no API keys.", fix="Use a SQL session store: store: sqlite:///file.db")
 

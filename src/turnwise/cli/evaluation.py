@@ -56,12 +56,12 @@ async def cascade_for(examples: Path | None, policy: str | None, config: Path | 
     from turnwise.learning.cases import read_examples
     from turnwise.matching.disk_cache import folder_from_environment
     from turnwise.selection.cascade import Cascade
-    from turnwise.selection.named import named
+    from turnwise.selection.named import named_policy
 
     spec = _policy(policy) if policy else None
     tree = read_examples(examples) if examples else None
     if tree is not None and config is None:
-        with closing(Cascade(spec or named("default"), tree, keep=folder_from_environment())) as cascade:
+        with closing(Cascade(spec or named_policy("default"), tree, keep=folder_from_environment())) as cascade:
             yield cascade
         return
     async with running(config) as app:
@@ -80,10 +80,10 @@ def _policy(given: str) -> "PolicySpec":
     """The policy of that name, or in that file."""
     from turnwise.cli.exits import UsageProblem
     from turnwise.config.policies import read_policy_file
-    from turnwise.selection.named import NAMED, named
+    from turnwise.selection.named import NAMED, named_policy
 
     if given in NAMED:
-        return named(given)
+        return named_policy(given)
     if not Path(given).is_file():
         problem = f"There is no policy, and no file, named {given!r}."
         raise UsageProblem(problem, fix=f"Named policies: {', '.join(NAMED)}.")

@@ -121,7 +121,7 @@ async def _served(app: "App", user: str, wire: _Wire, watched: "Watching", answe
 def _front(app: "App", watched: "Watching") -> "Front":
     """What of the gateway's configuration is for whoever is on this machine anyway."""
     from turnwise.facts.gateway import GatewayConfig
-    from turnwise.gateway.serving import front_for
+    from turnwise.gateway.server import front_for
 
     given = app.gateway
     config = GatewayConfig(limits=given.limits, grace_seconds=given.grace_seconds, protocols=given.protocols)

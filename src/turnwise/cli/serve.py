@@ -8,7 +8,7 @@ from turnwise.facts.errors import MissingExtra
 if TYPE_CHECKING:
     from turnwise.ports.hooks import Hooks
     from turnwise.runner import Runner
-    from turnwise.telemetry.exporting import Exporting
+    from turnwise.telemetry.export import Exporting
     from turnwise.telemetry.metrics import Metrics
     from turnwise.telemetry.spans import Spans
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from turnwise.config.gateway_entries import is_own_machine, lacking
 if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.facts.gateway import AuthConfig, GatewayConfig, Protocols, Switch
-    from turnwise.gateway.serving import Serving
+    from turnwise.gateway.server import Serving
 import asyncio
 import gc
 import signal
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from turnwise.assemble import App
     from turnwise.cli.shutdown import Answering
     from turnwise.facts.gateway import GatewayConfig
-    from turnwise.gateway.serving import Serving
+    from turnwise.gateway.server import Serving
     from turnwise.ports.hooks import Hooks
 
     Load = Callable[[Sequence[Hooks]], App]
@@ -82,7 +82,7 @@ class Watching:
 def watching() -> Watching:
     """What the environment asks for. Without the extra `otel` it is told that there are no traces. ConfigError."""
     from turnwise.cli import terminal
-    from turnwise.telemetry.exporting import exporting
+    from turnwise.telemetry.export import exporting
     from turnwise.telemetry.metrics import Metrics
 
     metrics = Metrics()
@@ -253,7 +253,7 @@ async def _serve(load: "Load", host: str | None, port: int | None, form: Literal
 
 async def _served(app: "App", config: "GatewayConfig", watched: "Watching", answering: "Answering") -> int:
     from turnwise.cli.shutdown import Interrupts, leave, stopped
-    from turnwise.gateway.serving import Serving, bound_socket, front_for
+    from turnwise.gateway.server import Serving, bound_socket, front_for
 
     front = front_for(app.runner, config, watched.metrics, traced=watched.traced)
     serving = Serving(front, bound_socket(config.host, config.port))

@@ -13,7 +13,7 @@ from turnwise.config.places import Document, Where
 from turnwise.config.validation import validated
 from turnwise.facts.errors import ConfigError, MissingExtra
 from turnwise.facts.gateway import GatewayConfig, Protocols, Switch
-from turnwise.ports.key_store import Gate
+from turnwise.ports.key_store import KeyStore
 
 ANY_ORIGIN = "*"
 
@@ -77,7 +77,7 @@ def lacking(config: Protocols, *, wanted: bool, is_there: Callable[[str], bool] 
 
 def doorkeepers(app: str, config: GatewayConfig, store: object) -> tuple[Authenticator, Quotas]:
     """Who lets callers of that app in, and who counts what they have. store: the session store. ConfigError."""
-    gate = store if isinstance(store, Gate) else None
+    gate = store if isinstance(store, KeyStore) else None
     keys, counters = (gate.keys, gate.counters) if gate is not None else (None, None)
     return Authenticator(app, config.auth, config.limits, keys), Quotas(app, config.limits, counters)
 

@@ -12,7 +12,7 @@ from turnwise.config.settings import Settings
 from turnwise.config.validation import validated
 from turnwise.facts.errors import PolicyError, TurnwiseError
 from turnwise.facts.fact import Fact
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec
 
 _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
@@ -63,7 +63,7 @@ def policy_in(document: Document, given: str | Mapping[str, Any]) -> PolicySpec 
     """The policy that is written so in that document, below its key `policy`; as `read_policy` otherwise."""
     try:
         if isinstance(given, str):
-            return named(given)
+            return named_policy(given)
         if "use" in given:
             return _changed(document, given)
     except PolicyError as error:
@@ -114,7 +114,7 @@ def _changed(document: Document, given: Mapping[str, Any]) -> PolicySpec | None:
     changed = validated(document, ("policy",), ChangedPolicy, given, PolicyError)
     if changed is None:
         return None
-    policy = named(changed.use, options=changed.options, default=changed.default)
+    policy = named_policy(changed.use, options=changed.options, default=changed.default)
     changes = {"name": changed.name or policy.name, "segments": changed.segments, "several": changed.several}
     return policy.model_copy(update=changes)
 

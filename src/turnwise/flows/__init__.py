@@ -1,1 +1,43 @@
-"""Flows: tasks that depend on each other, and whose turn it is (behaviours D1 to D13)."""
+"""Flows: tasks that depend on each other, the strategies that choose whose turn it is, and the conditions that end a run."""
+
+from typing import TYPE_CHECKING
+
+from turnwise.facts.face import face
+
+if TYPE_CHECKING:
+    from turnwise.flows.flow import Flow as Flow
+    from turnwise.flows.planned import PlannedFlow as PlannedFlow
+    from turnwise.flows.record import FlowRecord as FlowRecord, TaskRecord as TaskRecord, TurnRecord as TurnRecord
+    from turnwise.flows.several import Several as Several
+    from turnwise.flows.single import Task as Task
+    from turnwise.flows.strategies import (
+        Moderated as Moderated,
+        MostBusy as MostBusy,
+        Popcorn as Popcorn,
+        Random as Random,
+        RoundRobin as RoundRobin,
+        Single as Single,
+    )
+    from turnwise.flows.tasks.task import Status as Status
+    from turnwise.flows.until import (
+        AllComplete as AllComplete,
+        AnyComplete as AnyComplete,
+        AnyFailed as AnyFailed,
+        MaxModelCalls as MaxModelCalls,
+        MaxTurns as MaxTurns,
+        Until as Until,
+    )
+
+__all__, __getattr__ = face(
+    __name__,
+    {
+        "turnwise.flows.flow": "Flow",
+        "turnwise.flows.planned": "PlannedFlow",
+        "turnwise.flows.record": "FlowRecord TaskRecord TurnRecord",
+        "turnwise.flows.several": "Several",
+        "turnwise.flows.single": "Task",
+        "turnwise.flows.strategies": "Moderated MostBusy Popcorn Random RoundRobin Single",
+        "turnwise.flows.tasks.task": "Status",
+        "turnwise.flows.until": "AllComplete AnyComplete AnyFailed MaxModelCalls MaxTurns Until",
+    },
+)

@@ -1,1 +1,17 @@
-"""The front door over HTTP: a thin folder for each protocol, and one door behind them all where rights are checked."""
+"""The gateway: serves an app over HTTP."""
+
+from typing import TYPE_CHECKING
+
+from turnwise.facts.face import face
+
+if TYPE_CHECKING:
+    from turnwise.facts.gateway import GatewayConfig as GatewayConfig
+    from turnwise.gateway.server import front_for as front_for, serving as serving
+
+__all__, __getattr__ = face(
+    __name__,
+    {
+        "turnwise.facts.gateway": "GatewayConfig",
+        "turnwise.gateway.server": "front_for serving",
+    },
+)

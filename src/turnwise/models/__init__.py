@@ -1,0 +1,35 @@
+"""Language models by name, fallbacks, and encoders that turn texts into vectors."""
+
+from typing import TYPE_CHECKING
+
+from turnwise.facts.face import face
+
+if TYPE_CHECKING:
+    from turnwise.facts.usage import Usage as Usage
+    from turnwise.matching.encoder.onnx_encoder import OnnxEncoder as OnnxEncoder
+    from turnwise.matching.encoder.remembered import CachingEncoder as CachingEncoder
+    from turnwise.models.by_name import FallbackModel as FallbackModel, Spec as Spec
+    from turnwise.models.encoders.endpoint import EndpointEncoder as EndpointEncoder
+    from turnwise.models.encoders.function import CallableEncoder as CallableEncoder
+    from turnwise.ports.encoder import Encoder as Encoder
+    from turnwise.ports.model import (
+        LENGTH as LENGTH,
+        Model as Model,
+        ModelPiece as ModelPiece,
+        ModelReply as ModelReply,
+        ModelRequest as ModelRequest,
+    )
+
+__all__, __getattr__ = face(
+    __name__,
+    {
+        "turnwise.facts.usage": "Usage",
+        "turnwise.matching.encoder.onnx_encoder": "OnnxEncoder",
+        "turnwise.matching.encoder.remembered": "CachingEncoder",
+        "turnwise.models.by_name": "FallbackModel Spec",
+        "turnwise.models.encoders.endpoint": "EndpointEncoder",
+        "turnwise.models.encoders.function": "CallableEncoder",
+        "turnwise.ports.encoder": "Encoder",
+        "turnwise.ports.model": "LENGTH Model ModelPiece ModelReply ModelRequest",
+    },
+)

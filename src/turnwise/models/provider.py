@@ -36,8 +36,7 @@ from turnwise.ports.model import LENGTH, ModelPiece, ModelReply, ModelRequest
 if TYPE_CHECKING:
     from pydantic_ai import messages as theirs
     from pydantic_ai.exceptions import ModelAPIError
-    from pydantic_ai.models import Model as TheirModel
-    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.models import Model as TheirModel, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
 _USUAL = ("openai", "anthropic", "google")

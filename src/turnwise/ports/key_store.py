@@ -57,7 +57,7 @@ class Counters(Protocol):
 
 
 @runtime_checkable
-class Gate(Protocol):
+class KeyStore(Protocol):
     """A session store that keeps these, too, has them as `keys` and `counters`."""
 
     @property

@@ -41,7 +41,7 @@ from turnwise.runner.record.events import error_text, message_of_event
 from turnwise.runner.sessions import Sessions
 from turnwise.runner.turn.state import Runtime
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec
 from turnwise.selection.vectors import Progress
 
@@ -115,7 +115,7 @@ class Runner:
         store = _store(store)
         self.app, self.store, self.artifacts = app, store, artifacts
         self.config = config or RunConfig()
-        spec = named(policy) if isinstance(policy, str) else policy
+        spec = named_policy(policy) if isinstance(policy, str) else policy
         self.cascade = Cascade(spec, self.tree, custom_selectors or {}, encoder=encoder, keep=keep)
         self._issuer = issuer or SystemIssuer()
         cast = Runtime(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)

@@ -54,7 +54,9 @@ _POLICIES = (
 NAMED: Mapping[str, PolicySpec] = {policy.name: policy for policy in _POLICIES}
 
 
-def named(name: str, *, options: Mapping[str, Mapping[str, JsonValue]] | None = None, default: str | None = None) -> PolicySpec:
+def named_policy(
+    name: str, *, options: Mapping[str, Mapping[str, JsonValue]] | None = None, default: str | None = None
+) -> PolicySpec:
     """The policy of that name; `options`, by stage's name, and `default` replace its own.
 
     `named("elemental-iterative", options={"iterative": {"order": ["a", "b"]}})`. The stages of `default` are `direct`,

@@ -15,8 +15,7 @@ from turnwise.matching.patterns import PatternIndex
 from turnwise.models.by_name import ModelEndpoint, model_of
 from turnwise.ports.encoder import Encoder
 from turnwise.ports.selector import SelectionRequest, Selector
-from turnwise.selection import clarify, semantic, smalltalk
-from turnwise.selection import model as model_stage
+from turnwise.selection import clarify, model as model_stage, semantic, smalltalk
 from turnwise.selection.contextual import NOBODY
 from turnwise.selection.conversational import Conversational
 from turnwise.selection.fixed import CONFIDENCE, Default, Direct, Identity, Iterative

@@ -1,1 +1,40 @@
+"""Stores: where sessions and artifacts are kept, and the protocols for stores of your own."""
 
+from typing import TYPE_CHECKING
+
+from turnwise.facts.face import face
+
+if TYPE_CHECKING:
+    from turnwise.facts.sessions import Head as Head, Session as Session, SessionKey as SessionKey
+    from turnwise.ports.signals import Signals as Signals
+    from turnwise.ports.stores import (
+        Artifact as Artifact,
+        ArtifactInfo as ArtifactInfo,
+        ArtifactStore as ArtifactStore,
+        Decision as Decision,
+        Decisions as Decisions,
+        Inbox as Inbox,
+        Jobs as Jobs,
+        Leases as Leases,
+        Page as Page,
+        SessionInfo as SessionInfo,
+        SessionStore as SessionStore,
+    )
+    from turnwise.stores.artifacts.in_memory import InMemoryArtifactStore as InMemoryArtifactStore
+    from turnwise.stores.artifacts.objects import ObjectArtifactStore as ObjectArtifactStore
+    from turnwise.stores.artifacts.on_disk import OnDiskArtifactStore as OnDiskArtifactStore
+    from turnwise.stores.sql.store import SqlSessionStore as SqlSessionStore
+
+__all__, __getattr__ = face(
+    __name__,
+    {
+        "turnwise.facts.sessions": "Head Session SessionKey",
+        "turnwise.ports.signals": "Signals",
+        "turnwise.ports.stores": "Artifact ArtifactInfo ArtifactStore Decision Decisions "
+        "Inbox Jobs Leases Page SessionInfo SessionStore",
+        "turnwise.stores.artifacts.in_memory": "InMemoryArtifactStore",
+        "turnwise.stores.artifacts.objects": "ObjectArtifactStore",
+        "turnwise.stores.artifacts.on_disk": "OnDiskArtifactStore",
+        "turnwise.stores.sql.store": "SqlSessionStore",
+    },
+)

@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from opentelemetry import context as otel
-from opentelemetry import metrics, propagate, trace
+from opentelemetry import context as otel, metrics, propagate, trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Link, Span, SpanContext, TracerProvider
 

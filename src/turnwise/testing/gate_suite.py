@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from turnwise.facts.callers import ApiKey
 from turnwise.facts.errors import StoreError
-from turnwise.ports.key_store import Counters, Gate
+from turnwise.ports.key_store import Counters, KeyStore
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 LONG = 3600.0
@@ -28,13 +28,13 @@ PATIENCE = 60.0
 """Seconds after which a place counts as one that nobody ever gets."""
 
 
-class ClosableGate(Gate, Protocol):
+class ClosableGate(KeyStore, Protocol):
     """A store of its own, as a process has one."""
 
     async def close(self) -> None: ...
 
 
-Case = Callable[[Gate], Coroutine[Any, Any, None]]
+Case = Callable[[KeyStore], Coroutine[Any, Any, None]]
 SharedCase = Callable[[Callable[[], ClosableGate]], Coroutine[Any, Any, None]]
 
 
@@ -57,7 +57,7 @@ async def _place(counters: Counters, name: str, holder: str, most: int) -> None:
             await asyncio.sleep(SHORT)
 
 
-async def a_key_comes_back_as_it_was(gate: Gate) -> None:
+async def a_key_comes_back_as_it_was(gate: KeyStore) -> None:
     app = fresh()
     plain = a_key()
     full = a_key(
@@ -77,7 +77,7 @@ async def a_key_comes_back_as_it_was(gate: Gate) -> None:
     assert list(await gate.keys.list(app)) == [plain, full, nothing], "oldest first"
 
 
-async def keys_of_one_app_are_not_anothers(gate: Gate) -> None:
+async def keys_of_one_app_are_not_anothers(gate: KeyStore) -> None:
     app, other = fresh(), fresh()
     await gate.keys.add(app, a_key())
     assert await gate.keys.find(other, a_key().id) is None
@@ -88,7 +88,7 @@ async def keys_of_one_app_are_not_anothers(gate: Gate) -> None:
     assert await gate.keys.find(app, "000000000000") is None
 
 
-async def adding_a_key_again_changes_nothing(gate: Gate) -> None:
+async def adding_a_key_again_changes_nothing(gate: KeyStore) -> None:
     app = fresh()
     await gate.keys.add(app, a_key())
     await gate.keys.expire(app, a_key().id, NOW)
@@ -104,7 +104,7 @@ async def adding_a_key_again_changes_nothing(gate: Gate) -> None:
     assert list(await gate.keys.list(app)) == [kept]
 
 
-async def a_key_expires_once_and_never_later(gate: Gate) -> None:
+async def a_key_expires_once_and_never_later(gate: KeyStore) -> None:
     app, key = fresh(), a_key(expires_at=NOW + timedelta(days=1))
     await gate.keys.add(app, key)
     for at, kept in ((2, 1), (0.5, 0.5), (0.7, 0.5)):
@@ -114,7 +114,7 @@ async def a_key_expires_once_and_never_later(gate: Gate) -> None:
     assert not await gate.keys.expire(app, "000000000000", NOW)
 
 
-async def a_key_is_forgotten_for_good(gate: Gate) -> None:
+async def a_key_is_forgotten_for_good(gate: KeyStore) -> None:
     app = fresh()
     await gate.keys.add(app, a_key())
     for _ in range(2):
@@ -123,7 +123,7 @@ async def a_key_is_forgotten_for_good(gate: Gate) -> None:
     assert list(await gate.keys.list(app)) == []
 
 
-async def what_a_newer_version_wrote_of_a_key_stays(gate: Gate) -> None:
+async def what_a_newer_version_wrote_of_a_key_stays(gate: KeyStore) -> None:
     app = fresh()
     text = a_key().model_dump_json()[:-1] + ',"colour":"red"}'
     newer = ApiKey.model_validate_json(text)
@@ -133,7 +133,7 @@ async def what_a_newer_version_wrote_of_a_key_stays(gate: Gate) -> None:
     assert found.model_extra == {"colour": "red"}
 
 
-async def a_counter_adds_up(gate: Gate) -> None:
+async def a_counter_adds_up(gate: KeyStore) -> None:
     name, other = fresh("counter"), fresh("counter")
     tallies = [await gate.counters.add(name, amount, LONG) for amount in (1, 2, 10**12)]
     assert [tally.total for tally in tallies] == [1, 3, 10**12 + 3]
@@ -141,7 +141,7 @@ async def a_counter_adds_up(gate: Gate) -> None:
     assert (await gate.counters.add(other, 5, LONG)).total == 5
 
 
-async def a_counter_starts_anew_after_its_window(gate: Gate) -> None:
+async def a_counter_starts_anew_after_its_window(gate: KeyStore) -> None:
     name = fresh("counter")
     await gate.counters.add(name, 3, SHORT)
     while (tally := await gate.counters.add(name, 1, SHORT)).total > 3:
@@ -151,13 +151,13 @@ async def a_counter_starts_anew_after_its_window(gate: Gate) -> None:
     assert tally.seconds <= SHORT
 
 
-async def counting_at_once_loses_nothing(gate: Gate) -> None:
+async def counting_at_once_loses_nothing(gate: KeyStore) -> None:
     name = fresh("counter")
     tallies = await asyncio.gather(*(gate.counters.add(name, 1, LONG) for _ in range(60)))
     assert sorted(tally.total for tally in tallies) == list(range(1, 61))
 
 
-async def there_are_so_many_places_and_no_more(gate: Gate) -> None:
+async def there_are_so_many_places_and_no_more(gate: KeyStore) -> None:
     name, other, counters = fresh("place"), fresh("place"), gate.counters
     assert [await counters.take(name, holder, 2, LONG) for holder in "abc"] == [True, True, False]
     assert await counters.take(other, "c", 2, LONG)
@@ -169,14 +169,14 @@ async def there_are_so_many_places_and_no_more(gate: Gate) -> None:
     assert [await counters.take(name, holder, 2, LONG) for holder in "cd"] == [True, False]
 
 
-async def a_place_lapses(gate: Gate) -> None:
+async def a_place_lapses(gate: KeyStore) -> None:
     name, counters = fresh("place"), gate.counters
     assert await counters.take(name, "dead", 1, SHORT)
     await _place(counters, name, "next", 1)
     assert not await counters.take(name, "dead", 1, LONG)
 
 
-async def a_place_that_is_taken_again_lasts_longer(gate: Gate) -> None:
+async def a_place_that_is_taken_again_lasts_longer(gate: KeyStore) -> None:
     name, counters = fresh("place"), gate.counters
     assert await counters.take(name, "holder", 1, SHORT)
     if await counters.take(name, "holder", 1, LONG):
@@ -184,7 +184,7 @@ async def a_place_that_is_taken_again_lasts_longer(gate: Gate) -> None:
         assert not await counters.take(name, "other", 1, LONG)
 
 
-async def places_are_never_given_twice(gate: Gate) -> None:
+async def places_are_never_given_twice(gate: KeyStore) -> None:
     name, held, most = fresh("place"), 0, 3
 
     async def one(holder: str) -> None:
@@ -199,7 +199,7 @@ async def places_are_never_given_twice(gate: Gate) -> None:
     await asyncio.gather(*(one(f"holder-{number}") for number in range(12)))
 
 
-async def names_that_cannot_be_kept_are_refused(gate: Gate) -> None:
+async def names_that_cannot_be_kept_are_refused(gate: KeyStore) -> None:
     def calls(counters: Counters) -> list[Coroutine[Any, Any, Any]]:
         return [
             gate.keys.find("app", "a\0b"),

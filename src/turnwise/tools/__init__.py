@@ -1,1 +1,33 @@
-"""What models may call: Python functions, other agents, transfers, questions, artifacts, MCP servers."""
+"""Tools: what language models may call. Python functions, agents, questions, artifacts, MCP servers."""
+
+from typing import TYPE_CHECKING
+
+from turnwise.facts.face import face
+
+if TYPE_CHECKING:
+    from turnwise.facts.messages import OfferedTool as OfferedTool
+    from turnwise.ports.tool import (
+        Tool as Tool,
+        ToolCall as ToolCall,
+        ToolRules as ToolRules,
+        Toolset as Toolset,
+        ToolSpec as ToolSpec,
+    )
+    from turnwise.tools.agent_tool import AgentTool as AgentTool
+    from turnwise.tools.artifacts import ArtifactTools as ArtifactTools
+    from turnwise.tools.ask import ask_user as ask_user
+    from turnwise.tools.function import FunctionTool as FunctionTool, tool as tool
+    from turnwise.tools.mcp.server import McpServer as McpServer
+
+__all__, __getattr__ = face(
+    __name__,
+    {
+        "turnwise.facts.messages": "OfferedTool",
+        "turnwise.ports.tool": "Tool ToolCall ToolRules ToolSpec Toolset",
+        "turnwise.tools.agent_tool": "AgentTool",
+        "turnwise.tools.artifacts": "ArtifactTools",
+        "turnwise.tools.ask": "ask_user",
+        "turnwise.tools.function": "FunctionTool tool",
+        "turnwise.tools.mcp.server": "McpServer",
+    },
+)

@@ -1,1 +1,21 @@
-"""The log as one agent should see it: pure functions over events."""
+"""Transcripts: the log as one agent reads it, compiled into messages for a language model. Pure functions over events."""
+
+from typing import TYPE_CHECKING
+
+from turnwise.facts.face import face
+
+if TYPE_CHECKING:
+    from turnwise.transcript.compile import Transcript as Transcript, compile_transcript as compile_transcript
+    from turnwise.transcript.validity import problems as problems
+    from turnwise.transcript.view import Budget as Budget, View as View
+    from turnwise.transcript.waits import AwaitedCall as AwaitedCall, open_calls as open_calls
+
+__all__, __getattr__ = face(
+    __name__,
+    {
+        "turnwise.transcript.compile": "Transcript compile_transcript",
+        "turnwise.transcript.validity": "problems",
+        "turnwise.transcript.view": "Budget View",
+        "turnwise.transcript.waits": "AwaitedCall open_calls",
+    },
+)

@@ -21,7 +21,7 @@ from turnwise.flows.several import Several
 from turnwise.flows.tasks.task import Task
 from turnwise.ports.model import ModelRequest
 from turnwise.ports.selector import SelectionRequest
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, StageSpec
 from turnwise.selection.verdicts import abstained
 from turnwise.testing.models import ScriptedModel, calls
@@ -84,7 +84,7 @@ def says(name: str, words: str = "", ran: Counter[str] | None = None, **card: An
 async def test_both_answer_through_the_default_policy() -> None:
     """The plain case, on real text: the contextual selector reports the second request."""
     shop = [says("orders", "It is on its way.", **ORDERS), says("subscriptions", "It is cancelled.", **SUBSCRIPTIONS)]
-    policy = named("default").model_copy(update={"several": "several"})
+    policy = named_policy("default").model_copy(update={"several": "several"})
     runner = runner_of(*shop, Several(), policy=policy)
     result = await ask(runner, BOTH)
     selection = result.selection

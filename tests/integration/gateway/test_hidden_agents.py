@@ -13,7 +13,7 @@ from whose_play import REQUEST, Key, Seen, made_up, seen, two_users
 
 from turnwise import AgentContext, PolicySpec, agent
 from turnwise.agents.function import FunctionAgent
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.selection.policy import StageSpec
 
 STREAM = {"Accept": "text/event-stream"}
@@ -132,10 +132,10 @@ async def test_they_are_as_if_they_did_not_exist(questions: list[Question]) -> N
 
 POLICIES = {
     "default": PolicySpec(name="own", default="vault"),
-    "lead": named("elemental-identity", options={"identity": {"lead": "vault"}}),
-    "order": named("elemental-iterative", options={"iterative": {"order": ["vault", "desk", "house"]}}),
-    "tags": named("elemental-conversational", options={"conversational": {"lead": "vault"}}),
-    "resume": named("adk"),
+    "lead": named_policy("elemental-identity", options={"identity": {"lead": "vault"}}),
+    "order": named_policy("elemental-iterative", options={"iterative": {"order": ["vault", "desk", "house"]}}),
+    "tags": named_policy("elemental-conversational", options={"conversational": {"lead": "vault"}}),
+    "resume": named_policy("adk"),
     "patterns": PolicySpec(name="own", stages=(StageSpec(selector="patterns", options={"margin": 0.1}),)),
 }
 

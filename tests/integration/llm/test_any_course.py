@@ -6,8 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from llm_play import answering, calls_of, last_results
 from runner_play import Crash, ShortLease, key, killed, soon
 

@@ -10,8 +10,7 @@ from turnwise import Runner
 from turnwise.agents.llm import LlmAgent
 from turnwise.facts.content import Content
 from turnwise.ports.guardrail import ALLOW, GuardrailVerdict
-from turnwise.testing.models import ScriptedModel
-from turnwise.testing.models import calls as scripted
+from turnwise.testing.models import ScriptedModel, calls as scripted
 from turnwise.tools.function import tool
 from turnwise.transcript.view import Budget
 

@@ -12,7 +12,7 @@ from turnwise.agents.function import FunctionAgent
 from turnwise.facts.selections import Selection
 from turnwise.runner import Result
 from turnwise.selection.conversational import Conversational
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.selection.policy import policy_from
 
 MakeRunner = Callable[..., Runner]
@@ -64,7 +64,7 @@ async def test_the_named_agent_goes_on_in_the_same_invocation(
     way = path.split()
     answers = {name: f"on <next>please, @{after}</next>" for name, after in itertools.pairwise(way)}
     root = says("root", answers.get("root", "done"), children=[says(name, answers.get(name, "done")) for name in order])
-    runner = make_runner(root, policy=named(TAGS, options={"conversational": {"lead": way[0]}}))
+    runner = make_runner(root, policy=named_policy(TAGS, options={"conversational": {"lead": way[0]}}))
     result = await ask(runner, "hi")
     assert (spoken(result), reason(result)) == ([*((name, "on ") for name in way[:-1]), (way[-1], "done")], "completed")
     assert [event.actions.transfer_to for event in result.events if event.actions.transfer_to] == way[1:]

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from survival_model.checks import View, always, finally_, look, waiting_ops
 from survival_model.clock import VirtualLoop
 from survival_model.programs import AGENTS, STAGES, Program

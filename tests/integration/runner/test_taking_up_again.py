@@ -3,8 +3,7 @@
 import asyncio
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from runner_play import ask, key
 
 from turnwise import AgentContext, Runner, SqlSessionStore, agent

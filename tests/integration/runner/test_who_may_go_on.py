@@ -8,7 +8,7 @@ from runner_play import ask, direct
 
 from turnwise import AgentContext, Flow, Loop, Parallel, Runner, Sequential, Task, Team, agent
 from turnwise.selection.conversational import Conversational
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 
 MakeRunner = Callable[..., Runner]
 FOLLOW_UPS = [
@@ -195,7 +195,7 @@ async def test_nothing_polite_runs_a_finished_composite_or_flow_again(
     def root() -> str:
         return "You are welcome."
 
-    policy = named("default", default=general)
+    policy = named_policy("default", default=general)
     runner = make_runner(root, policy=policy)
     for number, polite in enumerate(POLITE):
         session = f"s{number}"

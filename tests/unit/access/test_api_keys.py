@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.access.api_keys import caller_of, is_valid, matches, new_key, read_key
 from turnwise.facts.callers import Caller

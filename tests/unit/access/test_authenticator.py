@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from access_play import SECRET, Clock, token
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.access.api_keys import caller_of, new_key
 from turnwise.access.authenticator import LOCAL, Authenticator, key_store_of

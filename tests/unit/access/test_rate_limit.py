@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from access_play import Clock
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.access.rate_limit import RateLimiter
 from turnwise.facts.errors import StoreUnavailable

@@ -8,8 +8,7 @@ from typing import Any
 import jwt
 import pytest
 from access_play import SECRET, ec_key, jwk, private_pem, public_pem, rsa_key, token
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from turnwise.access.tokens import Tokens
 from turnwise.facts.callers import Caller

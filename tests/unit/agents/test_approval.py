@@ -1,8 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.agents.approval import Answer, answer_of, question_text, refusal
 from turnwise.facts.content import ToolResultPart

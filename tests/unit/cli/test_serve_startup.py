@@ -8,7 +8,7 @@ from turnwise import Runner, agent
 from turnwise.assemble import App
 from turnwise.cli.serve import authentication, startup_lines
 from turnwise.facts.gateway import AuthConfig, GatewayConfig, JwtConfig, Protocols, Switch
-from turnwise.gateway.serving import Serving, bound_socket, front_for
+from turnwise.gateway.server import Serving, bound_socket, front_for
 
 TOKENS = JwtConfig(jwks_url="https://id.example/keys")
 

@@ -1,8 +1,7 @@
 """Tables that keep to a width."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 

@@ -1,8 +1,7 @@
 """Lines that are broken between words."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 

@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.client.stream import Pieces
 from turnwise.facts.content import Content, ThinkingPart, text_content

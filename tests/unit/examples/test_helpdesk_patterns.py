@@ -13,7 +13,7 @@ from turnwise.facts.sessions import Head
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.agent import Agent
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 
 
 def _cards(agent: Agent, parent: str | None = None) -> Iterator[AgentCard]:
@@ -215,7 +215,7 @@ FOLLOW_UPS = [
 
 async def test_typical_requests_reach_their_agent() -> None:
     """C4, C5: none of them is an example of a card; more than eleven of twelve are right, and for each agent most."""
-    desk = Cascade(named("default", options={"contextual": {"general": "general"}}), AgentTree(CARDS))
+    desk = Cascade(named_policy("default", options={"contextual": {"general": "general"}}), AgentTree(CARDS))
     wrong = []
     for agent, messages in REQUESTS.items():
         for message in messages:

@@ -4,8 +4,7 @@ import unicodedata
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import ValidationError
 
 from turnwise.facts.cards import AgentCard, Kind, Pattern, check_name

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.facts.content import Content, TextPart, ToolCallPart, ToolResultPart, text_content
 from turnwise.facts.events import Actions, Await, End, ErrorInfo, Event, Rewind

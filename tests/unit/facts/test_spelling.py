@@ -1,8 +1,7 @@
 """What was probably meant by a name that is not there."""
 
 import pytest
-from hypothesis import given as given_any
-from hypothesis import strategies as st
+from hypothesis import given as given_any, strategies as st
 
 from turnwise.facts.spelling import did_you_mean
 

@@ -9,7 +9,7 @@ from turnwise.gateway import graph_chat, mcp, openai
 from turnwise.gateway.api import routes as api
 from turnwise.gateway.app import forms, gateway
 from turnwise.gateway.protocols import protocols
-from turnwise.gateway.serving import front_for
+from turnwise.gateway.server import front_for
 
 
 @agent

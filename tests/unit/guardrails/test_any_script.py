@@ -5,15 +5,12 @@ import unicodedata
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from turnwise.facts.content import text_content
-from turnwise.guardrails.personal_data import KINDS, RULES, PersonalData
-from turnwise.guardrails.personal_data import find as find_personal
+from turnwise.guardrails.personal_data import KINDS, RULES, PersonalData, find as find_personal
 from turnwise.guardrails.rules import compiled, labelled
-from turnwise.guardrails.secrets import _KEYS, Secrets
-from turnwise.guardrails.secrets import find as find_secrets
+from turnwise.guardrails.secrets import _KEYS, Secrets, find as find_secrets
 from turnwise.runner.guards.stream_guard import StreamStage
 
 _MIXED, _HEX = "aB1" * 30, "0123456789abcdef"

@@ -1,8 +1,7 @@
 """Marks of prompt injection (C13)."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.guardrails.injection import control_tokens, has_phrase, without_hidden
 from turnwise.guardrails.rules import labelled

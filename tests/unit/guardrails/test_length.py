@@ -1,8 +1,7 @@
 """How long messages and answers may be (C13)."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.facts.content import Content, DataPart, TextPart, text_content
 from turnwise.facts.errors import ConfigError

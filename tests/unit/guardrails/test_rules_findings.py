@@ -4,15 +4,12 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.guardrails.injection import control_tokens
-from turnwise.guardrails.personal_data import RULES, reach_of
-from turnwise.guardrails.personal_data import find as find_personal
+from turnwise.guardrails.personal_data import RULES, find as find_personal, reach_of
 from turnwise.guardrails.rules import Find, kinds_in, labelled
-from turnwise.guardrails.secrets import REACH
-from turnwise.guardrails.secrets import find as find_secrets
+from turnwise.guardrails.secrets import REACH, find as find_secrets
 from turnwise.runner.guards.stream_guard import StreamStage
 
 

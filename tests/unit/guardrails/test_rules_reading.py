@@ -1,7 +1,6 @@
 """A text as rules read it."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.guardrails.rules import LETTER, OTHER, read
 

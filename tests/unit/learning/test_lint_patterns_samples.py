@@ -1,8 +1,7 @@
 """Texts that a pattern means to match (behaviour E6)."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.learning.lint_patterns import SAMPLES, samples_of
 from turnwise.matching.patterns import PatternIndex

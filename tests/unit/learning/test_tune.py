@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import text_content

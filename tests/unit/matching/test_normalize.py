@@ -4,8 +4,7 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.matching.normalize import MARKS_IN_A_ROW, legible, normalize, with_few_marks
 

@@ -4,8 +4,7 @@ import re
 
 import pytest
 import re2
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.facts.errors import PatternError
 from turnwise.matching.normalize import normalize

@@ -1,8 +1,7 @@
 """The parts of a long message."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.matching.sentences import MOST_WORDS, segments
 

@@ -3,8 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.matching.spelling import READ_CHARACTERS, CorrectedText, Correction, SpellingCorrector
 

@@ -2,8 +2,7 @@
 
 import re
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.content import Seal, ToolCallPart
 from turnwise.models.wire_ids import WireIds

@@ -6,8 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.facts.cards import AgentCard, Pattern
 from turnwise.facts.content import text_content
@@ -24,7 +23,7 @@ from turnwise.selection.active_agent import conversation_state
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.clarify import Clarify
 from turnwise.selection.model import ModelSelector
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.selection.patterns import Patterns
 from turnwise.selection.policy import PolicySpec, SegmentSpec, StageSpec
 from turnwise.selection.resume import Resume
@@ -82,7 +81,7 @@ def judging(_tree: AgentTree, **options: Any) -> ModelSelector:
 
 
 def with_model() -> PolicySpec:
-    spec = named("default-with-model", options={"model": {"model": "x"}})
+    spec = named_policy("default-with-model", options={"model": {"model": "x"}})
     stages = [
         StageSpec(selector="judging", name="model", options={"margin": 0.9, "stage": "contextual"})
         if each.selector == "model"
@@ -93,14 +92,14 @@ def with_model() -> PolicySpec:
 
 
 POLICIES = {
-    "default": named("default"),
-    "asks often": named(
+    "default": named_policy("default"),
+    "asks often": named_policy(
         "default", options={"contextual": {"margin": 0.9, "nobody": 0.9}, "clarify": {"margin": 0.9, "evidence": 0.0}}
     ),
-    "never asks": named("default", options={"contextual": {"margin": 0.9, "nobody": 0.9}, "clarify": {"margin": 0.0}}),
+    "never asks": named_policy("default", options={"contextual": {"margin": 0.9, "nobody": 0.9}, "clarify": {"margin": 0.0}}),
     "with a model": with_model(),
-    "several": named("default").model_copy(update={"several": "root"}),
-    "a segment": named("default").model_copy(
+    "several": named_policy("default").model_copy(update={"several": "root"}),
+    "a segment": named_policy("default").model_copy(
         update={"segments": (SegmentSpec(when={"channel": "web"}, options={"contextual": {"nobody": 0.95, "margin": 0.5}}),)}
     ),
 }
@@ -262,7 +261,7 @@ async def test_others_in_the_conversation_do_not_help_who_may_not_go_on() -> Non
         AgentCard(name="root", examples=("hello", "what can you do")),
         AgentCard(name="orders", parent="root", examples=WORDS["orders"], resume="never"),
     ])  # fmt: skip
-    cascade = Cascade(named("default"), tree, encoder=encoder())
+    cascade = Cascade(named_policy("default"), tree, encoder=encoder())
     authors = {"root": AuthorMark(spoke=17), "orders": AuthorMark(spoke=26)}
     head = Head(authors=authors, active_agent="orders", last_reply="Which one is it?")
     for said in (head, Head()):

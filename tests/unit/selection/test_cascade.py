@@ -15,7 +15,7 @@ from turnwise.facts.sessions import AuthorMark, Head, OpenCall, OpenInvocation
 from turnwise.facts.tree import AgentTree
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.cascade import Cascade, moved_positions
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec, StageSpec
 from turnwise.testing.selector_suite import answer_of
 
@@ -69,7 +69,7 @@ class TestWhoMayBeChosen:
     async def test_roles_open_agents(self) -> None:
         """C20"""
         assert (await decide("payroll")).agent == "root"
-        cascade = Cascade(named("default"), TREE)
+        cascade = Cascade(named_policy("default"), TREE)
         for roles, agent in ((("employee",), "staff"), ((), "root"), (("employee", "x"), "staff"), (("x",), "root")):
             selection = await cascade.decide(head=Head(), message=user("payroll"), context=MessageContext(roles=roles))
             assert selection.agent == agent
@@ -240,7 +240,7 @@ class TestMakingOne:
 
     def test_a_bad_pattern_is_found(self) -> None:
         with pytest.raises(PatternError):
-            Cascade(named("default"), AgentTree([card("root", ("(?=x)", 0.5), parent=None)]))
+            Cascade(named_policy("default"), AgentTree([card("root", ("(?=x)", 0.5), parent=None)]))
 
 
 class Ranks:

@@ -5,8 +5,7 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import JsonValue
 from selection_play import SPOKE, policy_of, user
 

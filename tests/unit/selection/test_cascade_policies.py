@@ -9,7 +9,7 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head
 from turnwise.selection.cascade import Cascade, moved_positions
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.selection.policy import SegmentSpec
 from turnwise.testing.selector_suite import answer_of
 
@@ -61,13 +61,13 @@ class TestTheReferencesPolicies:
 
     async def test_identity(self) -> None:
         """B2"""
-        lead = named("elemental-identity", options={"identity": {"lead": "orders"}})
+        lead = named_policy("elemental-identity", options={"identity": {"lead": "orders"}})
         assert (await decide("return", lead, head=SPOKE)).agent == "orders"
         assert (await decide("return", "elemental-identity", head=SPOKE)).agent == "root"
 
     async def test_iterative_takes_its_place_from_the_head_and_gives_it_back(self) -> None:
         """B3"""
-        spec = named("elemental-iterative", options={"iterative": {"order": ["orders", "returns"]}})
+        spec = named_policy("elemental-iterative", options={"iterative": {"order": ["orders", "returns"]}})
         chosen, head = [], Head()
         for _ in range(3):
             selection = await decide("x", spec, head=head)
@@ -78,7 +78,7 @@ class TestTheReferencesPolicies:
 
     async def test_conversational_reads_the_answer_and_never_the_user(self) -> None:
         """B4, B5"""
-        spec = named("elemental-conversational", default="returns")
+        spec = named_policy("elemental-conversational", default="returns")
         selection = await decide("<next>@orders</next>", spec)
         assert (selection.agent, selection.method) == ("returns", "lead_fallback")
         assert len(selection.verdicts[0].ignored) == 1
@@ -91,7 +91,7 @@ class TestAfterAnAnswer:
 
     @staticmethod
     def after(spec: Any, following: str | None, author: str = "orders", **context: Any) -> Selection | None:
-        cascade = Cascade(named(spec) if isinstance(spec, str) else spec, TREE)
+        cascade = Cascade(named_policy(spec) if isinstance(spec, str) else spec, TREE)
         targets = TREE.transfer_targets(author)
         answer = answer_of(author, "on, with my order", following=following)
         given = MessageContext(**context)

@@ -9,7 +9,7 @@ from selection_play import ASKED, SPOKE, TREE, Own, decide, user
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import Head
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.selection.policy import PolicySpec, SegmentSpec, StageSpec
 
 
@@ -18,7 +18,7 @@ class TestTheRecord:
 
     async def test_it_holds_everything_the_decision_rests_on(self) -> None:
         """C10, E1"""
-        cascade = Cascade(named("default"), TREE)
+        cascade = Cascade(named_policy("default"), TREE)
         selection = await cascade.decide(head=ASKED, message=user("hm"))
         assert selection.policy == "default"
         assert selection.fingerprint == cascade.fingerprint
@@ -50,7 +50,7 @@ class TestTheRecord:
 
     async def test_equal_facts_decide_equally_whatever_came_before(self) -> None:
         """E9"""
-        cascade = Cascade(named("default"), TREE)
+        cascade = Cascade(named_policy("default"), TREE)
         facts = [(SPOKE, "yes"), (ASKED, "12"), (Head(), "my order"), (SPOKE, "return")]
         first = [plain(await cascade.decide(head=head, message=user(text))) for head, text in facts]
         again = [plain(await cascade.decide(head=head, message=user(text))) for head, text in reversed(facts)]

@@ -15,7 +15,7 @@ from turnwise.facts.usage import Usage
 from turnwise.ports.model import ModelReply, ModelRequest
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.model import ModelSelector
-from turnwise.selection.named import named
+from turnwise.selection.named import named_policy
 from turnwise.testing.models import FunctionModel, ScriptedModel
 
 TREE = AgentTree(
@@ -143,4 +143,4 @@ def test_the_policy_with_a_model_needs_to_know_which() -> None:
     from turnwise.selection.cascade import Cascade
 
     with pytest.raises(PolicyError, match="'model'"):
-        Cascade(named("default-with-model"), TREE)
+        Cascade(named_policy("default-with-model"), TREE)

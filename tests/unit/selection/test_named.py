@@ -12,7 +12,7 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import AuthorMark, Head
 from turnwise.facts.tree import AgentTree
 from turnwise.selection.cascade import Cascade
-from turnwise.selection.named import NAMED, named
+from turnwise.selection.named import NAMED, named_policy
 from turnwise.testing.fake_encoder import BagOfWordsEncoder
 
 TREE = AgentTree([AgentCard(name="root"), AgentCard(name="a", parent="root")])
@@ -24,7 +24,7 @@ OPTIONS: dict[str, dict[str, dict[str, JsonValue]]] = {
 
 @pytest.mark.parametrize("name", NAMED)
 def test_every_named_policy_can_be_used(name: str) -> None:
-    cascade = Cascade(named(name, options=OPTIONS.get(name)), TREE)
+    cascade = Cascade(named_policy(name, options=OPTIONS.get(name)), TREE)
     assert cascade.spec.name == name
 
 
@@ -32,31 +32,31 @@ def test_they_are_these() -> None:
     elemental = ["elemental-identity", "elemental-iterative", "elemental-conversational"]
     assert list(NAMED) == ["default", "default-with-model", "adk", *elemental, "staples"]
     asked_first = ("direct", "choice", "plainly-new", "patterns")
-    assert named("default").stage_names() == (*asked_first, "contextual", "awaited", "clarify", "resume")
+    assert named_policy("default").stage_names() == (*asked_first, "contextual", "awaited", "clarify", "resume")
     asked_then = ("contextual", "awaited", "model", "clarify", "resume")
-    assert named("default-with-model").stage_names() == (*asked_first, *asked_then)
-    assert named("adk").stage_names() == ("resume",)
+    assert named_policy("default-with-model").stage_names() == (*asked_first, *asked_then)
+    assert named_policy("adk").stage_names() == ("resume",)
 
 
 def test_an_unknown_name_lists_the_known() -> None:
     with pytest.raises(PolicyError, match=r"no policy named 'defualt'.*default, default-with-model, adk"):
-        named("defualt")
+        named_policy("defualt")
 
 
 def test_options_and_default_can_be_given() -> None:
     """B1, B3"""
-    spec = named("elemental-conversational", options={"conversational": {"lead": "a"}}, default="root")
+    spec = named_policy("elemental-conversational", options={"conversational": {"lead": "a"}}, default="root")
     assert spec.stages[0].options == {"lead": "a"}
     assert spec.default == "root"
-    assert named("elemental-conversational").stages[0].options == {}
+    assert named_policy("elemental-conversational").stages[0].options == {}
     with pytest.raises(PolicyError, match="no stage 'iterative'"):
-        named("adk", options={"iterative": {}})
+        named_policy("adk", options={"iterative": {}})
 
 
 def test_iterative_needs_an_order() -> None:
     """B3"""
     with pytest.raises(PolicyError, match="empty order"):
-        Cascade(named("elemental-iterative"), TREE)
+        Cascade(named_policy("elemental-iterative"), TREE)
 
 
 class TestStaples:
@@ -79,7 +79,7 @@ class TestStaples:
             ),
         ]
     )
-    ROUTER = Cascade(named("staples"), TREE, encoder=BagOfWordsEncoder())
+    ROUTER = Cascade(named_policy("staples"), TREE, encoder=BagOfWordsEncoder())
 
     @pytest.mark.parametrize(
         ("message", "direct", "agent", "method", "confidence"),
@@ -128,7 +128,7 @@ def test_a_policy_that_does_not_go_by_meaning_needs_no_encoder() -> None:
     """And the default does not where no agent says in words what it is for."""
     encoder = BagOfWordsEncoder()
     for name in ("adk", "elemental-identity", "default"):
-        cascade = Cascade(named(name), TREE, encoder=encoder)
+        cascade = Cascade(named_policy(name), TREE, encoder=encoder)
         assert cascade.meaning is None
         asyncio.run(cascade.decide(head=Head(), message=text_content("hi", "user")))
         asyncio.run(cascade.prepare())

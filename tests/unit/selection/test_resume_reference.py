@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from resume_play import asks, card, event, head_of, says
 
 from turnwise.facts.events import Await, End, Event

@@ -6,8 +6,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import Phase, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, note, settings, strategies as st
 from logs import asks, call, event, is_question, log_of, numbered, opening_of, result, view_of
 
 from turnwise.facts.content import Content, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_content

@@ -1,8 +1,7 @@
 """Marks that say who said what, which nobody can make (behaviour D8)."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.transcript.fences import PREAMBLE, attributed, escape_fences, escape_fences_in, fenced, runtime_note
 

@@ -1,8 +1,7 @@
 """The estimate of tokens."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.content import ArtifactPart, BlobPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.transcript.sizes import CALL_TOKENS, FILE_TOKENS, PART_TOKENS, as_text, tokens_of, tokens_of_part, tokens_of_parts

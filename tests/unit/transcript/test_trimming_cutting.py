@@ -1,8 +1,7 @@
 """Texts cut in the middle (behaviour D9)."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.facts.content import BlobPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from turnwise.transcript.fences import attributed

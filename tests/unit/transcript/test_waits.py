@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from logs import asks, call, event, log_of, numbered, question, result
 
 from turnwise.facts.content import ToolCallPart

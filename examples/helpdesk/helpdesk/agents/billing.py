@@ -7,8 +7,7 @@ from helpdesk.agents.gift_cards import gift_cards
 from helpdesk.asking import attend
 from helpdesk.meant import known, order_meant
 from helpdesk.patterns import ORDER, plain
-from helpdesk.shop import billing as shop
-from helpdesk.shop import orders as order_desk
+from helpdesk.shop import billing as shop, orders as order_desk
 from helpdesk.shop.billing import Refund
 from helpdesk.shop.orders import Order
 from helpdesk.wording import listed, money, on

@@ -7,8 +7,7 @@ from helpdesk.asking import Unusable, ask_for, attend
 from helpdesk.files import attached
 from helpdesk.meant import item_meant, names_item, order_meant
 from helpdesk.patterns import ORDER, plain
-from helpdesk.shop import orders as shop
-from helpdesk.shop import stores
+from helpdesk.shop import orders as shop, stores
 from helpdesk.shop.orders import Item, Order
 from helpdesk.wording import listed, long_date, money, on
 from turnwise import AgentContext, Content, agent

@@ -7,8 +7,7 @@ from helpdesk.agents.products import products
 from helpdesk.agents.stores import stores
 from helpdesk.asking import Unusable, ask_for, attend
 from helpdesk.patterns import likely
-from helpdesk.shop import catalogue
-from helpdesk.shop import stores as store_desk
+from helpdesk.shop import catalogue, stores as store_desk
 from helpdesk.shop.catalogue import Product
 from helpdesk.shop.stores import Store
 from helpdesk.wording import listed, money, numbered

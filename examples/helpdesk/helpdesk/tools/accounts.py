@@ -10,8 +10,8 @@ from pydantic import Field
 from helpdesk.shop import accounts as shop
 from helpdesk.wording import money
 from turnwise import AgentContext
-from turnwise.facts.errors import ToolFailed
-from turnwise.tools.function import tool
+from turnwise.errors import ToolFailed
+from turnwise.tools import tool
 
 Email = Annotated[str, Field(description="The customer's e-mail address.")]
 

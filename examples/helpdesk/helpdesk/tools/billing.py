@@ -5,12 +5,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from helpdesk import invoice
-from helpdesk.shop import billing as shop
-from helpdesk.shop import orders
+from helpdesk.shop import billing as shop, orders
 from helpdesk.tools.orders import Number
 from helpdesk.wording import money
 from turnwise import AgentContext
-from turnwise.facts.errors import ToolFailed
+from turnwise.errors import ToolFailed
 
 
 def refunds(order: Number) -> list[dict[str, Any]]:

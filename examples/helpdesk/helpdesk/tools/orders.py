@@ -11,8 +11,8 @@ from helpdesk.shop.orders import Order
 from helpdesk.tools.accounts import address
 from helpdesk.wording import money
 from turnwise import AgentContext
-from turnwise.facts.errors import ToolFailed
-from turnwise.tools.function import tool
+from turnwise.errors import ToolFailed
+from turnwise.tools import tool
 
 Number = Annotated[str, Field(pattern=r"^A-\d{5}$", description="The order's number, such as A-10412.")]
 Line = Annotated[int, Field(ge=1, description="The line of the item in its order, from 1.")]

@@ -5,12 +5,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from helpdesk import clock, reading
-from helpdesk.shop import catalogue
-from helpdesk.shop import stores as store_desk
+from helpdesk.shop import catalogue, stores as store_desk
 from helpdesk.shop.catalogue import Product
 from helpdesk.shop.stores import Store
 from helpdesk.wording import hour, listed, money
-from turnwise.facts.errors import ToolFailed
+from turnwise.errors import ToolFailed
 
 Place = Annotated[str, Field(description="A town, or a zip code of five digits.")]
 

@@ -2,8 +2,6 @@
 
 from turnwise.gateway.a2a.errors import rest_form, rpc_form
 from turnwise.gateway.a2a.push.sender import running_pusher
-from turnwise.gateway.a2a.routes import router as card
-from turnwise.gateway.a2a.routes import router as rest
-from turnwise.gateway.a2a.routes import router as rpc
+from turnwise.gateway.a2a.routes import router as card, router as rest, router as rpc
 
 __all__ = ["card", "rest", "rest_form", "rpc", "rpc_form", "running_pusher"]

@@ -40,8 +40,7 @@ from turnwise.gateway.a2a.start import SentMessage, send_message
 from turnwise.gateway.a2a.stream import TaskStream, Told, history_of
 from turnwise.gateway.a2a.task_state import OVER, TaskRecord
 from turnwise.gateway.front import Front
-from turnwise.gateway.services.invocations import Task as Going
-from turnwise.gateway.services.invocations import TaskPage
+from turnwise.gateway.services.invocations import Task as Going, TaskPage
 
 PAGE, MOST = 50, 100
 

@@ -12,12 +12,12 @@ from turnwise.facts.content import (
     BlobPart,
     Content,
     DataPart,
+    Part as OurPart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
 )
-from turnwise.facts.content import Part as OurPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import USER
 from turnwise.facts.sessions import USER_PREFIX, SessionKey

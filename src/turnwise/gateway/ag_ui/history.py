@@ -12,11 +12,11 @@ from ag_ui.core import (
     ImagePart,
     Message,
     SystemMessage,
+    TextPart as WireText,
     ToolMessage,
     UserMessage,
     VideoPart,
 )
-from ag_ui.core import TextPart as WireText
 from pydantic import JsonValue
 from pydantic_core import to_json
 

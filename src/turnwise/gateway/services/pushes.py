@@ -11,9 +11,8 @@ from turnwise.facts.ids import Issuer, SystemIssuer, is_storable_id
 from turnwise.facts.pushes import PushConfig
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.session_scope import SessionScope
-from turnwise.ports.key_store import Gate
-from turnwise.ports.pushes import KeepsPushes, PushPlace
-from turnwise.ports.pushes import Pushes as Kept
+from turnwise.ports.key_store import KeyStore
+from turnwise.ports.pushes import KeepsPushes, Pushes as Kept, PushPlace
 from turnwise.runner import Invocation, Runner
 
 MOST = 10
@@ -92,7 +91,7 @@ class Pushes:
     async def may_hear(self, caller: Caller) -> bool:
         """Whether who set it up would still be let in: not with a key that expired or was revoked since."""
         key_id, store = key_of(caller), self._runner.store
-        if key_id is None or not isinstance(store, Gate):
+        if key_id is None or not isinstance(store, KeyStore):
             return True
         key = await store.keys.find(self._runner.app, key_id)
         return key is not None and is_valid(key, self._issuer.now())

@@ -15,8 +15,7 @@ from turnwise.tools.mcp.transport import way_to, without_secrets
 from turnwise.tools.names import tool_name
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult
-    from mcp_types import Tool as ListedTool
+    from mcp_types import CallToolResult, Tool as ListedTool
 
 CONNECT_SECONDS = 15.0
 WORDS_CHARACTERS = 500

@@ -1,8 +1,7 @@
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.agents.llm.prompt import fill_template
 from turnwise.facts.errors import AgentFailed

@@ -2,8 +2,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.agents.approval import question_id
 from turnwise.agents.llm.stream import CallMarks, answer_event, call_id, partial_event

@@ -2,8 +2,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.agents.llm.summary import Summarizing, older_part, summed_up
 from turnwise.facts.content import text_content

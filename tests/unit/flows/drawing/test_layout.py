@@ -3,8 +3,7 @@
 from itertools import combinations, pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import given, settings, strategies as some
 
 from turnwise.facts.errors import FlowDefinitionError
 from turnwise.flows.drawing.layout import Layers, Layout, Sizes

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.content import Content, DataPart, TextPart, text_content
 from turnwise.facts.errors import FlowDefinitionError

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 from graph_play import MOST, acyclic
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
 from turnwise.facts.errors import FlowDefinitionError

@@ -8,8 +8,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal, NewType
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field, JsonValue
 
 from turnwise.facts.errors import FlowDefinitionError, ToolFailed

@@ -1,8 +1,7 @@
 """What stands in a fence."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.flows.tasks.results import unfenced
 

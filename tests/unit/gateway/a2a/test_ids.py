@@ -1,7 +1,6 @@
 """Ids of tasks that lead back to what they name."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.gateway.a2a.ids import TaskId, parse_task_id
 

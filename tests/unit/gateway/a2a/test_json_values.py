@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from a2a.types import ListTasksResponse, Part, Task
 from google.protobuf.struct_pb2 import Value
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.gateway.a2a.json_values import data_part, json_object, message_json, task_page_json
 

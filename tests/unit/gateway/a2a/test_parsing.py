@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from a2a.types import GetTaskRequest, ListTasksRequest, SendMessageRequest
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError, InvalidRequestError, JSONParseError
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.a2a.parsing import check_type, json_of, message_of, object_of

@@ -3,8 +3,7 @@
 from random import Random
 
 from a2a.types import Part, TaskArtifactUpdateEvent
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from logs import event
 
 from turnwise.facts.content import text_content

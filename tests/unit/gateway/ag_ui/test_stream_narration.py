@@ -6,8 +6,7 @@ from random import Random
 from typing import Any
 
 from ag_ui_verify import Client, Wire
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard

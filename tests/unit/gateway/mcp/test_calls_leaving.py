@@ -10,7 +10,7 @@ from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.front import Front
 from turnwise.gateway.mcp.calls import or_closing
-from turnwise.gateway.serving import front_for
+from turnwise.gateway.server import front_for
 from turnwise.runner import Invocation
 
 INVOCATION = Invocation(SessionKey("app", "ann", "s"), "m")

@@ -1,8 +1,7 @@
 """Names of what can be read."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.gateway.mcp.links import ArtifactLink, SessionLink, link_of
 

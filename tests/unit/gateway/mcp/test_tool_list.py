@@ -9,7 +9,7 @@ from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.gateway.mcp.request import McpRequest
 from turnwise.gateway.mcp.tool_list import PAGE, agent_of_tool, page, standard_tools
-from turnwise.gateway.serving import front_for
+from turnwise.gateway.server import front_for
 
 ANN = Caller(id="k", user="ann")
 NAMES = ("ask", "ask_ask", "select", "a b", "a_b", "ask_a_b_6e2c7ab1d0", "ü", "1st", "n" * 64)

@@ -1,8 +1,7 @@
 """Files inside a request."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.content import BlobPart
 from turnwise.gateway.shared.data_urls import blob_of, data_url, from_base64

@@ -2,8 +2,7 @@
 
 import re
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.ids import SystemIssuer
 from turnwise.gateway.shared.packed_ids import MOST_CHARACTERS, digest, new_session, pack_ids, unpack_ids

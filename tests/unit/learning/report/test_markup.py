@@ -1,7 +1,6 @@
 """Markup is escaped unless it was made here (behaviour E3)."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.learning.report.markup import joined, quoted, tag
 

@@ -4,8 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.runner.guards.stream_guard import StreamStage
 

@@ -1,8 +1,7 @@
 """names: which names are accepted and where artifacts have their place."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from turnwise.facts.errors import ArtifactError, ArtifactName, ArtifactTooLarge
 from turnwise.facts.sessions import SessionKey

@@ -1,8 +1,7 @@
 import base64
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.errors import CursorInvalid, StoreError
 from turnwise.stores.sql.cursors import check_limit, cursor, read_cursor

@@ -1,7 +1,6 @@
 from datetime import UTC, datetime, timedelta, timezone
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Event

@@ -34,8 +34,7 @@ from turnwise.gateway.a2a.task_state import TaskRecord, live_task_record
 from turnwise.gateway.a2a.tasks import task_of, update_of
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
-from turnwise.ports.pushes import Push, PushPlace
-from turnwise.ports.pushes import Pushes as Kept
+from turnwise.ports.pushes import Push, Pushes as Kept, PushPlace
 from turnwise.ports.stores import Lease
 from turnwise.runner import Invocation
 

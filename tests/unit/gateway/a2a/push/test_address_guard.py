@@ -9,8 +9,7 @@ import pytest
 
 pytest.importorskip("a2a", reason="a2a-sdk is not installed: it comes with the extra a2a")
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.a2a.push.address_guard import LOOKUPS, AddressGuard, Target, is_public, parse_target, resolve_host

@@ -22,7 +22,7 @@ from turnwise.facts.pushes import PushConfig
 from turnwise.gateway.a2a.push.address_guard import AddressGuard
 from turnwise.gateway.a2a.push.sender import Pusher, PushStream, PushTransport, running_pusher
 from turnwise.gateway.front import Front
-from turnwise.gateway.serving import front_for
+from turnwise.gateway.server import front_for
 from turnwise.ports.pushes import Push, Pushes, PushPlace
 from turnwise.ports.stores import Lease
 

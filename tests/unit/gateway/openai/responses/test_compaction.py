@@ -6,8 +6,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.errors import RequestTooLarge
 from turnwise.gateway.openai.responses.compaction import MOST_BYTES, Inside, compacted, inside, unpacked

@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.events import Event
 from turnwise.facts.ids import SystemIssuer

@@ -1,7 +1,6 @@
 """The same pieces, however a text comes."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.gateway.openai.responses.stream import OpenText, pieces_of
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from turnwise.facts.content import Content, DataPart, TextPart, text_content
 from turnwise.facts.events import Actions, ErrorInfo, Event

@@ -1,0 +1,47 @@
+"""Content: what is said, its parts, the events that carry it, and the messages that callers send."""
+
+from turnwise.facts.content import (
+    ArtifactPart,
+    BlobPart,
+    Content,
+    DataPart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+    text_content,
+)
+from turnwise.facts.events import USER, Actions, Await, End, ErrorInfo, Event, Guarded, Rewind, StepRecord, Summary
+from turnwise.facts.messages import Message, MessageContext, OfferedTool
+from turnwise.transcript.waits import AwaitedCall, open_calls
+
+__all__ = [
+    "USER",
+    "Actions",
+    "ArtifactPart",
+    "Await",
+    "AwaitedCall",
+    "BlobPart",
+    "Content",
+    "DataPart",
+    "End",
+    "ErrorInfo",
+    "Event",
+    "Guarded",
+    "Message",
+    "MessageContext",
+    "OfferedTool",
+    "Part",
+    "Rewind",
+    "StepRecord",
+    "Summary",
+    "TextPart",
+    "ThinkingPart",
+    "ToolCallPart",
+    "ToolResultPart",
+    "UnknownPart",
+    "open_calls",
+    "text_content",
+]
