@@ -68,13 +68,14 @@ def _obstacle(name: str, request: SelectionRequest, waiting: Collection[str]) ->
     permissions; who failed since it spoke may not (A10), nor a composite that has ended (A3).
     """
     found = is_on_behalf_of(name, request)
-    if found is None:
-        return _why_not(name, request)
-    if found in waiting:
+    if found is not None and found in waiting:
         return None
     mark = request.head.authors.get(name)
-    if mark is not None and mark.failed > mark.spoke:
+    # Before the rules of routing: `resume` goes on with agents that are not routed to, and has to know of it.
+    if name in request.tree and mark is not None and mark.failed > mark.spoke:
         return Exclusion(agent=name, rule="failed", detail="its last turn failed")
+    if found is None:
+        return _why_not(name, request)
     return why_not_resumed(found, "tree", request)
 
 

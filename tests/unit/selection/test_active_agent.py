@@ -190,9 +190,8 @@ def test_nobody_that_is_passed_over_is_chosen_but_by_the_message_alone(data: st.
             found = await decided(head, text)
             passed = {each.agent for verdict in found.verdicts for each in verdict.passed_over if each.rule not in CONTINUES}
             passed |= may_not_go_on(tree, head)
-            passed -= {
-                open_.agent for open_ in head.invocations.values()
-            }  # who waits for a reply goes on, whatever its permissions
+            # Who waits for a reply goes on, whatever its permissions, and so does the composite that runs it.
+            passed -= {name for open_ in head.invocations.values() for name in tree.chain(open_.agent)}
             if found.agent not in passed:
                 continue
             opening = await decided(Head(), text)
@@ -266,6 +265,13 @@ async def test_others_in_the_conversation_do_not_help_who_may_not_go_on() -> Non
     head = Head(authors=authors, active_agent="orders", last_reply="Which one is it?")
     for said in (head, Head()):
         assert (await cascade.decide(head=said, message=text_content("yes", "user"))).agent == "root"
+
+
+def test_a_failure_is_told_also_of_an_agent_that_is_not_routed_to() -> None:
+    """A10: `resume`, which goes on with such agents, reads it there."""
+    tree = AgentTree([AgentCard(name="root"), AgentCard(name="hours", parent="root", routable=False)])
+    request = request_for(tree, "x", head=had("hours", failed=4))._replace(eligible=("root",))
+    assert [each.rule for each in conversation_state(request).passed_over] == ["failed"]
 
 
 def test_every_agent_that_waits_for_a_reply_may_go_on() -> None:

@@ -66,6 +66,7 @@ _PLAIN = 0.97
 _UNREADABLE_STAY = 0.6
 _SMALLTALK = 0.5
 _EMPTY_NOVELTY = 0.9
+_NOTHING = "No agent that may be chosen has anything to go by."
 _EMPTY = "No word of the message says what it is about, and nobody has the conversation."
 
 
@@ -122,12 +123,15 @@ class Contextual:
         readings = await self._readings(request)
         situation = self._situation(request, stands, readings)
         if not situation.candidates:
-            return abstained(self.name, "No agent that may be chosen has anything to go by.", passed_over=stands.passed_over)
+            return abstained(self.name, _NOTHING, passed_over=stands.passed_over)
         scores = self._model.scores(features(situation))
         verdict = self._decided(request, stands, situation, scores)
-        if stands.passed_over and verdict.outcome == "chosen" and verdict.agent not in (stands.awaiting, *stands.visited):
+        has_a_part = verdict.agent is not None and verdict.agent in (stands.awaiting, *stands.visited)
+        if stands.passed_over and not has_a_part:
             # That others have a part in the conversation must not help an agent that may not go on with it.
             situation = self._again(request, situation.turn._replace(visited=(), awaiting=None))
+            if not situation.candidates:
+                return abstained(self.name, _NOTHING, passed_over=stands.passed_over)
             verdict = self._decided(request, stands, situation, self._model.scores(features(situation)))
         verdict = self._with_what_helped(request, stands, situation, verdict)
         verdict = with_corrections(verdict, readings[request.text].mended.slips)
