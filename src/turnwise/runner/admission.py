@@ -29,7 +29,7 @@ def checked_message(message: str | Content, limits: Limits) -> Content:
     content = text_content(message) if isinstance(message, str) else message
     if not isinstance(content, Content):
         raise MessageError(f"A {type(message).__name__} is no message.", fix="Send a str or Content.")
-    if not any(_says_something(part) for part in content.parts):
+    if not any(_has_content(part) for part in content.parts):
         raise EmptyMessage("The message is empty.", fix="Send text, a file, data or a tool result.")
     if content.tool_calls:
         raise ForbiddenPart(
@@ -143,7 +143,7 @@ def _unwritable(what: str, error: ValueError) -> MessageError:
     return MessageError(f"The {what} cannot be stored: {error}.", fix="Send text that UTF-8 can write.")
 
 
-def _says_something(part: object) -> bool:
+def _has_content(part: object) -> bool:
     return bool(part.text.strip()) if isinstance(part, TextPart) else True
 
 
@@ -160,47 +160,47 @@ def check_arguments(
 ) -> None:
     """Raises ConfigError that names the first argument of a runner that is of the wrong kind, and what to pass."""
     if not isinstance(app, str) or not is_storable_id(app):
-        raise _wrong("app", app, f"a name of 1 to {ID_CHARACTERS} characters")
+        raise _argument_error("app", app, f"a name of 1 to {ID_CHARACTERS} characters")
     if not isinstance(policy, str | PolicySpec):
-        raise _wrong("policy", policy, 'a name such as "default", or PolicySpec(…)')
+        raise _argument_error("policy", policy, 'a name such as "default", or PolicySpec(…)')
     if custom_selectors is not None and not isinstance(custom_selectors, Mapping):
-        raise _wrong("custom_selectors", custom_selectors, "a dict from names to functions that make a selector")
+        raise _argument_error("custom_selectors", custom_selectors, "a dict from names to functions that make a selector")
     if keep is not None and not isinstance(keep, str | Path):
-        raise _wrong("keep", keep, "the path of a folder")
+        raise _argument_error("keep", keep, "the path of a folder")
     check_config(config)
     if process is not None and not isinstance(process, ProcessConfig):
-        raise _wrong("process", process, "ProcessConfig(…)")
+        raise _argument_error("process", process, "ProcessConfig(…)")
 
 
 def check_config(config: object) -> None:
     """ConfigError when that is no configuration of a run."""
     if config is not None and not isinstance(config, RunConfig):
-        raise _wrong("config", config, "RunConfig(…)")
+        raise _argument_error("config", config, "RunConfig(…)")
 
 
-def checked_parts(name: str, given: Any, methods: Sequence[str], instead: str) -> tuple[Any, ...]:
+def checked_parts(name: str, value: Any, methods: Sequence[str], expected: str) -> tuple[Any, ...]:
     """Returns what is given as a list, each with these methods. ConfigError names the place of the first without one."""
-    if isinstance(given, str | type) or not isinstance(given, Sequence):
-        raise _wrong(name, given, f"a list of {instead}")
-    for place, each in enumerate(given, 1):
+    if isinstance(value, str | type) or not isinstance(value, Sequence):
+        raise _argument_error(name, value, f"a list of {expected}")
+    for place, each in enumerate(value, 1):
         missing = _missing(each, methods)
         if missing is not None:
-            raise _wrong(f"{name}[{place - 1}]", each, f"{instead}: it has no method `{missing}`")
-    return tuple(given)
+            raise _argument_error(f"{name}[{place - 1}]", each, f"{expected}: it has no method `{missing}`")
+    return tuple(value)
 
 
-def check_part(name: str, given: Any, methods: Sequence[str], instead: str) -> None:
+def check_part(name: str, value: Any, methods: Sequence[str], expected: str) -> None:
     """ConfigError when something else than None is given that lacks one of the methods."""
-    if given is not None and _missing(given, methods) is not None:
-        raise _wrong(name, given, instead)
+    if value is not None and _missing(value, methods) is not None:
+        raise _argument_error(name, value, expected)
 
 
-def _missing(given: Any, methods: Sequence[str]) -> str | None:
-    if isinstance(given, type | str | bytes):  # a text has an `encode`, too
+def _missing(value: Any, methods: Sequence[str]) -> str | None:
+    if isinstance(value, type | str | bytes):  # a text has an `encode`, too
         return methods[0]
-    return next((each for each in methods if not callable(getattr(given, each, None))), None)
+    return next((each for each in methods if not callable(getattr(value, each, None))), None)
 
 
-def _wrong(name: str, given: object, instead: str) -> ConfigError:
-    shown = f"the class {given.__name__}" if isinstance(given, type) else f"{type(given).__name__} {reprlib.repr(given)}"
-    return ConfigError(f"A runner cannot use this as `{name}`: {shown}.", fix=f"Pass {instead}.")
+def _argument_error(name: str, value: object, expected: str) -> ConfigError:
+    shown = f"the class {value.__name__}" if isinstance(value, type) else f"{type(value).__name__} {reprlib.repr(value)}"
+    return ConfigError(f"A runner cannot use this as `{name}`: {shown}.", fix=f"Pass {expected}.")

@@ -29,16 +29,16 @@ class BlockingPortal:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_at_work, args=(self._loop,), name="turnwise-sync-door", daemon=True)
+                thread = threading.Thread(target=_run_loop, args=(self._loop,), name="turnwise-sync-door", daemon=True)
                 thread.start()
                 weakref.finalize(self, _close, self._loop, thread)
             return self._loop
 
 
-def _at_work(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     """All that the thread does; it ends what is left, too, since whoever lets go of the door may be inside another loop."""
     loop.run_forever()
-    loop.run_until_complete(_end(asyncio.all_tasks(loop)))  # what holds something lets go of it in its own task
+    loop.run_until_complete(_cancel_all(asyncio.all_tasks(loop)))  # what holds something lets go of it in its own task
     loop.run_until_complete(loop.shutdown_asyncgens())  # what is kept for this loop, such as connections to models
     loop.close()
 
@@ -49,7 +49,7 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         thread.join()
 
 
-async def _end(tasks: Set[asyncio.Task[Any]]) -> None:
+async def _cancel_all(tasks: Set[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -118,12 +118,12 @@ class Runner:
         spec = named(policy) if isinstance(policy, str) else policy
         self.cascade = Cascade(spec, self.tree, custom_selectors or {}, encoder=encoder, keep=keep)
         self._issuer = issuer or SystemIssuer()
-        cast = Runtime(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
+        runtime = Runtime(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
-        self._desks = LoopRuntimes(cast, self.cascade, tuple(hooks), app, self.config, self.process)
+        self._loop_runtimes = LoopRuntimes(runtime, self.cascade, tuple(hooks), app, self.config, self.process)
         self.checks = CHECKS
-        self._sync_door = BlockingPortal()
-        self.sessions = Sessions(cast, self._desks, tuple(hooks), app)
+        self._blocking_portal = BlockingPortal()
+        self.sessions = Sessions(runtime, self._loop_runtimes, tuple(hooks), app)
 
     async def ready(self, progress: Progress | None = None) -> None:
         """Returns when the policy can decide without preparing anything first: the encoder is loaded, and what is fitted to
@@ -151,11 +151,11 @@ class Runner:
         of `Message`, kept with the message. Raises MessageError (nothing was stored; of one that was blocked, only by whom),
         SessionMissing, SessionBusy, QueueFull, StoreError.
         """
-        job = self._job(message, self.key(user, session), message_id, context, config, digest)
-        if message_id is not None and await self._known(job):
-            return job.invocation
-        await self._desks.here.lanes.submit(job)
-        return job.invocation
+        run = self._run(message, self.key(user, session), message_id, context, config, digest)
+        if message_id is not None and await self._known(run):
+            return run.invocation
+        await self._loop_runtimes.current.queues.submit(run)
+        return run.invocation
 
     async def run(self, message: str | Content, *, user: str, session: str, **options: Any) -> AsyncIterator[Event]:
         """`start`, and the events of the invocation as they come, partial ones too.
@@ -188,7 +188,7 @@ class Runner:
             invocation = await self.start(message, user=user, session=session, **options)
             return await invocation.result()
 
-        return self._sync_door.run(answered())
+        return self._blocking_portal.run(answered())
 
     async def select(
         self, message: str | Content, *, user: str = "user", session: str | None = None, context: MessageContext | None = None
@@ -210,13 +210,13 @@ class Runner:
         """
         asked = await self.sessions.message_of(key, invocation_id)
         config = (config or asked.config or self.config).model_copy(update={"when_busy": "queue"})
-        job = self._job(asked.content, key, None, context or asked.context, config)
-        await self._desks.here.driver.prepare(job)
-        if job.blocked:
-            raise job.blocked
+        run = self._run(asked.content, key, None, context or asked.context, config)
+        await self._loop_runtimes.current.driver.prepare(run)
+        if run.blocked:
+            raise run.blocked
         await self.sessions.rewind(key, invocation_id)
-        await self._desks.here.lanes.submit(job)
-        return job.invocation
+        await self._loop_runtimes.current.queues.submit(run)
+        return run.invocation
 
     async def attach(
         self, *, user: str, session: str, message_id: str | None = None, invocation_id: str | None = None
@@ -235,26 +235,26 @@ class Runner:
             receipt = await self.store.inbox.receipt(key, checked_id("message", message_id))
         if receipt is None:
             raise InvocationMissing(f"Session {session!r} never accepted message {message_id!r}.", fix="Check the ids.")
-        job = MessageRun(key, receipt.message, receipt.message.config or self.config)
+        run = MessageRun(key, receipt.message, receipt.message.config or self.config)
         if receipt.state == "queued":
-            self._desks.here.lanes.join(job)
+            self._loop_runtimes.current.queues.join(run)
         else:
-            self._desks.here.lanes.followers.share_or_follow(job, receipt)
-        return job.invocation
+            self._loop_runtimes.current.queues.followers.share_or_follow(run, receipt)
+        return run.invocation
 
     async def recover(self) -> int:
         """Takes up what other processes left: unfinished answers, messages that nobody began, and background jobs.
 
         Returns in how many sessions, when it is done there. What another process still holds is left alone. StoreError.
         """
-        return await self._desks.here.rounds.once()
+        return await self._loop_runtimes.current.recovery_loop.once()
 
     async def work(self) -> None:
         """`recover`, again and again, until it is cancelled; what it began goes on then, see `close`.
 
         Any number of processes may do this; each answers at most `process.concurrency` messages at once.
         """
-        await self._desks.here.rounds.forever()
+        await self._loop_runtimes.current.recovery_loop.forever()
 
     async def idle(self, *, last: bool = False) -> None:
         """Returns when no message is being answered in this process.
@@ -262,10 +262,10 @@ class Runner:
         last: it is to take up nothing more. What waits in inboxes is left to others, and whoever waits here for what another
         process answers is told to ask again, as by `close`.
         """
-        desk = self._desks.here
+        loop_runtime = self._loop_runtimes.current
         if last:
-            desk.jobs.stop()
-        await (desk.lanes.close() if last else desk.lanes.idle())
+            loop_runtime.jobs.stop()
+        await (loop_runtime.queues.close() if last else loop_runtime.queues.idle())
 
     async def close(self) -> None:
         """Waits for what is running, then closes the agents that hold something, and the stores. Idempotent.
@@ -273,10 +273,10 @@ class Runner:
         Background jobs get a few seconds; one that is not done then is left to another process.
         """
         self.cascade.close()
-        desk = self._desks.here
-        desk.jobs.stop()
-        await desk.lanes.close()
-        await desk.jobs.close()
+        loop_runtime = self._loop_runtimes.current
+        loop_runtime.jobs.stop()
+        await loop_runtime.queues.close()
+        await loop_runtime.jobs.close()
         await close_agents(self._agents.values())
         await self.store.close()
         if self.artifacts is not None:
@@ -286,7 +286,7 @@ class Runner:
         """The session's key in this app. MessageError for an empty or overlong id."""
         return SessionKey(self.app, checked_id("user", user), checked_id("session", session))
 
-    def _job(
+    def _run(
         self,
         message: str | Content,
         key: SessionKey,
@@ -309,18 +309,18 @@ class Runner:
         if asked is None:
             raise InvocationMissing(f"Session {key.id!r} has no invocation {invocation_id!r}.", fix="Check the ids.")
         message = await message_of_event(self.store, key, asked)
-        job = MessageRun(key, message, message.config or self.config)
-        self._desks.here.lanes.followers.follow_invocation(job, invocation_id, whole=True)
-        return job.invocation
+        run = MessageRun(key, message, message.config or self.config)
+        self._loop_runtimes.current.queues.followers.follow_invocation(run, invocation_id, whole=True)
+        return run.invocation
 
-    async def _known(self, job: MessageRun) -> bool:
+    async def _known(self, run: MessageRun) -> bool:
         """Whether this message was started before; then its handle gives what is, and will be, recorded of it."""
-        receipt = await self.store.inbox.receipt(job.key, job.message.id)
+        receipt = await self.store.inbox.receipt(run.key, run.message.id)
         if receipt is None or receipt.state == "queued":
             return False
         if blocked := blocked_message(receipt.message.guarded):
             raise blocked
-        self._desks.here.lanes.followers.share_or_follow(job, receipt)
+        self._loop_runtimes.current.queues.followers.share_or_follow(run, receipt)
         return True
 
 

@@ -32,7 +32,7 @@ from turnwise.runner.record.events import (
     with_actions,
 )
 from turnwise.runner.record.journal import public_event
-from turnwise.runner.record.recorder import write_apart
+from turnwise.runner.record.recorder import append_between_runs
 from turnwise.runner.turn.state import Runtime
 
 
@@ -50,9 +50,9 @@ class PastExchange(NamedTuple):
 class ConversationImport:
     """Makes events of exchanges, for a session. Guardrails look at each as if it were had here, and files become artifacts."""
 
-    def __init__(self, cast: Runtime, driver: Driver, config: RunConfig) -> None:
-        self._cast, self._driver, self._config = cast, driver, config
-        self._guarding = Guardrails(cast.guardrails, config.limits.guardrail_seconds)
+    def __init__(self, runtime: Runtime, driver: Driver, config: RunConfig) -> None:
+        self._runtime, self._driver, self._config = runtime, driver, config
+        self._guardrails = Guardrails(runtime.guardrails, config.limits.guardrail_seconds)
 
     async def events(self, key: SessionKey, past: Sequence[PastExchange], author: str) -> list[Event]:
         """The events of these exchanges, one invocation for each; `author` said what was said. MessageError, ArtifactError;
@@ -65,35 +65,35 @@ class ConversationImport:
         return found
 
     async def _exchange(self, key: SessionKey, exchange: PastExchange, author: str) -> list[Event]:
-        asked = None if exchange.message is None else await self._asked(key, exchange.message, exchange.id)
-        id_ = self._cast.issuer.new_id("invocation") if asked is None else asked.invocation_id
-        said = [await self._said(content, author, id_) for content in exchange.said]
-        answers = said or [empty_event(self._cast.issuer, author, id_)]
+        asked = None if exchange.message is None else await self._message_event(key, exchange.message, exchange.id)
+        id_ = self._runtime.issuer.new_id("invocation") if asked is None else asked.invocation_id
+        said = [await self._answer_event(content, author, id_) for content in exchange.said]
+        answers = said or [empty_event(self._runtime.issuer, author, id_)]
         answers[-1] = with_actions(answers[-1], end=End())
         return answers if asked is None else [asked, *answers]
 
-    async def _asked(self, key: SessionKey, content: Content, given: str | None) -> Event:
-        id_ = self._cast.issuer.new_id("message") if given is None else checked_id("message", given)
+    async def _message_event(self, key: SessionKey, content: Content, given: str | None) -> Event:
+        id_ = self._runtime.issuer.new_id("message") if given is None else checked_id("message", given)
         message = Message(id=id_, content=checked_message(content, self._config.limits))
-        job = MessageRun(key, message, self._config)
-        await self._driver.prepare(job)
-        if job.blocked:
-            raise job.blocked
-        assert job.prepared is not None
-        _, content, versions, guarded, _ = job.prepared
+        run = MessageRun(key, message, self._config)
+        await self._driver.prepare(run)
+        if run.blocked:
+            raise run.blocked
+        assert run.prepared is not None
+        _, content, versions, guarded, _ = run.prepared
         event = Event(
-            id=job.event_id,
+            id=run.event_id,
             author=USER,
-            invocation_id=job.prepared.invocation_id,
-            created_at=self._cast.issuer.now(),
+            invocation_id=run.prepared.invocation_id,
+            created_at=self._runtime.issuer.now(),
             content=content,
         )
         return with_actions(event, artifact_versions=dict(versions), guarded=guarded)
 
-    async def _said(self, content: Content, author: str, invocation_id: str) -> Event:
+    async def _answer_event(self, content: Content, author: str, invocation_id: str) -> Event:
         self._check(content)
-        event = empty_event(self._cast.issuer, author, invocation_id, branch="1")
-        return await self._guarding.event(event.model_copy(update={"content": content.model_copy(update={"role": "agent"})}))
+        event = empty_event(self._runtime.issuer, author, invocation_id, branch="1")
+        return await self._guardrails.event(event.model_copy(update={"content": content.model_copy(update={"role": "agent"})}))
 
     def _check(self, content: Content) -> None:
         limits = self._config.limits
@@ -143,16 +143,16 @@ def invocation_status(session: Session, events: Sequence[Event], event_id: str |
     return InvocationStatus(origin_of(told[0].id).message, state, result, frozenset(waits))
 
 
-WRITES = 4
+WRITE_ATTEMPTS = 4
 """How often a write is made again that a background job came between."""
 
 
 class Sessions:
     """Rewind, cancel, fork and delete, never in the middle of a running answer."""
 
-    def __init__(self, cast: Runtime, desks: LoopRuntimes, hooks: Sequence[Hooks], app: str) -> None:
-        self._cast, self._store, self._artifacts, self._issuer = cast, cast.store, cast.artifacts, cast.issuer
-        self._desks, self._hooks, self._app = desks, hooks, app
+    def __init__(self, runtime: Runtime, loop_runtimes: LoopRuntimes, hooks: Sequence[Hooks], app: str) -> None:
+        self._runtime, self._store, self._artifacts, self._issuer = runtime, runtime.store, runtime.artifacts, runtime.issuer
+        self._loop_runtimes, self._hooks, self._app = loop_runtimes, hooks, app
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
         """An empty session, as `SessionStore.create` makes it. SessionExists."""
@@ -219,11 +219,11 @@ class Sessions:
         `app:` and `user:` state, and artifacts, are not taken back. revision: which the session must have. SessionMissing,
         InvocationMissing, SessionBusy, StaleWriter.
         """
-        session = await self._idle(key, revision)
+        session = await self._require_idle(key, revision)
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
         event = empty_event(self._issuer, USER, self._issuer.new_id("rewind"))
-        return await self._write_again(session, [with_actions(event, rewind=rewind)])
+        return await self._write_with_retry(session, [with_actions(event, rewind=rewind)])
 
     async def write_state(self, key: SessionKey, delta: Mapping[str, JsonValue], *, revision: int | None = None) -> Session:
         """Writes these keys of the state, as an event of the user's that says nothing; None removes a key.
@@ -231,26 +231,26 @@ class Sessions:
         revision: which the session must have. SessionMissing, SessionBusy, StaleWriter; MessageError, MessageTooLarge for
         what cannot be kept.
         """
-        check_delta(delta, self._desks.config.limits)
-        session = await self._idle(key, revision)
+        check_delta(delta, self._loop_runtimes.config.limits)
+        session = await self._require_idle(key, revision)
         event = empty_event(self._issuer, USER, self._issuer.new_id("state"))
-        return await self._write_again(session, [with_actions(event, state_delta=dict(delta))]) if delta else session
+        return await self._write_with_retry(session, [with_actions(event, state_delta=dict(delta))]) if delta else session
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
         """Cancels that invocation, running anywhere or waiting; returns when its end is recorded.
 
         Nothing happens when it has ended. SessionMissing.
         """
-        for job in self._desks.here.lanes.running():
-            if job.key == key and job.invocation.id == invocation_id:
-                await job.invocation.cancel()
+        for run in self._loop_runtimes.current.queues.running():
+            if run.key == key and run.invocation.id == invocation_id:
+                await run.invocation.cancel()
                 return
         with self._store.signals.watch(key) as watch:
             while (session := await self.get(key)).head.invocations.get(invocation_id) is not None:
-                if not await self._cancelled(session, invocation_id):
+                if not await self._try_cancel(session, invocation_id):
                     await watch.next(self._store.signals.poll_seconds)
 
-    async def _cancelled(self, session: Session, invocation_id: str) -> bool:
+    async def _try_cancel(self, session: Session, invocation_id: str) -> bool:
         """Ends an open invocation if nobody runs anything in its session, else has it stopped; whether it was ended."""
         open_ = session.head.invocations[invocation_id]
         if session.held:
@@ -260,7 +260,7 @@ class Sessions:
         orphan = orphan_of(session)
         if orphan is not None and orphan.invocation_id != invocation_id:
             # What another attempt takes back must not be the end of something else.
-            self._desks.here.lanes.take_up(session.key)
+            self._loop_runtimes.current.queues.take_up(session.key)
             return False
         end, steps = End(reason="cancelled"), await steps_of(self._store, session, invocation_id)
         events = closing_events(self._issuer, session.head, invocation_id, open_.agent, end, steps=steps)
@@ -292,17 +292,19 @@ class Sessions:
         Guardrails look at all of it. What is there then is all of them or none. MessageError, ArtifactError, SessionBusy,
         SessionExists.
         """
-        said = self._cast.tree.root if author is None else author
-        events = await ConversationImport(self._cast, self._desks.here.driver, self._desks.config).events(key, past, said)
+        said = self._runtime.tree.root if author is None else author
+        events = await ConversationImport(self._runtime, self._loop_runtimes.current.driver, self._loop_runtimes.config).events(
+            key, past, said
+        )
         if new or await self._store.open(key) is None:
             await self._store.create(key)
-        session = await self._idle(key)
-        return await self._write_again(session, events) if events else session
+        session = await self._require_idle(key)
+        return await self._write_with_retry(session, events) if events else session
 
     async def delete(self, key: SessionKey) -> None:
         """Deletes the session, its log, inbox, decisions and artifacts; not the user's. Idempotent. SessionBusy."""
         if await self._store.open(key) is not None:
-            await self._idle(key)
+            await self._require_idle(key)
         await self._store.delete(key)
         if self._artifacts is not None:
             await self._artifacts.delete_session(key)
@@ -313,7 +315,7 @@ class Sessions:
         while True:
             page = await self._store.list(self._app, user=user, after=after)
             for info in page.items:
-                await self._idle(info.key)
+                await self._require_idle(info.key)
             after = page.next
             if after is None:
                 break
@@ -321,13 +323,13 @@ class Sessions:
         if self._artifacts is not None:
             await self._artifacts.delete_user(self._app, user)
 
-    async def _write_again(self, session: Session, events: Sequence[Event]) -> Session:
+    async def _write_with_retry(self, session: Session, events: Sequence[Event]) -> Session:
         """As `_write`, again when only a background job wrote since the session was read: it leaves the head as it is."""
-        for _ in range(WRITES):
+        for _ in range(WRITE_ATTEMPTS):
             try:
                 return await self._write(session, events)
             except StaleWriter:
-                now = await self._idle(session.key)
+                now = await self._require_idle(session.key)
                 if now.head != session.head or now.created_at != session.created_at:
                     raise
                 session = now
@@ -335,8 +337,8 @@ class Sessions:
 
     async def _write(self, session: Session, events: Sequence[Event]) -> Session:
         """Appends to a session that nobody holds. Whoever held it before cannot come back to it: the epoch goes up."""
-        lease = self._desks.here.driver.lease._replace(holder=self._issuer.new_id("writer"))
-        return await write_apart(self._store, self._hooks, session, lease, events)
+        lease = self._loop_runtimes.current.driver.lease._replace(holder=self._issuer.new_id("writer"))
+        return await append_between_runs(self._store, self._hooks, session, lease, events)
 
     async def _copy(self, artifacts: ArtifactStore, source: SessionKey, target: SessionKey, name: str) -> None:
         for info in await artifacts.versions(source, name):
@@ -344,7 +346,7 @@ class Sessions:
             if artifact is not None:
                 await artifacts.save(target, name, artifact.data, mime_type=info.mime_type)
 
-    async def _idle(self, key: SessionKey, revision: int | None = None) -> Session:
+    async def _require_idle(self, key: SessionKey, revision: int | None = None) -> Session:
         """The session, if nobody answers a message of it, here or in another process. SessionMissing, SessionBusy.
 
         revision: which it must have; None = any. StaleWriter.
@@ -352,9 +354,9 @@ class Sessions:
         session = await self.get(key)
         if revision not in (None, session.revision):
             raise StaleWriter(f"Session {key.id!r} has revision {session.revision} by now.", fix="Read it again.")
-        desk = self._desks.here
-        elsewhere = session.holder not in (None, desk.driver.lease.holder)
-        if elsewhere or any(job.key == key for job in desk.lanes.running()):
+        loop_runtime = self._loop_runtimes.current
+        elsewhere = session.holder not in (None, loop_runtime.driver.lease.holder)
+        if elsewhere or any(run.key == key for run in loop_runtime.queues.running()):
             raise _busy(key)
         return session
 

@@ -13,7 +13,7 @@ MOST = 8
 
 
 class _Outcome(NamedTuple):
-    given: Any = None
+    value: Any = None
     problem: BaseException | None = None
 
 
@@ -23,8 +23,8 @@ class _Job:
     loop: asyncio.AbstractEventLoop
     done: "asyncio.Future[_Outcome]"
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
-    begun: bool = False
-    given_up: bool = False
+    has_begun: bool = False
+    is_abandoned: bool = False
 
 
 class CheckThreads:
@@ -57,12 +57,12 @@ class CheckThreads:
             outcome = await job.done
         except asyncio.CancelledError:
             with self._lock:
-                job.given_up = True
-                self.stuck += job.begun
+                job.is_abandoned = True
+                self.stuck += job.has_begun
             raise
         if outcome.problem is not None:
             raise outcome.problem
-        return outcome.given
+        return outcome.value
 
     def _work(self) -> None:
         while True:
@@ -70,9 +70,9 @@ class CheckThreads:
 
     def _do(self, job: _Job) -> None:
         with self._lock:
-            job.begun = not job.given_up
-            self._busy -= not job.begun
-        if not job.begun:
+            job.has_begun = not job.is_abandoned
+            self._busy -= not job.has_begun
+        if not job.has_begun:
             return
         try:
             outcome = _Outcome(job.context.run(job.work))
@@ -80,12 +80,12 @@ class CheckThreads:
             outcome = _Outcome(problem=problem)
         with self._lock:
             self._busy -= 1
-            self.stuck -= job.given_up
-            if not job.given_up:
-                _tell(job, outcome)
+            self.stuck -= job.is_abandoned
+            if not job.is_abandoned:
+                _deliver(job, outcome)
 
 
-def _tell(job: _Job, outcome: _Outcome) -> None:
+def _deliver(job: _Job, outcome: _Outcome) -> None:
     if not job.loop.is_closed():
         job.loop.call_soon_threadsafe(lambda: None if job.done.done() else job.done.set_result(outcome))
 

@@ -77,7 +77,7 @@ class Guardrails:
 
     async def message(self, content: Content) -> GuardrailResult:
         """What is left of a user's message."""
-        return await self._passed("message", content, None)
+        return await self._run_all("message", content, None)
 
     async def offers(self, tools: tuple[OfferedTool, ...]) -> tuple[tuple[OfferedTool, ...], tuple[Guarded, ...]]:
         """What is left of the tools that a caller offers, judged as a message of their own; and what is put on record of that:
@@ -85,19 +85,19 @@ class Guardrails:
         """
         if not tools or not self._guardrails:
             return tools, ()
-        passed = await self._passed("message", as_content(tools), None)
+        passed = await self._run_all("message", as_content(tools), None)
         return allowed_tools(passed.content) if passed.guarded else tools, passed.guarded
 
     async def brief(self, content: Content, author: str) -> GuardrailResult:
         """What is left of what an agent tells whom it hands over to: it is judged as an answer."""
-        passed = await self._passed("answer", content, author)
+        passed = await self._run_all("answer", content, author)
         return passed._replace(content=without_sealed_parts(passed.content)) if passed.guarded and passed.content else passed
 
     async def name(self, name: str, author: str) -> tuple[str, tuple[Guarded, ...]]:
         """What is left of a name that an agent made up, in quotes and no longer than names are, so that it can be told; and
         what is put on record of that. It is judged as an answer.
         """
-        passed = await self._passed("answer", text_content(name), author)
+        passed = await self._run_all("answer", text_content(name), author)
         if passed.content is None:
             return "a name that is withheld", passed.guarded
         left = passed.content.text
@@ -106,7 +106,7 @@ class Guardrails:
 
     async def error_text(self, text: str, author: str) -> tuple[str, tuple[Guarded, ...]]:
         """What is left of what an error of that agent says, and what is put on record of that. It is judged as an answer."""
-        passed = await self._passed("answer", text_content(text), author)
+        passed = await self._run_all("answer", text_content(text), author)
         if not passed.guarded:
             return text, ()
         left = f"Agent {author!r} failed; what the error says is withheld." if passed.content is None else passed.content.text
@@ -114,7 +114,7 @@ class Guardrails:
 
     async def allows(self, text: str, author: str) -> bool:
         """Whether all guardrails leave that text of the agent as it is, judged as an answer."""
-        return not (await self._passed("answer", text_content(text), author)).guarded
+        return not (await self._run_all("answer", text_content(text), author)).guarded
 
     async def event(self, event: Event) -> Event:
         """An agent's event as it is recorded: a summary is judged as an answer, each tool call by itself, then what it says.
@@ -127,20 +127,20 @@ class Guardrails:
             event = await self._with_error(event, event.error)
         if event.actions.summary is not None:
             event = with_checked_summary(
-                event, await self._passed("answer", text_content(event.actions.summary.text), event.author)
+                event, await self._run_all("answer", text_content(event.actions.summary.text), event.author)
             )
         if event.content is None:
             return event
         guarded: tuple[Guarded, ...] = ()
         calls = []
         for call in event.content.tool_calls:
-            passed = await self._passed("tool_call", Content(parts=(call,)), event.author, call.call_id)
+            passed = await self._run_all("tool_call", Content(parts=(call,)), event.author, call.call_id)
             calls.append(redacted_call(call, passed))
             guarded += passed.guarded
         event = with_checked_calls(event, calls, guarded)
         if event.content is None or all(isinstance(part, ToolCallPart) for part in event.content.parts):
             return event
-        return with_checked_answer(event, await self._passed("answer", event.content, event.author))
+        return with_checked_answer(event, await self._run_all("answer", event.content, event.author))
 
     async def _with_error(self, event: Event, error: ErrorInfo) -> Event:
         """The event with what guardrails leave of the error's text; a code that they would change becomes `agent.failed`."""
@@ -158,18 +158,18 @@ class Guardrails:
         if len(known) < len(reaches):
             return None
         return [
-            StreamStage(partial(self._text, guardrail, author), reach)
+            StreamStage(partial(self._check_text, guardrail, author), reach)
             for guardrail, reach in zip(self._guardrails, known, strict=True)
         ]
 
-    async def _text(self, guardrail: Guardrail, author: str, text: str) -> str | None:
+    async def _check_text(self, guardrail: Guardrail, author: str, text: str) -> str | None:
         """What a guardrail leaves of a piece of an answer; None when it blocks."""
         verdict = await self._verdict(guardrail, "answer", text_content(text), author)
         if verdict.action == "block":
             return None
         return text if verdict.content is None else verdict.content.text
 
-    async def _passed(self, place: Place, content: Content, agent: str | None, call_id: str | None = None) -> GuardrailResult:
+    async def _run_all(self, place: Place, content: Content, agent: str | None, call_id: str | None = None) -> GuardrailResult:
         record: list[Guarded] = []
         for guardrail in self._guardrails:
             verdict = await self._verdict(guardrail, place, content, agent)
@@ -185,15 +185,15 @@ class Guardrails:
         clock, task = asyncio.timeout(self._seconds), asyncio.current_task()
         try:
             async with clock:
-                verdict = effective_verdict(await _checked(guardrail, place, content, agent), place, content)
+                verdict = effective_verdict(await _call_guardrail(guardrail, place, content, agent), place, content)
             problem = "" if verdict else "gave no verdict that could be followed"
         except BaseException as error:
             # SystemExit, a panic of an extension module, a cancellation nobody asked for: the guardrail's failure, not ours.
             if is_stopped(error, task):
                 raise
-            verdict, problem = None, f"raised {type(error).__name__} {_where(error)}"
+            verdict, problem = None, f"raised {type(error).__name__} {_raised_at(error)}"
             if clock.expired():
-                problem = f"took longer than {self._seconds:g} s (limits.guardrail_seconds){_stuck()}"
+                problem = f"took longer than {self._seconds:g} s (limits.guardrail_seconds){_stuck_threads()}"
         if verdict is not None:
             return verdict
         # Not what the exception says: that may be what the guardrail was looking at.
@@ -201,7 +201,7 @@ class Guardrails:
         return GuardrailVerdict("block", reason=f"The guardrail {_name(guardrail)!r} could not check this.")
 
 
-async def _checked(guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+async def _call_guardrail(guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
     """What the guardrail says. A `check` that is a plain function runs in a thread."""
     if iscoroutinefunction(guardrail.check):
         return cast(GuardrailVerdict, await guardrail.check(place, content, agent))
@@ -209,7 +209,7 @@ async def _checked(guardrail: Guardrail, place: Place, content: Content, agent: 
     return cast(GuardrailVerdict, await said if isawaitable(said) else said)
 
 
-def _stuck() -> str:
+def _stuck_threads() -> str:
     return f"; {CHECKS.stuck} of {CHECKS.most} threads for checks are stuck" if CHECKS.stuck else ""
 
 
@@ -223,7 +223,7 @@ def _reach(guardrail: Guardrail) -> int | None:
     return reach if isinstance(reach, int) and reach >= 0 else None
 
 
-def _where(error: BaseException) -> str:
+def _raised_at(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

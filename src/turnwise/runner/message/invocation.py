@@ -90,11 +90,11 @@ class Invocation:
         """True when somebody asked for it to be cancelled."""
         return self._cancelled
 
-    def waits_in_line(self, leave: Callable[[], object]) -> None:
+    def set_queued(self, leave: Callable[[], object]) -> None:
         """It is queued; `leave` takes it out of the line."""
         self._stop = leave
 
-    def runs(self, invocation_id: str, stop: Callable[[], object]) -> None:
+    def set_running(self, invocation_id: str, stop: Callable[[], object]) -> None:
         """It has begun under this id; `stop` interrupts it."""
         self.id, self._stop = invocation_id, stop
 
@@ -150,7 +150,7 @@ class MessageRun:
         return Origin(self.key.id, self.message.id).event_id
 
     @property
-    def kept(self) -> Message:
+    def stored_message(self) -> Message:
         """The message as it is kept: what the guardrails left of it, once they have seen it."""
         if self.prepared is None:
             return self.message
@@ -163,7 +163,7 @@ class MessageRun:
     @property
     def blocked(self) -> MessageBlocked | None:
         """Why it is not answered, if guardrails blocked it."""
-        return blocked_message(self.kept.guarded)
+        return blocked_message(self.stored_message.guarded)
 
     def accept(self) -> None:
         """The message is stored."""

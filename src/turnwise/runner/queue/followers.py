@@ -28,26 +28,26 @@ class RemoteFollower:
     """
 
     def __init__(
-        self, store: SessionStore, job: MessageRun, invocation_id: str, recover: Recover, *, whole: bool = False
+        self, store: SessionStore, run: MessageRun, invocation_id: str, recover: Recover, *, whole: bool = False
     ) -> None:
-        self._store, self._job, self._id, self._recover = store, job, invocation_id, recover
+        self._store, self._run, self._id, self._recover = store, run, invocation_id, recover
         self._whole = whole
-        self._seen = max((event.sequence or 0 for event in job.invocation.feed.stored), default=0)
-        self._begun = whole or self._seen > 0
+        self._seen = max((event.sequence or 0 for event in run.invocation.feed.stored), default=0)
+        self._has_begun = whole or self._seen > 0
         self._revision = -1
 
     async def follow(self) -> None:
         """Returns when the job's feed is closed; raises what the store raised."""
         signals = self._store.signals
-        with signals.watch(self._job.key) as watch:
+        with signals.watch(self._run.key) as watch:
             pause = FIRST_LOOK_SECONDS
             while True:
-                session = await self._store.open(self._job.key)
+                session = await self._store.open(self._run.key)
                 news = session is None or session.revision != self._revision
                 # The session was read first: what it says is over has all its events in the log by now.
-                answered = news and await self._pass_on()
+                answered = news and await self._publish_stored()
                 if answered or self._is_over(session):
-                    self._job.invocation.feed.close()
+                    self._run.invocation.feed.close()
                     return
                 self._revision = session.revision if session is not None else -1
                 if session is not None and self._recover(session):
@@ -55,27 +55,27 @@ class RemoteFollower:
                     pause = min(2 * pause, RECOVERY_SECONDS)
                 else:
                     pause = FIRST_LOOK_SECONDS if news else min(2 * pause, signals.poll_seconds)
-                await self._listen(watch, pause)
+                await self._publish_partials(watch, pause)
 
-    async def _pass_on(self) -> bool:
+    async def _publish_stored(self) -> bool:
         """Publishes what was stored; True when the user's next message came after it."""
-        for event in await self._store.events(self._job.key, after=self._seen, invocation_id=self._id, hidden=True):
+        for event in await self._store.events(self._run.key, after=self._seen, invocation_id=self._id, hidden=True):
             self._seen = event.sequence or self._seen
-            if self._begun and not self._whole and event.author == USER:
+            if self._has_begun and not self._whole and event.author == USER:
                 return True
-            self._begun = self._begun or event.id == self._job.event_id
-            if self._begun:
-                self._job.invocation.feed.publish(event)
+            self._has_begun = self._has_begun or event.id == self._run.event_id
+            if self._has_begun:
+                self._run.invocation.feed.publish(event)
         return False
 
     def _is_over(self, session: Session | None) -> bool:
         return session is None or is_over(session, self._id)
 
-    async def _listen(self, watch: Watch, seconds: float) -> None:
+    async def _publish_partials(self, watch: Watch, seconds: float) -> None:
         """Passes partial events on until something was stored, or for that long."""
         while (event := await watch.next(seconds)) is not None:
-            if self._begun and event.invocation_id == self._id:
-                self._job.invocation.feed.publish(event)
+            if self._has_begun and event.invocation_id == self._id:
+                self._run.invocation.feed.publish(event)
 
 
 class LocalRuns(Protocol):
@@ -89,86 +89,86 @@ class LocalRuns(Protocol):
 class Followers:
     """Starts and keeps the tasks that follow what is answered elsewhere, or was before."""
 
-    def __init__(self, store: SessionStore, here: LocalRuns) -> None:
-        self._store, self._here = store, here
+    def __init__(self, store: SessionStore, local: LocalRuns) -> None:
+        self._store, self._local = store, local
         self._following: set[asyncio.Task[None]] = set()
-        self._asking: set[asyncio.Task[None]] = set()
+        self._requests: set[asyncio.Task[None]] = set()
 
-    def share_or_follow(self, job: MessageRun, receipt: Receipt) -> None:
+    def share_or_follow(self, run: MessageRun, receipt: Receipt) -> None:
         """For a handle that nobody reads yet: it becomes that of the run, if the message is answered here."""
-        for running in self._here.running():
-            if running.key == job.key and running.message.id == job.message.id:
-                job.invocation = running.invocation
+        for running in self._local.running():
+            if running.key == run.key and running.message.id == run.message.id:
+                run.invocation = running.invocation
                 return
-        self.follow(job, receipt)
+        self.follow(run, receipt)
 
-    def follow(self, job: MessageRun, receipt: Receipt) -> None:
+    def follow(self, run: MessageRun, receipt: Receipt) -> None:
         """Lets the job's readers see what is stored of a message that was started, or why it was refused."""
         if receipt.invocation_id is None:
-            job.fail(earlier_refusal(receipt))
+            run.fail(earlier_refusal(receipt))
             return
-        self.follow_invocation(job, receipt.invocation_id)
+        self.follow_invocation(run, receipt.invocation_id)
 
-    def follow_invocation(self, job: MessageRun, invocation_id: str, *, whole: bool = False) -> None:
+    def follow_invocation(self, run: MessageRun, invocation_id: str, *, whole: bool = False) -> None:
         """Lets the job's readers see what is stored of the message in that invocation, or of the `whole` of it."""
-        job.invocation.runs(invocation_id, lambda: self._stop(job, invocation_id))
-        follower = RemoteFollower(self._store, job, invocation_id, self._recover_if_abandoned, whole=whole)
-        task = _kept(self._following, self._follow(job, follower))
+        run.invocation.set_running(invocation_id, lambda: self._stop(run, invocation_id))
+        follower = RemoteFollower(self._store, run, invocation_id, self._recover_if_abandoned, whole=whole)
+        task = _spawn(self._following, self._follow(run, follower))
         # Also when it never came to run: nobody waits for a feed that nobody fills.
-        task.add_done_callback(lambda _: job.invocation.feed.close(_closed()))
-        if job.invocation.is_cancelled:
-            self._stop(job, invocation_id)
+        task.add_done_callback(lambda _: run.invocation.feed.close(runner_closed()))
+        if run.invocation.is_cancelled:
+            self._stop(run, invocation_id)
 
-    def withdraw(self, job: MessageRun) -> None:
+    def withdraw(self, run: MessageRun) -> None:
         """Takes a queued message out of the inbox, or stops it if another process has begun it."""
-        _kept(self._asking, self._withdraw(job))
+        _spawn(self._requests, self._withdraw(run))
 
-    async def withdrawn(self) -> None:
+    async def wait_withdrawn(self) -> None:
         """Returns when everything that was to be withdrawn or stopped is so on record."""
-        while self._asking:
-            await asyncio.wait([*self._asking])
+        while self._requests:
+            await asyncio.wait([*self._requests])
 
     async def close(self) -> None:
         """Ends all of them; their readers are told to ask again."""
-        await self.withdrawn()
+        await self.wait_withdrawn()
         for task in (following := [*self._following]):
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
 
     def _recover_if_abandoned(self, session: Session) -> bool:
         """Has the session taken up if nobody answers there any more; whether that was so."""
-        if not self._here.is_abandoned(session):
+        if not self._local.is_abandoned(session):
             return False
-        self._here.take_up(session.key)
+        self._local.take_up(session.key)
         return True
 
-    async def _follow(self, job: MessageRun, follower: RemoteFollower) -> None:
+    async def _follow(self, run: MessageRun, follower: RemoteFollower) -> None:
         try:
             await follower.follow()
         except TurnwiseError as problem:
-            job.invocation.feed.close(problem)
+            run.invocation.feed.close(problem)
 
-    def _stop(self, job: MessageRun, invocation_id: str) -> None:
-        if not job.invocation.feed.is_closed:
-            _kept(self._asking, self._ask_to_stop(job, invocation_id))
+    def _stop(self, run: MessageRun, invocation_id: str) -> None:
+        if not run.invocation.feed.is_closed:
+            _spawn(self._requests, self._request_stop(run, invocation_id))
 
-    async def _ask_to_stop(self, job: MessageRun, invocation_id: str) -> None:
+    async def _request_stop(self, run: MessageRun, invocation_id: str) -> None:
         try:
-            await self._store.leases.stop(job.key, invocation_id)
+            await self._store.leases.stop(run.key, invocation_id)
         except TurnwiseError as problem:
-            job.invocation.feed.close(problem)
+            run.invocation.feed.close(problem)
 
-    async def _withdraw(self, job: MessageRun) -> None:
+    async def _withdraw(self, run: MessageRun) -> None:
         try:
-            await self._store.inbox.refuse(job.key, job.message.id, "cancelled")
-            receipt = await self._store.inbox.receipt(job.key, job.message.id)
+            await self._store.inbox.refuse(run.key, run.message.id, "cancelled")
+            receipt = await self._store.inbox.receipt(run.key, run.message.id)
         except TurnwiseError as problem:
-            job.fail(problem)
+            run.fail(problem)
             return
         if receipt is not None and receipt.state == "started":
-            self.follow(job, receipt)
+            self.follow(run, receipt)
         else:
-            job.invocation.feed.close()
+            run.invocation.feed.close()
 
 
 def earlier_refusal(receipt: Receipt) -> SessionError:
@@ -176,7 +176,7 @@ def earlier_refusal(receipt: Receipt) -> SessionError:
     return SessionError(f"Message {receipt.message.id!r} was refused before: {receipt.problem}.", fix="Send it under a new id.")
 
 
-def _kept(tasks: "set[asyncio.Task[None]]", work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
+def _spawn(tasks: "set[asyncio.Task[None]]", work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
     """A task that is referred to until it is done, so that it is not collected before."""
     task = asyncio.create_task(work)
     tasks.add(task)
@@ -184,5 +184,5 @@ def _kept(tasks: "set[asyncio.Task[None]]", work: Coroutine[object, object, None
     return task
 
 
-def _closed() -> SessionBusy:
+def runner_closed() -> SessionBusy:
     return SessionBusy("The runner was closed while another process answers.", fix="Ask again by the message's id.")

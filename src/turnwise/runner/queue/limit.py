@@ -9,16 +9,16 @@ class ConcurrencyLimit:
 
     def __init__(self, limit: int) -> None:
         self._free = limit
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
 
     @property
-    def is_open(self) -> bool:
+    def has_room(self) -> bool:
         """Whether one could enter now; nobody waits before."""
-        return self._free > 0 and not self._line
+        return self._free > 0 and not self._waiters
 
     def try_enter(self) -> bool:
         """Enters if that is possible now."""
-        if self.is_open:
+        if self.has_room:
             self._free -= 1
             return True
         return False
@@ -26,37 +26,37 @@ class ConcurrencyLimit:
     @property
     def waiting(self) -> int:
         """How many stand in line."""
-        return len(self._line)
+        return len(self._waiters)
 
-    def line_up(self) -> "asyncio.Future[None]":
+    def reserve(self) -> "asyncio.Future[None]":
         """A place in the line; it is done when one has entered. Who does not want it any more gives it up."""
-        place = asyncio.get_running_loop().create_future()
+        slot = asyncio.get_running_loop().create_future()
         if self.try_enter():
-            place.set_result(None)
+            slot.set_result(None)
         else:
-            self._line.append(place)
-        return place
+            self._waiters.append(slot)
+        return slot
 
-    def give_up(self, place: "asyncio.Future[None]") -> None:
+    def cancel(self, slot: "asyncio.Future[None]") -> None:
         """Leaves the line, or the gate if one has entered meanwhile."""
-        if place in self._line:
-            self._line.remove(place)
-        elif place.done() and not place.cancelled():
-            self.leave()
+        if slot in self._waiters:
+            self._waiters.remove(slot)
+        elif slot.done() and not slot.cancelled():
+            self.release()
         # It may be on its way: then it goes to the next.
-        place.cancel()
+        slot.cancel()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Gives the place to who waits longest, or back."""
-        if self._line:
-            place = self._line.popleft()
-            place.get_loop().call_soon_threadsafe(self._give, place)
+        if self._waiters:
+            slot = self._waiters.popleft()
+            slot.get_loop().call_soon_threadsafe(self._grant, slot)
         else:
             self._free += 1
 
-    def _give(self, place: asyncio.Future[None]) -> None:
+    def _grant(self, slot: asyncio.Future[None]) -> None:
         # Whoever gave up meanwhile does not keep the place from the next.
-        if place.done():
-            self.leave()
+        if slot.done():
+            self.release()
         else:
-            place.set_result(None)
+            slot.set_result(None)

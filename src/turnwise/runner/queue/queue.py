@@ -20,12 +20,12 @@ class SessionQueue:
 
     def __init__(self, key: SessionKey, *, closing: bool) -> None:
         self.key = key
-        self.door = asyncio.Lock()
-        self.users = 0
+        self.arrival_lock = asyncio.Lock()
+        self.arrivals = 0
         self.waiting: dict[str, MessageRun] = {}
         self.current: MessageRun | None = None
         self.task: asyncio.Task[None] | None = None
-        self.looks_elsewhere = False
+        self.waits_elsewhere = False
         self.closing = closing
 
     @property
@@ -35,7 +35,7 @@ class SessionQueue:
 
     @property
     def is_unused(self) -> bool:
-        return self.users == 0 and self.task is None
+        return self.arrivals == 0 and self.task is None
 
 
 class InboxQueue:
@@ -44,59 +44,59 @@ class InboxQueue:
     def __init__(self, driver: Driver, store: SessionStore, followers: Followers) -> None:
         self._driver, self._store, self._followers = driver, store, followers
 
-    async def accept(self, lane: SessionQueue, job: MessageRun) -> None:
+    async def accept(self, queue: SessionQueue, run: MessageRun) -> None:
         """Stores the message in the inbox, with its job in line; or follows it, if it was begun before. QueueFull."""
         # Before it is stored, so that nothing is kept of what the guardrails take out.
-        await self._driver.prepare(job)
-        limit = job.config.limits.queue
-        receipt = await self._store.inbox.accept(job.key, job.kept, create=job.config.create_session, limit=limit)
-        job.accept()
+        await self._driver.prepare(run)
+        limit = run.config.limits.queue
+        receipt = await self._store.inbox.accept(run.key, run.stored_message, create=run.config.create_session, limit=limit)
+        run.accept()
         if receipt.state == "queued":
-            self.put(lane, job)
+            self.put(queue, run)
         else:
-            self._followers.follow(job, receipt)
+            self._followers.follow(run, receipt)
 
-    def put(self, lane: SessionQueue, job: MessageRun) -> None:
+    def put(self, queue: SessionQueue, run: MessageRun) -> None:
         """Puts a job in line whose message is in the inbox."""
-        job.queued = True
-        job.accept()
-        current = lane.current
-        if current is not None and current is not job and current.message.id == job.message.id:
+        run.queued = True
+        run.accept()
+        current = queue.current
+        if current is not None and current is not run and current.message.id == run.message.id:
             # The same message, sent again while it is tried: one answer, and both handles read it.
-            job.invocation = current.invocation
+            run.invocation = current.invocation
             return
-        known = lane.waiting.setdefault(job.message.id, job)
-        job.invocation = known.invocation
-        known.invocation.waits_in_line(lambda: self._leave(lane, known))
+        known = queue.waiting.setdefault(run.message.id, run)
+        run.invocation = known.invocation
+        known.invocation.set_queued(lambda: self._leave(queue, known))
         if known.invocation.is_cancelled:
-            self._leave(lane, known)
+            self._leave(queue, known)
 
-    async def send_on(self, lane: SessionQueue) -> None:
+    async def send_on(self, queue: SessionQueue) -> None:
         """Lets the jobs whose messages another process took follow it."""
-        for job in list(lane.waiting.values()):
-            receipt = await self._store.inbox.receipt(job.key, job.message.id)
+        for run in list(queue.waiting.values()):
+            receipt = await self._store.inbox.receipt(run.key, run.message.id)
             if receipt is not None and receipt.state == "queued":
                 continue
-            if lane.waiting.pop(job.message.id, None) is None:
+            if queue.waiting.pop(run.message.id, None) is None:
                 continue
             if receipt is None:
-                job.fail(SessionBusy("The session was deleted while the message waited.", fix="Send it again."))
+                run.fail(SessionBusy("The session was deleted while the message waited.", fix="Send it again."))
             else:
-                self._followers.follow(job, receipt)
+                self._followers.follow(run, receipt)
 
-    async def follow_or_put(self, lane: SessionQueue, job: MessageRun) -> None:
+    async def follow_or_put(self, queue: SessionQueue, run: MessageRun) -> None:
         """Follows the message when it was begun or refused elsewhere, else waits with it."""
-        receipt = await self._store.inbox.receipt(job.key, job.message.id)
+        receipt = await self._store.inbox.receipt(run.key, run.message.id)
         if receipt is None:
             # It was never stored: the session was too much in motion.
-            job.fail(SessionBusy.answering(job.key.id))
+            run.fail(SessionBusy.answering(run.key.id))
         elif receipt.state == "queued":
-            self.put(lane, job)
+            self.put(queue, run)
         else:
-            job.accept()
-            self._followers.follow(job, receipt)
+            run.accept()
+            self._followers.follow(run, receipt)
 
-    def _leave(self, lane: SessionQueue, job: MessageRun) -> None:
+    def _leave(self, queue: SessionQueue, run: MessageRun) -> None:
         """A queued message that is cancelled leaves the line at once, and the inbox."""
-        if lane.waiting.pop(job.message.id, None) is not None:
-            self._followers.withdraw(job)
+        if queue.waiting.pop(run.message.id, None) is not None:
+            self._followers.withdraw(run)

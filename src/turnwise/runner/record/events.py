@@ -60,8 +60,8 @@ def session_after(session: Session, events: Sequence[Event]) -> Session:
     return fold(session, [event.model_copy(update={"sequence": first + i}) for i, event in enumerate(events)])
 
 
-def _result(call_id: str, call: OpenCall, told: dict[str, Any]) -> Content:
-    return Content(parts=(ToolResultPart(call_id=call_id, tool=call.tool, result=told["result"], failed=told["failed"]),))
+def _result(call_id: str, call: OpenCall, result: dict[str, Any]) -> Content:
+    return Content(parts=(ToolResultPart(call_id=call_id, tool=call.tool, result=result["result"], failed=result["failed"]),))
 
 
 class Origin(NamedTuple):

@@ -15,7 +15,7 @@ class EventFeed:
     def __init__(self) -> None:
         self._events: list[Event | None] = []
         self._final_ids: set[str] = set()
-        self._pieces: dict[str, list[int]] = {}
+        self._partial_indices: dict[str, list[int]] = {}
         """The places of the partial events, by the id that they share with the whole."""
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
@@ -32,13 +32,13 @@ class EventFeed:
 
     def publish(self, event: Event) -> None:
         if not event.partial:
-            for place in self._pieces.pop(event.id, ()):
+            for place in self._partial_indices.pop(event.id, ()):
                 self._events[place] = None
             self._final_ids.add(event.id)
         elif event.id in self._final_ids:
             return  # the whole is there already
         else:
-            self._pieces.setdefault(event.id, []).append(len(self._events))
+            self._partial_indices.setdefault(event.id, []).append(len(self._events))
         self._events.append(public_event(event))
         self._wake()
 

@@ -31,31 +31,31 @@ class HookDispatcher:
 
     def __init__(self, hooks: Sequence[Hooks], key: SessionKey) -> None:
         self._hooks, self._key = hooks, key
-        self._untold: deque[tuple[Sequence[Event], tuple[str, str] | None]] = deque()
+        self._pending: deque[tuple[Sequence[Event], tuple[str, str] | None]] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def tell(self, stored: Sequence[Event], *, left: tuple[str, str] | None = None) -> None:
+    def dispatch(self, stored: Sequence[Event], *, outcome: tuple[str, str] | None = None) -> None:
         """Stored events, with the decisions and ends in them, as the public may read them, or the first piece of an answer;
         `left` is an invocation that is left after them, and how: WAITING or LOST.
         """
         if not self._hooks:
             return
-        self._untold.append(([public_event(event) for event in stored], left))
+        self._pending.append(([public_event(event) for event in stored], outcome))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
 
-    async def told(self) -> None:
+    async def wait_for_hooks(self) -> None:
         """Returns when everything is told, or after HOOK_SECONDS; the rest is told all the same."""
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=HOOK_SECONDS)
 
     async def _work(self) -> None:
-        while self._untold:
-            stored, left = self._untold.popleft()
-            for call in self._calls(stored, left):
-                await _watch(call)
+        while self._pending:
+            stored, outcome = self._pending.popleft()
+            for call in self._calls(stored, outcome):
+                await _call_hook(call)
 
-    def _calls(self, stored: Sequence[Event], left: tuple[str, str] | None) -> Iterator[Callable[[], Awaitable[None]]]:
+    def _calls(self, stored: Sequence[Event], outcome: tuple[str, str] | None) -> Iterator[Callable[[], Awaitable[None]]]:
         for hook in self._hooks:
             for event in stored:
                 if event.partial:
@@ -67,16 +67,16 @@ class HookDispatcher:
                     yield partial(hook.selected, self._key, event.actions.selection)
                 if event.actions.end:
                     yield partial(hook.ended, self._key, event.invocation_id, event.actions.end.reason)
-            if left is not None:
-                yield partial(hook.ended, self._key, *left)
+            if outcome is not None:
+                yield partial(hook.ended, self._key, *outcome)
 
 
-async def _watch(call: Callable[[], Awaitable[None]]) -> None:
+async def _call_hook(call: Callable[[], Awaitable[None]]) -> None:
     task = asyncio.current_task()
     try:
         async with asyncio.timeout(HOOK_SECONDS):
-            if isawaitable(told := call()):  # a hook's method that is not async has done its work by now
-                await told
+            if isawaitable(result := call()):  # a hook's method that is not async has done its work by now
+                await result
     except BaseException as error:
         if is_stopped(error, task):
             raise
@@ -103,10 +103,10 @@ class Recorder:
         self.session = session
         self.problem: TurnwiseError | None = None
         self._store, self._lease, self._feed = store, lease, feed
-        self._watchers = HookDispatcher(hooks, session.key)
+        self._hook_dispatcher = HookDispatcher(hooks, session.key)
         self._invocation_id, self._attempt = invocation_id, attempt
         self._signals = store.signals
-        self._lost: Callable[[], object] | None = None
+        self._on_lost: Callable[[], object] | None = None
         self._confirmed = 0.0
         self._has_shown = False
         self.asks_for_jobs = False
@@ -126,7 +126,7 @@ class Recorder:
         events = self._stamped(events)
         self.session = await self._store.take(self.session, self._lease, events, release=release)
         if release:
-            self.shut(StaleWriter("The invocation has ended."))
+            self.stop_writing(StaleWriter("The invocation has ended."))
         else:
             self._renew_later()
         self._announce(events, first)
@@ -142,7 +142,7 @@ class Recorder:
             try:
                 await self._renewed()
             except TurnwiseError as problem:
-                self.shut(problem)
+                self.stop_writing(problem)
                 raise
 
     async def _renewed(self) -> None:
@@ -150,15 +150,15 @@ class Recorder:
         await self._store.leases.renew(self.session, self._lease)
         self._confirmed = asked
 
-    async def leave(self) -> None:
+    async def release(self) -> None:
         """Gives up the session with nothing more to be stored; returns when the hooks know everything."""
-        self.shut(StaleWriter("The invocation has ended."))
+        self.stop_writing(StaleWriter("The invocation has ended."))
         await self._store.leases.release(self.session)
-        await self.told()
+        await self.wait_for_hooks()
 
-    def when_lost(self, stop: Callable[[], object]) -> None:
+    def on_lost(self, stop: Callable[[], object]) -> None:
         """`stop` is called when the lease turns out to be lost: somebody else runs the invocation now."""
-        self._lost = stop
+        self._on_lost = stop
 
     async def append(self, events: Sequence[Event], *, release: bool = False) -> None:
         """Stores the events in order; with `release`, gives up the session too. Not torn by a cancellation.
@@ -166,16 +166,16 @@ class Recorder:
         Raises what the store raised; from then on every call does.
         """
         task = asyncio.create_task(self._append(events, release))
-        task.add_done_callback(_retrieve)
+        task.add_done_callback(_consume_exception)
         await asyncio.shield(task)
 
-    def lose(self) -> None:
+    def report_lost(self) -> None:
         """Another process answers on, or whoever comes when the store is back."""
-        self._watchers.tell((), left=(self._invocation_id, LOST))
+        self._hook_dispatcher.dispatch((), outcome=(self._invocation_id, LOST))
 
-    async def told(self) -> None:
+    async def wait_for_hooks(self) -> None:
         """Returns when the hooks know everything, or have had their time."""
-        await self._watchers.told()
+        await self._hook_dispatcher.wait_for_hooks()
 
     def show(self, event: Event) -> None:
         """Passes a partial event on to whoever reads, with the number of the attempt, as the whole will have it."""
@@ -183,10 +183,10 @@ class Recorder:
         self._feed.publish(event)
         if not self._has_shown and event.text and not event.is_private:
             self._has_shown = True
-            self._watchers.tell([event])
+            self._hook_dispatcher.dispatch([event])
         self._signals.partial(self.session.key, event)
 
-    def shut(self, problem: TurnwiseError) -> None:
+    def stop_writing(self, problem: TurnwiseError) -> None:
         """Takes no more: an agent that does not stop when told to cannot write any longer."""
         self.problem = self.problem or problem
         self._stop_renewal()
@@ -202,11 +202,11 @@ class Recorder:
             try:
                 self.session = await self._store.append(self.session, events, release=release)
             except TurnwiseError as problem:
-                self.shut(problem)
+                self.stop_writing(problem)
                 raise
             if release:
                 # Nothing is said after the end, not by a task that an agent left behind either.
-                self.shut(StaleWriter("The invocation has ended."))
+                self.stop_writing(StaleWriter("The invocation has ended."))
             self._announce(events, first, waits=release and not any(e.actions.end for e in events))
 
     def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
@@ -216,7 +216,7 @@ class Recorder:
             # A message may also end older invocations that waited in vain; they are not its answer.
             if event.invocation_id == self._invocation_id:
                 self._feed.publish(event)
-        self._watchers.tell(stored, left=(self._invocation_id, WAITING) if waits else None)
+        self._hook_dispatcher.dispatch(stored, outcome=(self._invocation_id, WAITING) if waits else None)
         self._signals.changed(self.session.key)
 
     def _stamped(self, events: Sequence[Event]) -> Sequence[Event]:
@@ -238,9 +238,9 @@ class Recorder:
             try:
                 await self._renewed()
             except StaleWriter as lost:
-                self.shut(lost)
-                if self._lost is not None:
-                    self._lost()
+                self.stop_writing(lost)
+                if self._on_lost is not None:
+                    self._on_lost()
                 return
             except TurnwiseError as problem:
                 log.warning("The lease of session %s could not be renewed: %s", self.session.id, problem.code)
@@ -252,7 +252,7 @@ class Recorder:
             self._renewal = None
 
 
-async def write_apart(
+async def append_between_runs(
     store: SessionStore, hooks: Sequence[Hooks], session: Session, lease: Lease, events: Sequence[Event]
 ) -> Session:
     """Appends to a session that nobody holds, apart from any invocation's run; readers and hooks are told.
@@ -261,9 +261,9 @@ async def write_apart(
     """
     written = await store.take(session, lease, events, release=True)
     store.signals.changed(session.key)
-    watchers = HookDispatcher(hooks, session.key)
-    watchers.tell(numbered_events(events, session.last_sequence + 1))
-    await watchers.told()
+    dispatcher = HookDispatcher(hooks, session.key)
+    dispatcher.dispatch(numbered_events(events, session.last_sequence + 1))
+    await dispatcher.wait_for_hooks()
     return written
 
 
@@ -272,7 +272,7 @@ def numbered_events(events: Sequence[Event], first: int) -> list[Event]:
     return [storable(event).model_copy(update={"sequence": first + i}) for i, event in enumerate(events)]
 
 
-def _retrieve(task: asyncio.Task[Any]) -> None:
+def _consume_exception(task: asyncio.Task[Any]) -> None:
     # The awaiting side may be gone, cancelled; the problem is kept in the recorder all the same.
     if not task.cancelled():
         task.exception()

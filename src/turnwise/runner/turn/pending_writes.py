@@ -19,7 +19,7 @@ class PendingWrite(NamedTuple):
     saved: dict[str, int]
 
 
-_AT_WORK: ContextVar[tuple[PendingWrite, ...]] = ContextVar("turnwise_at_work", default=())
+_COLLECTORS: ContextVar[tuple[PendingWrite, ...]] = ContextVar("turnwise_at_work", default=())
 
 
 class PendingWrites:
@@ -41,25 +41,25 @@ class PendingWrites:
 
     def write(self, key: str, value: JsonValue) -> None:
         """Sets a key of the state; None removes it."""
-        spot = current_scope(self._branch)
-        if self._replay.wrote(self._branch, key, value):
+        scope = current_scope(self._branch)
+        if self._replay.consume_write(self._branch, key, value):
             self.state.pop(key, None)
-            self._recorded.get(spot, {}).pop(key, None)
+            self._recorded.get(scope, {}).pop(key, None)
         else:
-            written = self._recorded.setdefault(spot, {}) if self._replay.has(spot) else self.state
+            written = self._recorded.setdefault(scope, {}) if self._replay.has(scope) else self.state
             written[key] = value
         if not key.startswith(TEMP_PREFIX):
-            for note in _AT_WORK.get():
-                note.state[key] = value
+            for collector in _COLLECTORS.get():
+                collector.state[key] = value
 
-    def save(self, name: str, version: int) -> None:
+    def record_artifact(self, name: str, version: int) -> None:
         """An artifact was saved."""
         if not self._replay.has(current_scope(self._branch)):
             self.saved[name] = version
-        for note in _AT_WORK.get():
-            note.saved[name] = version
+        for collector in _COLLECTORS.get():
+            collector.saved[name] = version
 
-    def again(self, step: StepRecord) -> None:
+    def redo(self, step: StepRecord) -> None:
         """Writes what work wrote that is not done again, and is nowhere on record but with its step. What comes to hold it
         holds the step, too: then it is on record, and no later attempt writes it over what is newer.
         """
@@ -67,31 +67,31 @@ class PendingWrites:
         self.saved.update(step.artifact_versions)
         if not step.says and (step.state_delta or step.artifact_versions):
             self.steps += (step,)
-        for note in _AT_WORK.get():
-            note.state.update(step.state_delta)
-            note.saved.update(step.artifact_versions)
+        for collector in _COLLECTORS.get():
+            collector.state.update(step.state_delta)
+            collector.saved.update(step.artifact_versions)
 
-    def reread(self, step: StepRecord) -> None:
+    def restore(self, step: StepRecord) -> None:
         """What work wrote that is not done again, and is on record: it is read as it was, until the run comes to the event
         that holds it.
         """
-        spot = current_scope(self._branch)
+        scope = current_scope(self._branch)
         for key, value in step.state_delta.items():
-            if self._replay.wrote(self._branch, key, value):
+            if self._replay.consume_write(self._branch, key, value):
                 continue
-            if self._replay.has(spot):
-                self._recorded.setdefault(spot, {})[key] = value
+            if self._replay.has(scope):
+                self._recorded.setdefault(scope, {})[key] = value
             else:
-                self._replay.reread(key, value)
-        for note in _AT_WORK.get():
-            note.state.update(step.state_delta)
-            note.saved.update(step.artifact_versions)
+                self._replay.apply_write(key, value)
+        for collector in _COLLECTORS.get():
+            collector.state.update(step.state_delta)
+            collector.saved.update(step.artifact_versions)
 
-    def seen(self) -> dict[str, JsonValue]:
+    def merged(self) -> dict[str, JsonValue]:
         """All that was written, as whoever reads the state sees it."""
         return {key: value for written in (*self._recorded.values(), self.state) for key, value in written.items()}
 
-    def recorded(self) -> Mapping[str, JsonValue]:
+    def take_recorded(self) -> Mapping[str, JsonValue]:
         """The run came to the recorded event that holds what was written on its spot: gives that, and forgets it."""
         return self._recorded.pop(current_scope(self._branch), {})
 
@@ -105,12 +105,12 @@ class PendingWrites:
 @contextmanager
 def collect_writes() -> Iterator[PendingWrite]:
     """What is written by whoever works inside, whichever events come to hold it meanwhile, and whoever else is at work."""
-    note = PendingWrite({}, {})
-    token = _AT_WORK.set((*_AT_WORK.get(), note))
+    collector = PendingWrite({}, {})
+    token = _COLLECTORS.set((*_COLLECTORS.get(), collector))
     try:
-        yield note
+        yield collector
     finally:
-        _AT_WORK.reset(token)
+        _COLLECTORS.reset(token)
 
 
 class UnrecordedWrites:
@@ -120,15 +120,15 @@ class UnrecordedWrites:
         self._runs: list[Callable[[], None]] = []
 
     @contextmanager
-    def of(self, hold: Callable[[], None]) -> Iterator[None]:
+    def track(self, buffer: Callable[[], None]) -> Iterator[None]:
         """While a run goes on: `hold` puts what it wrote behind what is to be stored."""
-        self._runs.append(hold)
+        self._runs.append(buffer)
         try:
             yield
         finally:
-            self._runs.remove(hold)
+            self._runs.remove(buffer)
 
-    def hold(self) -> None:
+    def buffer(self) -> None:
         """Puts it all there, so that it is stored with whatever comes next."""
-        for hold in self._runs:
-            hold()
+        for buffer in self._runs:
+            buffer()

@@ -15,9 +15,9 @@ from turnwise.ports.context import Suspend
 from turnwise.ports.stopping import is_stopped
 from turnwise.runner.record.events import error_text
 
-_SHOWN = 8
-_OURS = str(Path(__file__).resolve().parents[2])
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_FRAMES_SHOWN = 8
+_PACKAGE = str(Path(__file__).resolve().parents[2])
+_INSTALLED_PATHS = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 def own_frames(error: BaseException) -> list[str]:
@@ -25,9 +25,9 @@ def own_frames(error: BaseException) -> list[str]:
 
     Only those outside of Turnwise, Python's library and installed packages. Without any values.
     """
-    outside = (_OURS, "<frozen", *_INSTALLED)
+    outside = (_PACKAGE, "<frozen", *_INSTALLED_PATHS)
     own = [_place(trace) for trace in _traces(error) if not trace.tb_frame.f_code.co_filename.startswith(outside)]
-    return own[-_SHOWN:]
+    return own[-_FRAMES_SHOWN:]
 
 
 def innermost(error: BaseException) -> list[str]:
@@ -58,7 +58,7 @@ log = logging.getLogger("turnwise.runner")
 
 
 async def run_agent(
-    card: AgentCard, play: Callable[[], Awaitable[None]], report: Callable[[TurnwiseError], Awaitable[None]]
+    card: AgentCard, run: Callable[[], Awaitable[None]], report: Callable[[TurnwiseError], Awaitable[None]]
 ) -> None:
     """Plays the run, within the card's time limit; what goes wrong is reported, and raised.
 
@@ -68,7 +68,7 @@ async def run_agent(
     task = asyncio.current_task()
     try:
         async with asyncio.timeout(card.time_limit) as clock:
-            await play()
+            await run()
     except TimeoutError as error:
         problem: TurnwiseError
         if clock.expired():

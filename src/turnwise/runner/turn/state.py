@@ -59,7 +59,7 @@ class InvocationState:
 
     def __init__(
         self,
-        cast: Runtime,
+        runtime: Runtime,
         recorder: Recorder,
         journal: Journal,
         *,
@@ -69,29 +69,29 @@ class InvocationState:
         context: MessageContext,
         config: RunConfig,
     ) -> None:
-        self.cast, self.journal, self._recorder = cast, journal, recorder
+        self.runtime, self.journal, self._recorder = runtime, journal, recorder
         self.invocation_id, self.message, self.context, self.config = invocation_id, message, context, config
         self.key: SessionKey = recorder.session.key
-        self.store = cast.store
-        self.ids = EventIds(cast.issuer)
+        self.store = runtime.store
+        self.ids = EventIds(runtime.issuer)
         self.replay = Replay(journal, turn)
         self.temp: dict[str, JsonValue] = {}
-        self.handover: Handoff | None = None
+        self.handoff: Handoff | None = None
         self.steps: dict[str, StepRecord] = dict(journal.steps)
-        self.spoken: dict[str, Event] = dict(journal.spoken)
+        self.once_events: dict[str, Event] = dict(journal.once_events)
         self.stopped: End | None = None
         self.failure: TurnwiseError | None = None
         self.notice = ""
-        self._held: list[Event] = []
+        self._buffered: list[Event] = []
         self._changed = set(journal.state_before)
         self._before: dict[str, JsonValue] = {}
-        self._tells_before = bool(journal.state_before)
+        self._records_before = bool(journal.state_before)
         self._pending: dict[str, Any] = {}
-        self._made = journal.made
+        self._event_count = journal.event_count
         self.size = AnswerSize(config.limits)
-        self.unsaid = UnrecordedWrites()
-        self.guarding = Guardrails(cast.guardrails, config.limits.guardrail_seconds)
-        self._held_back = StreamGuard(self.guarding.stages)
+        self.unrecorded = UnrecordedWrites()
+        self.guardrails = Guardrails(runtime.guardrails, config.limits.guardrail_seconds)
+        self._stream_guard = StreamGuard(self.guardrails.stages)
         if journal.stopped is not None:
             self.stop(journal.stopped)
 
@@ -109,7 +109,7 @@ class InvocationState:
 
     def _state_now(self) -> dict[str, JsonValue]:
         merged = self._recorder.session.merged_state
-        for event in self._held:
+        for event in self._buffered:
             merged |= event.actions.state_delta
         return merged
 
@@ -121,62 +121,62 @@ class InvocationState:
     def has_undelivered_decision(self) -> bool:
         return "selection" in self._pending
 
-    def decided(self, selection: Selection, positions: Mapping[str, int], step: StepRecord) -> None:
+    def record_decision(self, selection: Selection, positions: Mapping[str, int], step: StepRecord) -> None:
         """Records a decision inside this invocation with the next event."""
         self._pending |= {"selection": selection, "positions": dict(positions), "steps": (step,)}
 
-    async def emit(self, event: Event, *, hold: bool = False) -> Event:
+    async def emit(self, event: Event, *, buffer: bool = False) -> Event:
         """Stores an agent's event, after the tag is taken out and the guardrails have looked at it; or holds it.
 
         Returns it as it is recorded. LimitReached (events, answer_bytes, invocation_bytes, blob_bytes).
         """
-        if self._made >= self.config.limits.events:
+        if self._event_count >= self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
         self.size.check_content(event)
-        self._held_back.forget(event.id)
+        self._stream_guard.forget(event.id)
         event = await asyncio.to_thread(_without_tag, event) if is_long(event) else _without_tag(event)
-        if self.cast.guardrails:
-            event = _naming_known(event, self.cast.tree)
-        event = self.hold(await self.guarding.event(event))
-        if not hold:
+        if self.runtime.guardrails:
+            event = _without_unknown_next(event, self.runtime.tree)
+        event = self.buffer(await self.guardrails.event(event))
+        if not buffer:
             await self.flush()
         return event
 
-    async def hand_over(self, handover: Handoff, note: Event) -> None:
+    async def hand_off(self, handoff: Handoff, note: Event) -> None:
         """Gives the floor away, with what guardrails leave of the brief; what they did is put on record with the bare `note`.
 
         TransferRefused when it was given away already, or the brief is blocked.
         """
-        self._refuse_second(handover)
-        if handover.brief is not None:
-            passed = await self.guarding.brief(handover.brief, handover.by)
-            self._refuse_second(handover)
+        self._refuse_second(handoff)
+        if handoff.brief is not None:
+            passed = await self.guardrails.brief(handoff.brief, handoff.by)
+            self._refuse_second(handoff)
             if passed.guarded:
                 actions = note.actions.model_copy(update={"guarded": passed.guarded})
-                self.hold(note.model_copy(update={"actions": actions}))
+                self.buffer(note.model_copy(update={"actions": actions}))
             if passed.content is None:
                 by = passed.guarded[-1]
                 problem = f"the guardrail {by.guardrail!r} blocked the message: {by.reason}"
-                raise _not_handed_over(handover, problem, allowed=(handover.target,))
-            handover = handover._replace(brief=passed.content)
-        self.handover = handover
+                raise _handoff_refused(handoff, problem, allowed=(handoff.target,))
+            handoff = handoff._replace(brief=passed.content)
+        self.handoff = handoff
 
-    def _refuse_second(self, handover: Handoff) -> None:
-        if self.handover is not None:
-            raise _not_handed_over(handover, f"the floor goes to {self.handover.target!r} already.")
+    def _refuse_second(self, handoff: Handoff) -> None:
+        if self.handoff is not None:
+            raise _handoff_refused(handoff, f"the floor goes to {self.handoff.target!r} already.")
 
     async def flush(self) -> None:
         """Stores what is held."""
-        held, self._held = self._held, []
-        if held:
-            await self._recorder.append(held)
+        buffered, self._buffered = self._buffered, []
+        if buffered:
+            await self._recorder.append(buffered)
 
-    def take_held(self) -> list[Event]:
+    def take_buffered(self) -> list[Event]:
         """What is held, for whoever stores it with the end of the turn."""
-        held, self._held = self._held, []
-        return held
+        buffered, self._buffered = self._buffered, []
+        return buffered
 
-    def hold(self, event: Event) -> Event:
+    def buffer(self, event: Event) -> Event:
         """Puts an event behind the held ones, with what is to be recorded beside it."""
         event = self._with_pending(event)
         self.size.add(event, check_storable(event, event.author))
@@ -187,12 +187,12 @@ class InvocationState:
             self._before |= {k: now.get(k) for k in delta if k not in self._changed and not k.startswith(TEMP_PREFIX)}
             self._changed.update(delta)
         event = self._with_before(event)
-        self.replay.goes_on(event.branch)
-        self._made += 1
-        self._held.append(event)
+        self.replay.advance(event.branch)
+        self._event_count += 1
+        self._buffered.append(event)
         said = [step for step in event.actions.steps if step.says]
         self.steps |= {step.key: step for step in said}  # though whoever says it may be cancelled while it is stored
-        self.spoken |= {step.key: event for step in said}
+        self.once_events |= {step.key: event for step in said}
         return event
 
     def _with_before(self, event: Event) -> Event:
@@ -200,8 +200,8 @@ class InvocationState:
         after each of a thousand tasks would else tell of all.
         """
         actions = event.actions
-        self._tells_before = self._tells_before or actions.awaits is not None or actions.checkpoint
-        if not self._tells_before or not self._before:
+        self._records_before = self._records_before or actions.awaits is not None or actions.checkpoint
+        if not self._records_before or not self._before:
             return event
         before, self._before = self._before, {}
         return event.model_copy(update={"actions": actions.model_copy(update={"state_before": before})})
@@ -217,10 +217,10 @@ class InvocationState:
         pending["steps"] = (*pending.get("steps", ()), *event.actions.steps)
         return event.model_copy(update={"actions": event.actions.model_copy(update=pending)})
 
-    def hold_pending(self, bare: Event) -> None:
+    def buffer_pending(self, bare: Event) -> None:
         """Holds the bare event if there is something to be recorded beside it."""
         if self._pending:
-            self.hold(bare)
+            self.buffer(bare)
 
     def stop(self, end: End) -> None:
         """Nobody hands the floor on any more: whoever gets it is told why, and the invocation ends so."""
@@ -231,18 +231,18 @@ class InvocationState:
         """Passes a partial event on, if the caller wants partials: as much of it as guardrails will not change any more."""
         if not self.config.streaming:
             return
-        shown = await self._held_back.released(event) if self.cast.guardrails else event
+        shown = await self._stream_guard.released(event) if self.runtime.guardrails else event
         if shown is not None:
             self._recorder.show(shown)
 
 
-def decide_on_answer(floor: InvocationState, selection: Selection, bare: Event) -> None:
+def record_answer_decision(invocation: InvocationState, selection: Selection, bare: Event) -> None:
     """Records a decision on the answer that ends a turn: with its last event as long as that is held, else with `bare`."""
-    last = floor._held[-1] if floor._held else None
+    last = invocation._buffered[-1] if invocation._buffered else None
     if last is None or last.author != bare.author or last.error or last.actions.selection:
-        floor.hold(with_actions(bare, selection=selection))
+        invocation.buffer(with_actions(bare, selection=selection))
     else:
-        floor._held[-1] = with_actions(last, selection=selection)
+        invocation._buffered[-1] = with_actions(last, selection=selection)
 
 
 def is_long(event: Event) -> bool:
@@ -250,11 +250,11 @@ def is_long(event: Event) -> bool:
     return len(event.text) > _LONG_TEXT
 
 
-def _not_handed_over(handover: Handoff, problem: str, *, allowed: tuple[str, ...] = ()) -> TransferRefused:
-    return TransferRefused(f"{handover.by!r} cannot hand over to {handover.target!r}: {problem}", allowed=allowed)
+def _handoff_refused(handoff: Handoff, problem: str, *, allowed: tuple[str, ...] = ()) -> TransferRefused:
+    return TransferRefused(f"{handoff.by!r} cannot hand over to {handoff.target!r}: {problem}", allowed=allowed)
 
 
-def _naming_known(event: Event, tree: AgentTree) -> Event:
+def _without_unknown_next(event: Event, tree: AgentTree) -> Event:
     """The event with an empty name in place of one that no agent has: a tag hides its name from guardrails."""
     named = event.actions.next
     if not named or can_name(named, (card.name for card in tree)):

@@ -27,8 +27,8 @@ class HistoryView:
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.history")
 
-    def __init__(self, floor: InvocationState, agent: str, branch: str, sees: frozenset[str] | None) -> None:
-        self._floor, self._agent, self._branch, self._sees = floor, agent, branch, sees
+    def __init__(self, invocation: InvocationState, agent: str, branch: str, sees: frozenset[str] | None) -> None:
+        self._invocation, self._agent, self._branch, self._sees = invocation, agent, branch, sees
 
     @named("context.history.last")
     async def last(self, count: int = 20) -> list[Event]:
@@ -40,11 +40,11 @@ class HistoryView:
 
     @named("context.history.backwards")
     async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
-        left, before = self._floor.config.limits.history_events, None
-        await self._floor.flush()
+        left, before = self._invocation.config.limits.history_events, None
+        await self._invocation.flush()
         while left > 0:
             asked = max(1, min(page, left))
-            events = await self._floor.store.events(self._floor.key, before=before, last=asked)
+            events = await self._invocation.store.events(self._invocation.key, before=before, last=asked)
             if events:
                 yield [public_event(event) for event in events if self._visible(event)]
                 before = events[0].sequence
@@ -53,17 +53,17 @@ class HistoryView:
             left -= asked
 
     def _bounded(self, count: int) -> int:
-        return max(0, min(count, self._floor.config.limits.history_events))
+        return max(0, min(count, self._invocation.config.limits.history_events))
 
     async def _window(self, *, after: int = 0, last: int | None = None, limit: int | None = None) -> list[Event]:
-        await self._floor.flush()
-        events = await self._floor.store.events(self._floor.key, after=after, last=last, limit=limit)
+        await self._invocation.flush()
+        events = await self._invocation.store.events(self._invocation.key, after=after, last=last, limit=limit)
         return [public_event(event) for event in events if self._visible(event)]
 
     def _visible(self, event: Event) -> bool:
         if not in_scope(event, self._agent, self._sees):
             return False
-        if event.invocation_id == self._floor.invocation_id:
+        if event.invocation_id == self._invocation.invocation_id:
             return sees(self._branch, event.branch)
         return not event.is_private
 
@@ -74,18 +74,18 @@ class StateView:
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.state", "Read context.state[{!r}].")
 
-    def __init__(self, floor: InvocationState, writes: PendingWrites) -> None:
-        self._floor, self._writes = floor, writes
+    def __init__(self, invocation: InvocationState, writes: PendingWrites) -> None:
+        self._invocation, self._writes = invocation, writes
 
     def _merged(self) -> Mapping[str, JsonValue]:
-        merged: dict[str, JsonValue] = {**self._floor.state(), **self._writes.seen()}
+        merged: dict[str, JsonValue] = {**self._invocation.state(), **self._writes.merged()}
         return {key: value for key, value in merged.items() if value is not None}
 
     def __getitem__(self, key: str) -> Any:
         return _own_copy(self._merged()[key])
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._writes.write(key, _checked(key, value, self._floor.config.limits))
+        self._writes.write(key, _checked(key, value, self._invocation.config.limits))
 
     def __delitem__(self, key: str) -> None:
         if key not in self:
@@ -182,7 +182,7 @@ class ArtifactsView:
         if not await self._allows(name):
             raise ArtifactName("A guardrail does not let the artifact's name into the log.", fix="Choose another name.")
         info = await self._required().save(self._key, name, data, mime_type=mime_type)
-        self._writes.save(name, info.version)
+        self._writes.record_artifact(name, info.version)
         return info
 
     @awaited("context.artifacts.load")
