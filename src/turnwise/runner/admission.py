@@ -1,4 +1,4 @@
-"""What may come in: the checks on a message before anything is stored (behaviour A25)."""
+"""Validates messages, contexts and runner arguments before anything is stored (behaviour A25)."""
 
 import json
 import reprlib
@@ -20,11 +20,13 @@ from turnwise.tools.offers import check_offers
 
 
 def checked_message(message: str | Content, limits: Limits) -> Content:
-    """The message as content in the user's role, a copy; the caller's object is untouched.
+    """Returns the message as a copied content in the user's role.
 
-    Raises EmptyMessage, ForbiddenPart (a tool call), MessageTooLarge (text and data, one blob, too many parts, or values
-    nested too deep), and MessageError for what is no message, or holds what cannot be written as UTF-8, or a result that is
-    no JSON value.
+    Raises:
+        EmptyMessage: The message has no content.
+        ForbiddenPart: The message holds a tool call.
+        MessageTooLarge: Text and data, a blob, the number of parts, or the nesting exceeds its limit.
+        MessageError: The value is no message, is not valid UTF-8, or holds a result that is not JSON.
     """
     content = text_content(message) if isinstance(message, str) else message
     if not isinstance(content, Content):
@@ -62,8 +64,9 @@ def checked_message(message: str | Content, limits: Limits) -> Content:
 
 
 def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
-    """The context, which is stored with its message. MessageTooLarge, MessageError for what UTF-8 cannot write, and for tools
-    that cannot be offered, or keys of the state that cannot be kept.
+    """Returns the context after validating it; it is stored with its message.
+
+    Raises MessageTooLarge, or MessageError for invalid UTF-8, tools that cannot be offered, or invalid state keys.
     """
     if not isinstance(context, MessageContext):
         raise MessageError(f"The message's context is a {type(context).__name__}.", fix="Pass MessageContext(…).")
@@ -80,7 +83,7 @@ def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
 
 
 def check_delta(delta: Mapping[str, JsonValue], limits: Limits) -> None:
-    """Whether a caller may write that to the state, as far as its form goes. MessageError, MessageTooLarge."""
+    """Validates the form of a caller's state delta. Raises MessageError, MessageTooLarge."""
     for key, value in delta.items():
         if not is_storable_id(key):
             problem = "A key of the state is empty, overlong, or cannot be stored."
@@ -104,7 +107,7 @@ def check_delta(delta: Mapping[str, JsonValue], limits: Limits) -> None:
 
 
 def checked_id(what: str, value: str) -> str:
-    """The id of a user, session or message. MessageError for one that is empty, overlong, or cannot be stored."""
+    """Returns the id of a user, session or message. Raises MessageError if it is empty, too long, or not storable."""
     if not isinstance(value, str):
         raise MessageError(f"The {what} id is a {type(value).__name__}.", fix="Pass a text.")
     if not is_storable_id(value):
@@ -124,12 +127,12 @@ def _check_size(what: str, of: str, size: int, limits: Limits) -> None:
 
 
 def _too_deep(what: str) -> MessageTooLarge:
-    """It could be stored, and then nobody could read the session any more."""
+    """Returns the error for values nested so deeply that the stored session could not be read again."""
     return MessageTooLarge(f"The {what} has values that are nested more than {DEEPEST} levels deep.", fix="Flatten them.")
 
 
 def _check_result(part: ToolResultPart) -> None:
-    """A log can hold NaN and infinities, but no model can be told of them, so nobody could go on with such a result."""
+    """Rejects NaN and infinities: the log can hold them, but no model can receive them."""
     try:
         json.dumps(part.result, allow_nan=False)
     except ValueError as error:
@@ -158,7 +161,7 @@ def _size(part: Part) -> int:
 def check_arguments(
     *, app: object, policy: object, custom_selectors: object, keep: object, config: object, process: object
 ) -> None:
-    """Raises ConfigError that names the first argument of a runner that is of the wrong kind, and what to pass."""
+    """Raises ConfigError for the first argument of a runner with a wrong type."""
     if not isinstance(app, str) or not is_storable_id(app):
         raise _argument_error("app", app, f"a name of 1 to {ID_CHARACTERS} characters")
     if not isinstance(policy, str | PolicySpec):
@@ -173,13 +176,13 @@ def check_arguments(
 
 
 def check_config(config: object) -> None:
-    """ConfigError when that is no configuration of a run."""
+    """Raises ConfigError if the value is not a RunConfig."""
     if config is not None and not isinstance(config, RunConfig):
         raise _argument_error("config", config, "RunConfig(…)")
 
 
 def checked_parts(name: str, value: Any, methods: Sequence[str], expected: str) -> tuple[Any, ...]:
-    """Returns what is given as a list, each with these methods. ConfigError names the place of the first without one."""
+    """Returns the values as a tuple. Raises ConfigError for the first one that lacks one of the methods."""
     if isinstance(value, str | type) or not isinstance(value, Sequence):
         raise _argument_error(name, value, f"a list of {expected}")
     for place, each in enumerate(value, 1):
@@ -190,13 +193,13 @@ def checked_parts(name: str, value: Any, methods: Sequence[str], expected: str) 
 
 
 def check_part(name: str, value: Any, methods: Sequence[str], expected: str) -> None:
-    """ConfigError when something else than None is given that lacks one of the methods."""
+    """Raises ConfigError if the value is set and lacks one of the methods."""
     if value is not None and _missing(value, methods) is not None:
         raise _argument_error(name, value, expected)
 
 
 def _missing(value: Any, methods: Sequence[str]) -> str | None:
-    if isinstance(value, type | str | bytes):  # a text has an `encode`, too
+    if isinstance(value, type | str | bytes):  # str has an `encode` method, too
         return methods[0]
     return next((each for each in methods if not callable(getattr(value, each, None))), None)
 

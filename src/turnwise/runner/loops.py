@@ -1,4 +1,4 @@
-"""Where messages are answered: one desk for each event loop. To each other they are like processes."""
+"""One runtime per event loop. The loops of one process share sessions as separate processes do."""
 
 import asyncio
 import weakref
@@ -19,7 +19,7 @@ from turnwise.selection.cascade import Cascade
 
 
 class LoopRuntime(NamedTuple):
-    """All that answers messages in one event loop, under one holder's name."""
+    """The services that answer messages in one event loop, under one lease holder."""
 
     driver: Driver
     queues: SessionQueues
@@ -28,10 +28,10 @@ class LoopRuntime(NamedTuple):
 
 
 class LoopRuntimes:
-    """Makes a desk when an event loop first needs one; it goes with the loop.
+    """Creates a runtime when an event loop first needs one. It is discarded with the loop.
 
-    What asyncio makes belongs to one loop. So loops that share a runner, such as that of `run_sync` and one of its
-    program's own, share a session as processes do: by its lease.
+    asyncio objects belong to one loop. So two loops that share a runner, such as that of `run_sync` and the program's
+    own, share sessions as processes do: by lease.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class LoopRuntimes:
 
     @property
     def current(self) -> LoopRuntime:
-        """The running event loop's desk."""
+        """The runtime of the running event loop."""
         loop = asyncio.get_running_loop()
         loop_runtime = self._by_loop.get(loop)
         if loop_runtime is None:
@@ -51,7 +51,7 @@ class LoopRuntimes:
         return loop_runtime
 
     def _make(self) -> LoopRuntime:
-        # Whatever issues the other ids: no two holders may have this one.
+        # Always a system id, even with a custom issuer: two holders must never share it.
         lease = Lease(SystemIssuer().new_id("runner"), self._process.lease_seconds)
         unknown = UnknownAgents(self._runtime.tree, self._process.unknown_agent_seconds)
         jobs = JobWorker(self._runtime, self._hooks, self._app, self.config.limits, self._process)

@@ -1,4 +1,4 @@
-"""A few threads for guardrails whose `check` is a plain function: one that hangs holds a thread, never the event loop."""
+"""Threads for guardrails with a sync `check`. A check that hangs blocks its thread, never the event loop."""
 
 import asyncio
 import contextvars
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 MOST = 8
-"""How many checks run at once in this process; the others wait, as long as a check may take."""
+"""The number of checks that run at once in this process. Others wait, at most for a check's timeout."""
 
 
 class _Outcome(NamedTuple):
@@ -28,21 +28,21 @@ class _Job:
 
 
 class CheckThreads:
-    """At most `most` threads, started when they are needed. They end with the process, whatever they are doing.
-
-    stuck: how many threads run a check that nobody waits for any more. Safe to use from several event loops.
-    """
+    """A pool of at most `most` daemon threads, started on demand. Safe to use from several event loops."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
         self.stuck = 0
+        """The number of threads that run a check whose caller no longer waits."""
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = self._busy = 0
 
     async def run(self, work: Callable[[], Any]) -> Any:
-        """What `work` returns; raises what it raises. When it is cancelled, the work goes on in its thread, and counts as
-        stuck until it ends; work that has not begun is not begun.
+        """Runs `work` in a thread; returns its result or raises its exception.
+
+        When cancelled, work in progress continues in its thread and counts as stuck until it ends. Queued work is
+        dropped.
         """
         loop = asyncio.get_running_loop()
         job = _Job(work, loop, loop.create_future())
@@ -91,4 +91,4 @@ def _deliver(job: _Job, outcome: _Outcome) -> None:
 
 
 CHECKS = CheckThreads()
-"""Those of this process."""
+"""The pool of this process."""

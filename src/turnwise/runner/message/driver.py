@@ -1,4 +1,4 @@
-"""One message through: select, begin, run, hand over, end (behaviour A18).
+"""Drives one message: select, begin, run, hand off, end (behaviour A18).
 
 start ─ open head ─ guardrails ─ save blobs ─ select ─┬─ commit: lease, user event with its selection
                                                       │
@@ -44,9 +44,10 @@ log = logging.getLogger("turnwise.runner")
 
 
 class Driver:
-    """Answers one message at a time of a session. Holds nothing between messages.
+    """Answers one message of a session at a time. Keeps no state between messages.
 
-    wake_jobs: is called when a background job was stored.
+    Args:
+        wake_jobs: Called after a background job was stored.
     """
 
     def __init__(
@@ -62,17 +63,25 @@ class Driver:
         self._planner = Planner(runtime, cascade, lease.holder, unknown)
 
     async def prepare(self, run: MessageRun) -> None:
-        """Lets the guardrails look at the message before anything else is done for it: see `Job.blocked`."""
+        """Runs the guardrails on the message before anything else. See `MessageRun.blocked`."""
         await self._planner.prepare(run)
 
     async def serve(self, run: MessageRun) -> Session | None:
-        """Answers the message to its end or wait, on record and on the job's feed; gives the session as it is then.
+        """Answers the message until its end or a wait.
 
-        None when the session was lost to another process, which answers on; the feed is open then. SessionBusy when
-        somebody else writes to the session: the message is then in the inbox, unless the job is to be rejected. Unfinished
-        when an older message is to be recovered first. LeftToOthers when the message is for an agent that only other
-        processes know. MessageBlocked when that is on record. Other errors are raised when nothing was stored; once the
-        message is stored they close the feed instead.
+        Once the message is stored, errors close the run's feed instead of being raised.
+
+        Returns:
+            The session after the answer; None when another process took it over. That process continues the answer,
+            and the feed stays open.
+
+        Raises:
+            SessionBusy: Another process writes to the session. The message is in the inbox, unless it is to be
+                rejected.
+            UnfinishedMessage: An older message must be recovered first.
+            LeftToOtherProcesses: Only other processes know the agent that the message is for.
+            MessageBlocked: A guardrail blocked the message; the refusal is recorded.
+            TurnwiseError: Any other problem; nothing was stored.
         """
         with answering(run.key, sent_here=run.context is not None):
             recorder, plan = await self._begin(run)
@@ -83,7 +92,7 @@ class Driver:
             return await self.run(run, recorder, plan)
 
     async def run(self, run: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
-        """Answers a message that has begun, as `serve` does. What it did before is looked up if it is taken up again."""
+        """Answers a message that has begun, as `serve` does. A continued invocation replays its recorded work."""
         with answering(run.key, plan.invocation_id, sent_here=run.context is not None):
             return await self._run(run, recorder, plan)
 
@@ -114,7 +123,7 @@ class Driver:
         return None if lost else recorder.session
 
     def recorder(self, run: MessageRun, session: Session, invocation_id: str, attempt: int = 1) -> Recorder:
-        """A recorder for one attempt at an invocation of that session."""
+        """Returns a recorder for one attempt at an invocation of that session."""
         feed = run.invocation.feed
         return Recorder(self._runtime.store, session, self.lease, feed, self._hooks, invocation_id, attempt)
 
@@ -127,7 +136,7 @@ class Driver:
             try:
                 await recorder.begin(run.stored_message, plan.events, queue_limit=limit)
             except StaleWriter:
-                # Somebody wrote between our reading and our writing: decide again on what is there now.
+                # Another writer came between the read and the write: plan again on the current session.
                 attempts -= 1
                 if not attempts:
                     raise
@@ -176,9 +185,10 @@ class Driver:
         await self._settle(run, invocation, plan.holder, work, late)
 
     async def _watch(self, work: "asyncio.Task[End | None]", stopped: asyncio.Future[None], config: RunConfig) -> str:
-        """Waits until the turns are over; an agent that is late, or told to stop, gets a while to do so.
+        """Waits until the turns end. Cancels them after the deadline or a stop, and grants the grace period.
 
-        Gives why it is late, or "".
+        Returns:
+            Why the turns exceeded the deadline; "" when they did not.
         """
         seconds = config.deadline_seconds or config.limits.invocation_seconds
         either: set[asyncio.Future[Any]] = {work, stopped}
@@ -216,7 +226,7 @@ class Driver:
         await invocation.recorder.append(invocation.take_buffered(), release=True)
 
     async def _turns(self, invocation: InvocationState, holder: str, turn: int) -> End | None:
-        """Runs turn after turn until nobody hands the floor on; the end, or None when the invocation waits."""
+        """Runs turn after turn until no agent hands off. Returns the end, or None when the invocation waits."""
         holders, end = [holder], invocation.stopped or End()
         message = invocation.journal.messages.get(turn, invocation.message)
         while True:
@@ -238,9 +248,9 @@ class Driver:
             turn, message = turn + 1, handoff.brief or invocation.message
 
     def _named_next(self, invocation: InvocationState, context: TurnContext) -> Handoff | None:
-        """The hand-over to the agent that the answer names, if the policy obeys tags (B7). The decision is put on record.
+        """Returns the handoff to the agent that the answer names, if the policy follows tags (B7). Records the decision.
 
-        Only the answer of the agent that holds the floor counts: what is named below it, as in a team, was decided there.
+        Only the answer of the agent that has the turn counts. Names in nested answers, as in a team, were decided there.
         """
         answer = context.emitter.last
         if answer is None or answer.branch != context.branch or invocation.stopped is not None:
@@ -260,7 +270,7 @@ class Driver:
         return None if selection.agent == answer.author else Handoff(selection.agent, answer.author)
 
     async def _store_handoff(self, invocation: InvocationState, handoff: Handoff, branch: str) -> None:
-        """Stores that the floor moves, with the giver's last word if it is still held."""
+        """Stores the handoff, on the agent's last event if that is still buffered."""
         invocation.handoff = None
         buffered = invocation.take_buffered()
         if not buffered or buffered[-1].author != handoff.by or buffered[-1].error:
@@ -269,7 +279,7 @@ class Driver:
         await invocation.recorder.append(buffered)
 
     async def _conclude(self, invocation: InvocationState, holder: str, end: End) -> None:
-        """Stores the end with what is held, and gives up the session."""
+        """Stores the end with the buffered events, and releases the session."""
         buffered = invocation.take_buffered()
         if end.reason != "completed":
             head = session_after(invocation.recorder.session, buffered).head
@@ -289,14 +299,14 @@ def _failed_end(error: BaseException) -> End:
     if isinstance(error, TurnwiseError):
         return End(reason="failed", detail=error_text(error))
     if isinstance(error, Exception):
-        # Ours, not the agent's. The session must not stay claimed for it.
+        # A defect of the runner, not of the agent. The session must not stay claimed.
         log.error("The runner failed.", exc_info=error)
         return End(reason="failed", detail=f"The runner failed: {type(error).__name__}.")
     raise error
 
 
 def _question(context: TurnContext, selection: Selection, tree: AgentTree) -> Event:
-    """The question as text, and what may be chosen as data: a list of {agent, label, description}, in the order shown."""
+    """Returns the question as text, with the choices as data: a list of {agent, label, description} in display order."""
     verdict = selection.verdicts[-1]
     offered = choices_of(tree, (each.agent for each in verdict.candidates))
     choices: list[JsonValue] = [choice.as_data() for choice in offered]

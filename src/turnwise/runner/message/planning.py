@@ -1,4 +1,4 @@
-"""From a message to what will be stored of it: guardrails, blobs, selection. Nothing is stored in a session yet."""
+"""Plans a message: guardrails, blobs, selection, and the events to store. Writes nothing to the session's log."""
 
 from typing import NamedTuple
 
@@ -22,13 +22,13 @@ from turnwise.selection.resume import tool_result_owner
 from turnwise.selection.verdicts import shortened
 
 QUESTION_EVENTS = 20
-"""A clarifying question ends its invocation, so what it was about stands close before."""
+"""The number of recent events to search for a clarifying question. The question ends its invocation, so it is close."""
 ARTIFACT_PREFIX = "artifact_invocation-"
-"""How the names of artifacts begin that were blobs of a message."""
+"""The prefix of artifacts that hold blobs of a message."""
 
 
 class Plan(NamedTuple):
-    """What was decided for a message: the events that begin its invocation, who holds the floor first, and in which turn."""
+    """The decision for a message: the events that begin its invocation, and the agent and turn that run first."""
 
     session: Session
     content: Content
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """What is put on record of a message that guardrails blocked: that it came, and who blocked it; nothing of itself."""
+    """The record of a message that guardrails blocked. It holds none of the message's content."""
 
     session: Session
     events: tuple[Event, ...]
@@ -55,10 +55,11 @@ class Refusal(NamedTuple):
 
 
 class UnfinishedMessage(Exception):
-    """An older message of the session is being answered, or its process died while it was. Never leaves the runner.
+    """An older message of the session is unfinished. Never leaves the runner.
 
-    held: whether another process has the session. It may die before this one comes to write, and must not be found then
-    with another message behind its own.
+    Args:
+        held: Whether another process holds the session. That process may die before this one writes, so this message
+            must not be stored after the unfinished one.
     """
 
     def __init__(self, *, held: bool) -> None:
@@ -67,16 +68,20 @@ class UnfinishedMessage(Exception):
 
 
 class Planner:
-    """Decides what becomes of a message (the first half of behaviour A18)."""
+    """Plans messages (the first half of behaviour A18)."""
 
     def __init__(self, runtime: Runtime, cascade: Cascade, holder: str, unknown: UnknownAgents) -> None:
         self._runtime, self._cascade, self._holder, self._unknown = runtime, cascade, holder, unknown
 
     async def plan(self, run: MessageRun) -> Plan | Refusal:
-        """The plan on the session as it is now. A job is prepared once, however often it is planned anew.
+        """Plans the message on the current session. Prepares it once, even if it is planned several times.
 
-        Unfinished, unless the message interrupts what a dead process left; LeftToOthers when it may answer the question of an
-        agent that only other processes know; SessionMissing, UnknownToolCall, NobodyEligible, and what the stores raise.
+        Raises:
+            UnfinishedMessage: An older message is unfinished, unless this one interrupts an orphan of a dead process.
+            LeftToOtherProcesses: The message may answer the question of an agent that only other processes know.
+            SessionMissing: The session does not exist and may not be created.
+            UnknownToolCall: The message answers a call or question that is not open for this caller.
+            NobodyEligible: No agent is eligible.
         """
         session = await self._runtime.store.open(run.key, blank=run.config.create_session)
         if session is None:
@@ -84,7 +89,7 @@ class Planner:
         prepared = await self.prepare(run)
         if any(open_.state == "running" for open_ in session.head.invocations.values()):
             held = session.holder not in (None, self._holder)
-            # What waited in line interrupted when it came; it is no reason to end what came to run since.
+            # A queued message interrupted on arrival. It must not end a run that began since then.
             if held or run.queued or run.blocked or run.config.when_busy != "interrupt":
                 raise UnfinishedMessage(held=held)
         if run.blocked:
@@ -95,9 +100,9 @@ class Planner:
         return await self._decide(run, session, prepared)
 
     async def prepare(self, run: MessageRun) -> PreparedMessage:
-        """What the guardrails leave of the job's message, its blobs saved: done once. ArtifactError.
+        """Runs guardrails on the message and saves its blobs, once. A message from the inbox is already prepared.
 
-        What is in the inbox was prepared by whoever put it there.
+        Raises ArtifactError.
         """
         if run.prepared is None:
             run.prepared = self._already_prepared(run) if run.queued else await self._prepare(run)
@@ -135,9 +140,9 @@ class Planner:
         return Refusal(session, (event,), prepared.invocation_id)
 
     async def _save_blobs(self, run: MessageRun, prepared: PreparedMessage) -> PreparedMessage:
-        """Saves each blob as `artifact_<invocation id>_<index of the part>`, with a text in its place (behaviours A26, A27).
+        """Saves each blob as `artifact_<invocation id>_<part index>`, with a text in its place (behaviours A26, A27).
 
-        References to what was saved follow all parts, so that agents need not read names out of a text.
+        References to the artifacts are appended to the parts, so agents need not parse names from texts.
         """
         assert self._runtime.artifacts is not None
         parts, versions = list(prepared.content.parts), {}
@@ -155,7 +160,7 @@ class Planner:
         content = prepared.content
         self._check_results(content, session.head, run.message.context)
         over = await self._expiry_events(session, run)
-        # A tool result is looked up before the waits that are over are forgotten, so that the record can say why.
+        # A tool result is matched against expired waits too, so that the record can explain its refusal.
         head = session_after(session, over).head if over and not content.tool_results else session.head
         admission = _Admission(self._runtime.store, run, session)
         selection = await self._cascade.decide(
@@ -177,7 +182,7 @@ class Planner:
             content=content,
             actions=Actions(
                 state_delta=dict(state),
-                # A turn that is taken up again reads what it read before, until it comes to this message.
+                # A resumed turn reads the earlier values until its replay reaches this message.
                 state_before={key: known.get(key) for key in state} if continues else {},
                 artifact_versions=dict(prepared.artifact_versions),
                 selection=selection,
@@ -191,8 +196,10 @@ class Planner:
         return Plan(admission.session, brief or content, events, selection, invocation_id, continues)
 
     async def _still_asked(self, session: Session, content: Content, selection: Selection) -> Content | None:
-        """What the agent is told in place of the answer to a clarifying question: the request that the question was about,
-        and the answer if it says more than which agent is meant. None when the message is no such answer.
+        """Returns the brief for the answer to a clarifying question: the original request, plus any further content of the
+        answer.
+
+        None when the message is no such answer.
         """
         if selection.method not in RESOLVED or not session.head.offered:
             return None
@@ -204,8 +211,10 @@ class Planner:
         return unclear.content.model_copy(update={"parts": (*unclear.content.parts, *more)})
 
     def _check_results(self, content: Content, head: Head, context: MessageContext) -> None:
-        """UnknownToolCall for a result that nobody waits for (behaviour A8), or whose agent this caller may not reach: it
-        must not use up the call.
+        """Raises UnknownToolCall for a result without an open call (A8), or of an agent that this caller's roles do not
+        allow.
+
+        The refused result does not close the call.
         """
         owner = tool_result_owner(content, head)
         tree = self._runtime.tree
@@ -216,7 +225,7 @@ class Planner:
             )
 
     def _check_reply(self, context: MessageContext, continues: Continuation | None) -> None:
-        """UnknownToolCall for a reply to a question that nobody asks, or asks this caller: it is to begin nothing new."""
+        """Raises UnknownToolCall when the message answers a question that is not open for this caller."""
         if context.answers is not None and (continues is None or continues.answers != context.answers):
             raise UnknownToolCall(
                 f"Nobody waits for a reply to {shortened(context.answers)!r} from this caller.",
@@ -235,17 +244,17 @@ class Planner:
 
 
 class _Admission:
-    """Accepts a message before somebody else is asked about it: that may take long, and accepted means stored."""
+    """Stores a message in the inbox before a slow selector runs: once accepted, a message must be stored."""
 
     def __init__(self, store: SessionStore, run: MessageRun, session: Session) -> None:
         self._store, self._run, self.session = store, run, session
 
     async def accept(self) -> None:
-        """Puts the message in the inbox, unless it is there. StaleWriter when the session has moved on: decide anew."""
+        """Puts the message in the inbox unless it is there. Raises StaleWriter when the session has changed: plan again."""
         run = self._run
         if run.queued:
             return
-        # One more than may wait: this one is about to be answered.
+        # One above the limit: this message is about to be answered.
         limit = run.config.limits.queue + 1
         receipt = await self._store.inbox.accept(run.key, run.stored_message, create=run.config.create_session, limit=limit)
         opened = await self._store.open(run.key)
@@ -257,5 +266,5 @@ class _Admission:
 
 
 def _was_answered_by_question(event: Event) -> bool:
-    """Whether it is a message that was answered by a clarifying question."""
+    """Returns whether the event is a message that a clarifying question answered."""
     return event.author == USER and event.actions.selection is not None and event.actions.selection.outcome == "clarify"

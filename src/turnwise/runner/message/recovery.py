@@ -1,4 +1,4 @@
-"""Taking up what a dead process left: another attempt at its invocation, or its end."""
+"""Recovers work that a dead process left: starts another attempt at the invocation, or ends it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,37 +26,40 @@ from turnwise.runner.turn.state import Runtime
 
 
 class UnfinishedWork(NamedTuple):
-    """What a dead process left of a session: the message it was answering, the work on record, and all that is stored of it
-    from that message on.
-    """
+    """An unfinished invocation of a dead process."""
 
     run: MessageRun
+    """The message that was being answered."""
     session: Session
     orphan: Orphan
     message_event: Event
+    """The event that holds the message."""
     steps: tuple[StepRecord, ...]
+    """The recorded steps that the next attempt inherits."""
     events: Sequence[Event]
+    """All events from the message on, including hidden ones."""
 
     @property
     def attempt(self) -> int:
-        """Which attempt comes next."""
+        """The number of the next attempt."""
         return self.orphan.open.attempt + 1
 
 
 class Recovery:
-    """Finds out what was left in a session, and takes it up. Holds nothing between sessions.
+    """Finds and resumes the unfinished work of a session. Keeps no state between sessions.
 
-    config: how messages are run that came without a configuration of their own. unknown: which answers are left to processes
-    that know their agents.
+    Args:
+        config: The configuration of messages that came without one.
+        unknown: Decides which work is left to processes that know its agent.
     """
 
     def __init__(self, runtime: Runtime, driver: Driver, config: RunConfig, unknown: UnknownAgents) -> None:
         self._runtime, self._driver, self._config, self._unknown = runtime, driver, config, unknown
 
     async def find_unfinished(self, key: SessionKey) -> UnfinishedWork | None:
-        """What a dead process left in the session; None when there is nothing now, or somebody holds it.
+        """Returns the session's unfinished work; None when there is none, or another process holds the session.
 
-        LeftToOthers when only other processes know the agent that was answering.
+        Raises LeftToOtherProcesses when only other processes know the agent.
         """
         session = await self._runtime.store.open(key)
         orphan = orphan_of(session, self._driver.lease.holder) if session else None
@@ -67,7 +70,7 @@ class Recovery:
         visible = await self._runtime.store.events(key, invocation_id=orphan.invocation_id)
         message_event = message_of_orphan(visible)
         if message_event is None:
-            # It was taken back between the two looks.
+            # A rewind hid it between the two reads.
             return None
         everything = await self._runtime.store.events(
             key, after=(message_event.sequence or 1) - 1, invocation_id=orphan.invocation_id, hidden=True
@@ -78,7 +81,7 @@ class Recovery:
         return UnfinishedWork(run, session, orphan, message_event, inherited_steps(visible, orphan.open.since), everything)
 
     async def release_dead_lease(self, key: SessionKey) -> None:
-        """Gives up the lease of a dead process that left nothing to do: what it answered waits, or has ended."""
+        """Releases the lease of a dead process when it left nothing to do: its invocations wait or have ended."""
         session = await self._runtime.store.open(key)
         if session is not None and not session.held and orphan_of(session) is None:
             try:
@@ -87,9 +90,9 @@ class Recovery:
                 return
 
     async def resume(self, unfinished: UnfinishedWork) -> Session | None:
-        """Runs it again from where its turn began, or ends it; as `Driver.serve`.
+        """Runs the work again from the beginning of its turn, or ends it. Returns as `Driver.serve`.
 
-        SessionBusy or StaleWriter when somebody else was faster; then nothing was done.
+        Raises SessionBusy or StaleWriter when another process was faster; nothing was done then.
         """
         feed = unfinished.run.invocation.feed
         for event in unfinished.events:
@@ -116,7 +119,9 @@ class Recovery:
         return recorder.session
 
     def _beginning(self, unfinished: UnfinishedWork) -> Event:
-        """The event that begins the next attempt: it takes back what the last one left of its turn, but for its steps."""
+        """Returns the event that begins the next attempt. It hides the last attempt's events of the turn and keeps its
+        steps.
+        """
         id_, open_ = unfinished.orphan
         event = empty_event(self._runtime.issuer, open_.agent, id_, str(open_.turn))
         rewind = Rewind(from_sequence=open_.since + 1, invocation_id=id_)
@@ -124,10 +129,10 @@ class Recovery:
 
 
 def _plan(unfinished: UnfinishedWork) -> Plan:
-    """What was decided for the message, as it stands in the log."""
+    """Returns the plan that the log holds for the message."""
     id_, open_ = unfinished.orphan
     selection = unfinished.message_event.actions.selection
     assert selection is not None
     continues = Continuation(id_, open_.agent, open_.turn, unfinished.message_event.actions.answers)
-    told = unfinished.message_event.actions.brief or unfinished.message_event.content or Content()
-    return Plan(unfinished.session, told, (), selection, id_, continues)
+    content = unfinished.message_event.actions.brief or unfinished.message_event.content or Content()
+    return Plan(unfinished.session, content, (), selection, id_, continues)

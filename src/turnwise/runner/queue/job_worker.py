@@ -1,4 +1,4 @@
-"""Does background jobs after the turns that asked for them, whichever process left them."""
+"""Runs background jobs after the turns that requested them, including jobs of other processes."""
 
 import asyncio
 import logging
@@ -22,28 +22,28 @@ from turnwise.runner.turn.state import Runtime
 from turnwise.telemetry.about import answering
 
 AT_ONCE = 16
-"""How many jobs one process does at once."""
+"""The number of jobs that one process runs at once."""
 ATTEMPTS = 3
-"""How often a job is tried, with those attempts whose process died."""
+"""The number of attempts per job, including attempts whose process died."""
 LOOK_SECONDS = 0.25
-"""How long a ready result waits between two looks at a busy session; signals come besides."""
+"""The interval at which a finished job checks a busy session, in addition to signals."""
 CLOSE_SECONDS = 5.0
-"""How long a process that closes waits for the jobs that it has begun."""
+"""The time that a closing process waits for its running jobs."""
 
 log = logging.getLogger("turnwise.runner")
 
 
 class JobWorker:
-    """Claims jobs that nobody does, and does them beside the answers of this process.
+    """Claims jobs and runs them alongside the answers of this process.
 
-    A job holds no session while it is done. Its result is one append, made when nobody is being answered in the session.
-    A claim is renewed as long as the job is done here; a job whose claim is lost is given up.
+    A job does not hold its session while it runs. Its result is one append, made when no message is being answered there.
+    A claim is renewed while its job runs; a job that lost its claim is cancelled.
     """
 
     def __init__(self, runtime: Runtime, hooks: Sequence[Hooks], app: str, limits: Limits, process: ProcessConfig) -> None:
         self._runtime, self._store, self._hooks, self._app = runtime, runtime.store, hooks, app
         self._limits, self._process = limits, process
-        # Its own holder: the desk's may be answering in the session, and would be let in.
+        # A separate holder: the holder of the loop may be answering in the session, and the store would let it in.
         self._lease = Lease(SystemIssuer().new_id("jobs"), process.lease_seconds)
         self._guardrails = Guardrails(runtime.guardrails, limits.guardrail_seconds)
         self._running: dict[tuple[SessionKey, str, str], asyncio.Task[None]] = {}
@@ -54,13 +54,13 @@ class JobWorker:
         self._is_stopped = False
 
     def wake(self) -> None:
-        """Looks for jobs now: one was stored, or may be claimed again."""
+        """Looks for jobs now: one was stored, or can be claimed again."""
         if self._claim_task is None and not self._is_stopped:
-            # Not in the context of whoever wakes: that is a turn, and the job is none of its steps.
+            # A fresh context: the caller is a turn, and the job is not one of its steps.
             self._claim_task = asyncio.get_running_loop().create_task(self._try_claim(), context=Context())
 
     async def claim(self) -> Sequence[BackgroundJob]:
-        """Begins the jobs that this process has room for; returns them. Raises what the store raises."""
+        """Claims and starts as many jobs as this process has room for, and returns them. Raises the store's errors."""
         async with self._claiming:
             room = AT_ONCE - len(self._running)
             if self._is_stopped or room <= 0:
@@ -70,7 +70,7 @@ class JobWorker:
             return claimed
 
     async def work_off(self) -> set[SessionKey]:
-        """Does all jobs that can be claimed now; returns their sessions when they are done. Raises what the store raises."""
+        """Runs all jobs that can be claimed now, and returns their sessions. Raises the store's errors."""
         keys: set[SessionKey] = set()
         while True:
             keys |= {job.key for job in await self.claim()}
@@ -79,14 +79,14 @@ class JobWorker:
             await asyncio.wait(list(self._running.values()), return_when=asyncio.FIRST_COMPLETED)
 
     def stop(self) -> None:
-        """Begins no more jobs."""
+        """Stops claiming jobs."""
         self._is_stopped = True
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
 
     async def close(self) -> None:
-        """Waits a while for the jobs that are being done, then leaves them to other processes."""
+        """Waits CLOSE_SECONDS for running jobs, then leaves them to other processes."""
         self.stop()
         if self._claim_task is not None:
             await asyncio.wait([self._claim_task])
@@ -112,7 +112,7 @@ class JobWorker:
         try:
             await self.claim()
         except TurnwiseError as problem:
-            # The next turn, or a worker, looks again.
+            # The next turn or worker tries again.
             log.warning("Background jobs cannot be read: %s", problem)
         except Exception:
             log.exception("Background jobs cannot be read.")
@@ -145,7 +145,7 @@ class JobWorker:
             try:
                 await self._attempt(job)
             except asyncio.CancelledError:
-                # Nothing happens when the claim was lost, which is the other reason for this.
+                # Does nothing when the claim was lost, which is the other reason for a cancellation.
                 await self._log_problem(self._store.jobs.put_back(job, self._lease.holder, counts=False))
                 raise
             except TurnwiseError as problem:
@@ -171,7 +171,7 @@ class JobWorker:
 
     def _event(self, job: BackgroundJob, result: Actions) -> Event:
         return Event(
-            # The same for every attempt, so that two of them record one result.
+            # Equal for all attempts, so that two of them record one result.
             id=f"{job.event_id}.{job.request.kind}",
             author=job.agent,
             invocation_id=self._runtime.issuer.new_id("job"),
@@ -180,16 +180,16 @@ class JobWorker:
         )
 
     async def _record(self, job: BackgroundJob, event: Event) -> None:
-        """Appends the result when nobody is being answered in the session, unless the job was lost or deleted by then."""
+        """Appends the result once no message is being answered in the session. Drops it if the job was lost or deleted."""
         pause = max(LOOK_SECONDS, self._store.signals.poll_seconds)
         with self._store.signals.watch(job.key) as watch:
             while (session := await self._store.open(job.key)) is not None:
-                # A lease that a dead process left is not given up here: recovery looks for it.
+                # The lease of a dead process is not released here: recovery depends on it.
                 if session.held or orphan_of(session) is not None:
                     while await watch.next(pause) is not None:
                         continue
                     continue
-                # After the session is read: whatever deletes the job from now on makes that token stale.
+                # Checked after the session was read: deleting the job from now on makes the session token stale.
                 if job.name not in {held.name for held in await self._store.jobs.renew(self._lease)}:
                     return
                 try:
@@ -210,15 +210,15 @@ class JobWorker:
             self._wake_in(pause)
 
     async def _drop(self, job: BackgroundJob, why: str) -> None:
-        told = "The job %r of agent %r is dropped after %d attempts: %s"
-        log.warning(told, job.request.kind, job.agent, job.attempt, why)
+        text = "The job %r of agent %r is dropped after %d attempts: %s"
+        log.warning(text, job.request.kind, job.agent, job.attempt, why)
         await self._log_problem(self._store.jobs.finish(job, self._lease.holder))
 
     async def _log_problem(self, call: Awaitable[None]) -> None:
         try:
             await call
         except TurnwiseError as problem:
-            # The claim runs out by itself.
+            # The claim expires without it.
             log.warning("A background job could not be given back: %s", problem.code)
 
     def _wake_in(self, seconds: float) -> None:
@@ -231,7 +231,7 @@ class JobWorker:
 
 
 class _Log:
-    """The log of a job's session (implements `LogPages`)."""
+    """The log of a job's session. Implements `LogPages`."""
 
     def __init__(self, store: SessionStore, key: SessionKey, most: int) -> None:
         self._store, self._key, self._most = store, key, most

@@ -1,11 +1,11 @@
-"""How many messages one process answers at once, and whose turn it is."""
+"""The limit on messages that one process answers at once."""
 
 import asyncio
 from collections import deque
 
 
 class ConcurrencyLimit:
-    """Lets at most `limit` in at once, in the order in which they came. Any event loop may ask."""
+    """A FIFO semaphore with `limit` slots that any event loop may use."""
 
     def __init__(self, limit: int) -> None:
         self._free = limit
@@ -13,11 +13,11 @@ class ConcurrencyLimit:
 
     @property
     def has_room(self) -> bool:
-        """Whether one could enter now; nobody waits before."""
+        """Whether a slot is free and no one waits for it."""
         return self._free > 0 and not self._waiters
 
     def try_enter(self) -> bool:
-        """Enters if that is possible now."""
+        """Takes a slot if one is free. Returns whether it did."""
         if self.has_room:
             self._free -= 1
             return True
@@ -25,11 +25,11 @@ class ConcurrencyLimit:
 
     @property
     def waiting(self) -> int:
-        """How many stand in line."""
+        """The number of waiters."""
         return len(self._waiters)
 
     def reserve(self) -> "asyncio.Future[None]":
-        """A place in the line; it is done when one has entered. Who does not want it any more gives it up."""
+        """Returns a future that is done when the caller has a slot. A caller that no longer wants it must `cancel` it."""
         slot = asyncio.get_running_loop().create_future()
         if self.try_enter():
             slot.set_result(None)
@@ -38,16 +38,16 @@ class ConcurrencyLimit:
         return slot
 
     def cancel(self, slot: "asyncio.Future[None]") -> None:
-        """Leaves the line, or the gate if one has entered meanwhile."""
+        """Cancels a reservation, and releases the slot if it was already granted."""
         if slot in self._waiters:
             self._waiters.remove(slot)
         elif slot.done() and not slot.cancelled():
             self.release()
-        # It may be on its way: then it goes to the next.
+        # A grant may be in transit; `_grant` then passes the slot on.
         slot.cancel()
 
     def release(self) -> None:
-        """Gives the place to who waits longest, or back."""
+        """Passes the slot to the longest waiter, or frees it."""
         if self._waiters:
             slot = self._waiters.popleft()
             slot.get_loop().call_soon_threadsafe(self._grant, slot)
@@ -55,7 +55,7 @@ class ConcurrencyLimit:
             self._free += 1
 
     def _grant(self, slot: asyncio.Future[None]) -> None:
-        # Whoever gave up meanwhile does not keep the place from the next.
+        # A cancelled waiter passes the slot on.
         if slot.done():
             self.release()
         else:

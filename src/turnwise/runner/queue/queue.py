@@ -1,4 +1,4 @@
-"""One session's messages in this process."""
+"""The queue of one session's messages in this process, and the operations that move messages in and out of it."""
 
 import asyncio
 
@@ -11,42 +11,44 @@ from turnwise.runner.queue.followers import Followers
 
 
 class SessionQueue:
-    """Who waits, who is answered, and the task that works them off.
-
-    door: keeps arrivals in order while one of them is being accepted. users: how many arrivals hold on to the lane.
-    waiting: jobs whose messages are in the inbox, by the message's id. looks_elsewhere: nothing runs here, another process
-    holds it. closing: what others left is not taken up any more.
-    """
+    """The messages of one session in this process, and the task that answers them."""
 
     def __init__(self, key: SessionKey, *, closing: bool) -> None:
         self.key = key
         self.arrival_lock = asyncio.Lock()
+        """Keeps arriving messages in order while one of them is being accepted."""
         self.arrivals = 0
+        """The number of arriving messages that still use this queue."""
         self.waiting: dict[str, MessageRun] = {}
+        """Runs whose messages are in the inbox, by message id."""
         self.current: MessageRun | None = None
+        """The run that is being answered."""
         self.task: asyncio.Task[None] | None = None
         self.waits_elsewhere = False
+        """Whether the task only waits for another process, which holds the session."""
         self.closing = closing
+        """Whether to leave abandoned work to other processes."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task works here."""
+        """Whether a task works on this queue."""
         return self.task is not None
 
     @property
     def is_unused(self) -> bool:
+        """Whether the queue can be discarded."""
         return self.arrivals == 0 and self.task is None
 
 
 class InboxQueue:
-    """Puts messages in line, and takes those out that leave, or that another process has taken."""
+    """Adds messages to session queues, and removes those that were cancelled or taken by another process."""
 
     def __init__(self, driver: Driver, store: SessionStore, followers: Followers) -> None:
         self._driver, self._store, self._followers = driver, store, followers
 
     async def accept(self, queue: SessionQueue, run: MessageRun) -> None:
-        """Stores the message in the inbox, with its job in line; or follows it, if it was begun before. QueueFull."""
-        # Before it is stored, so that nothing is kept of what the guardrails take out.
+        """Stores the message in the inbox and queues its run; follows it if it was begun before. Raises QueueFull."""
+        # Guardrails run first, so that nothing they remove is stored.
         await self._driver.prepare(run)
         limit = run.config.limits.queue
         receipt = await self._store.inbox.accept(run.key, run.stored_message, create=run.config.create_session, limit=limit)
@@ -57,12 +59,12 @@ class InboxQueue:
             self._followers.follow(run, receipt)
 
     def put(self, queue: SessionQueue, run: MessageRun) -> None:
-        """Puts a job in line whose message is in the inbox."""
+        """Queues a run whose message is in the inbox."""
         run.queued = True
         run.accept()
         current = queue.current
         if current is not None and current is not run and current.message.id == run.message.id:
-            # The same message, sent again while it is tried: one answer, and both handles read it.
+            # The same message was sent again while it is being answered: both handles share one answer.
             run.invocation = current.invocation
             return
         known = queue.waiting.setdefault(run.message.id, run)
@@ -72,7 +74,7 @@ class InboxQueue:
             self._leave(queue, known)
 
     async def send_on(self, queue: SessionQueue) -> None:
-        """Lets the jobs whose messages another process took follow it."""
+        """Removes the runs whose messages another process has taken, and follows those messages."""
         for run in list(queue.waiting.values()):
             receipt = await self._store.inbox.receipt(run.key, run.message.id)
             if receipt is not None and receipt.state == "queued":
@@ -85,10 +87,10 @@ class InboxQueue:
                 self._followers.follow(run, receipt)
 
     async def follow_or_put(self, queue: SessionQueue, run: MessageRun) -> None:
-        """Follows the message when it was begun or refused elsewhere, else waits with it."""
+        """Follows the message if another process began or refused it; otherwise queues it."""
         receipt = await self._store.inbox.receipt(run.key, run.message.id)
         if receipt is None:
-            # It was never stored: the session was too much in motion.
+            # It was never stored: other writers kept interfering.
             run.fail(SessionBusy.answering(run.key.id))
         elif receipt.state == "queued":
             self.put(queue, run)
@@ -97,6 +99,6 @@ class InboxQueue:
             self._followers.follow(run, receipt)
 
     def _leave(self, queue: SessionQueue, run: MessageRun) -> None:
-        """A queued message that is cancelled leaves the line at once, and the inbox."""
+        """Removes a cancelled message from the queue and the inbox."""
         if queue.waiting.pop(run.message.id, None) is not None:
             self._followers.withdraw(run)

@@ -1,4 +1,4 @@
-"""One stretch of work on a session: the message at hand, then its inbox, as long as no other process does it."""
+"""The worker of one session queue: answers the first message, then the inbox, until another process takes over."""
 
 import asyncio
 import enum
@@ -21,25 +21,29 @@ from turnwise.runner.queue.limit import ConcurrencyLimit
 from turnwise.runner.queue.queue import InboxQueue, SessionQueue
 
 FIRST_LOOK_SECONDS = 0.05
-"""Most places come sooner, and nothing is read for them."""
+"""The delay before the first read of the store. Most slots come sooner, so nothing is read for them."""
 LOOKS_PER_SECOND = 100
-"""How often all who wait at one gate look at the store, together; signals come besides."""
+"""The rate at which all waiters of one limit together read the store, in addition to signals."""
 
 
 class SlotWaiter:
-    """Waits at gates for one lane. Messages of the lane that another process takes leave the line here, and follow it.
+    """Waits for a slot of a ConcurrencyLimit on behalf of one queue. Meanwhile, lets messages taken by other processes
+    leave.
 
-    holder: the name of this process on leases.
+    Args:
+        holder: The name of this process on leases.
     """
 
     def __init__(self, store: SessionStore, queue: SessionQueue, inbox_queue: InboxQueue, holder: str) -> None:
         self._store, self._queue, self._inbox_queue, self._holder = store, queue, inbox_queue, holder
 
     async def enter(self, limit: ConcurrencyLimit, *, first: bool = False, recovers: bool = False) -> bool:
-        """Enters when it is one's turn: True. False, outside, as soon as there is nothing to do in the session here.
+        """Waits for a slot. Returns True with the slot, or False without one as soon as there is nothing to do here.
 
-        first: somebody waits for it whose message is not stored. recovers: the session is also looked through for what a
-        dead process left.
+        Args:
+            limit: The limit to enter.
+            first: Whether a caller waits whose message is not stored yet.
+            recovers: Whether the session is also checked for work of a dead process.
         """
         if limit.try_enter():
             return True
@@ -49,7 +53,7 @@ class SlotWaiter:
                 await self._wait_for_news(limit, slot, first=first, recovers=recovers)
                 if not slot.done() and not (first or self._queue.waiting):
                     return False
-            # What others left is not taken up any more once the process closes.
+            # A closing process takes up no abandoned work.
             keeps_slot = first or bool(self._queue.waiting) or not self._queue.closing
             return keeps_slot
         finally:
@@ -59,7 +63,7 @@ class SlotWaiter:
     async def _wait_for_news(
         self, limit: ConcurrencyLimit, slot: "asyncio.Future[None]", *, first: bool, recovers: bool
     ) -> None:
-        """Returns when the place has come, or when there was nothing to do here at the last look."""
+        """Returns when the slot is granted, or when there was nothing to do at the last check."""
         looking = asyncio.create_task(self._look(limit, first=first, recovers=recovers))
         try:
             await asyncio.wait({slot, looking}, return_when=asyncio.FIRST_COMPLETED)
@@ -81,26 +85,31 @@ class SlotWaiter:
                     if now[0] != seen[0] or now[1] < seen[1] or session is None:
                         await self._inbox_queue.send_on(self._queue)
                 except StoreError:
-                    # Whoever comes in hears of it, if it has not passed by then.
+                    # If the error persists, the worker raises it after it enters.
                     continue
                 seen = now
                 if not (first or self._queue.waiting or self._has_work(session, recovers=recovers)):
                     return
 
     def _has_work(self, session: Session | None, *, recovers: bool) -> bool:
-        """Whether there is something to do for others: whoever holds the session does it, if anybody does."""
+        """Returns whether the session has abandoned work that this process may do: another holder would do it itself."""
         if session is None or self._queue.closing or session.holder not in (None, self._holder):
             return False
         return session.queued > 0 or (recovers and orphan_of(session, self._holder) is not None)
 
 
 LOOK_SECONDS = 0.25
+"""The interval between two checks for stop requests."""
 
 log = logging.getLogger("turnwise.runner")
 
 
 class CancelListener:
-    """Looks for what is to be stopped, as long as something runs here. `running` gives that."""
+    """Checks for stop requests while messages run in this process.
+
+    Args:
+        running: Returns the runs of this process.
+    """
 
     def __init__(self, store: SessionStore, holder: str, running: Callable[[], Sequence[MessageRun]]) -> None:
         self._store, self._holder, self._running = store, holder, running
@@ -108,10 +117,10 @@ class CancelListener:
         self._timers = weakref.WeakKeyDictionary()
 
     def listen(self) -> None:
-        """Something runs in this event loop from now on."""
+        """Starts checking in this event loop, if it is not already."""
         loop = asyncio.get_running_loop()
         if loop not in self._timers:
-            # A timer, not a task: most answers are given before it is due.
+            # A timer is cheaper than a task: most answers end before it fires.
             self._timers[loop] = None
             loop.call_later(LOOK_SECONDS, self._wake, loop)
 
@@ -133,42 +142,49 @@ class CancelListener:
 
 
 HEAD_START_SECONDS = 0.05
-"""How long others leave a free session to who gave it up: that process works its inbox off."""
+"""The time for which other processes leave a released session to its last holder, which works off its inbox."""
 LEFT_SECONDS = 0.5
-"""How often is looked whether what is left to others was taken."""
+"""The interval at which to check whether another process has taken the work that was left to it."""
 SUSPECT_ATTEMPT = 3
-"""From this attempt on, invocations run one at a time: one of them may be what kills processes."""
+"""From this attempt on, invocations run one at a time: one of them may crash its process."""
 
 
 class NextWork(enum.Enum):
-    """What comes next: another message; a wait, because somebody else has the session; a longer wait, because somebody else
-    is to take it; or nothing.
-    """
+    """The worker's next action."""
 
     CONTINUE = enum.auto()
+    """Answer the next message."""
     WAIT = enum.auto()
+    """Wait: another process holds the session."""
     LEAVE_TO_OTHERS = enum.auto()
+    """Wait longer: another process should take the session."""
     DONE = enum.auto()
+    """Nothing is left to do."""
 
 
 class WorkerContext(NamedTuple):
-    """What all shifts of one desk work with. `config` is for messages that came without one of their own."""
+    """The services that all workers of one event loop share."""
 
     driver: Driver
     recovery: Recovery
     store: SessionStore
     config: RunConfig
+    """The configuration of messages that came without one."""
     limit: ConcurrencyLimit
     suspect_limit: ConcurrencyLimit
+    """The limit for invocations that may crash their process."""
     followers: Followers
     inbox_queue: InboxQueue
     cancel_listener: CancelListener
 
 
 class SessionWorker:
-    """Works one lane off, in the gate's turn.
+    """Works off one session queue, within the concurrency limit.
 
-    first: a message that is not stored yet. recover: look also for what a dead process left. inside: the gate was entered.
+    Args:
+        first: A message that is not stored yet.
+        recover: Whether to look for work of a dead process, too.
+        inside: Whether the caller has already taken a slot.
     """
 
     def __init__(
@@ -180,13 +196,13 @@ class SessionWorker:
         self._slot_waiter = SlotWaiter(context.store, queue, context.inbox_queue, context.driver.lease.holder)
 
     async def work(self) -> None:
-        """Returns when there is nothing left to do here. Whoever waits in the lane knows then why, if that was an error."""
+        """Returns when nothing is left to do here. On an error, fails all waiting runs with it."""
         try:
             await self._work()
         except Exception as problem:
             if not isinstance(problem, TurnwiseError):
                 log.exception("The runner failed in session %s.", self._queue.key.id)
-            # What is in the inbox stays there, for whoever comes when the store is back.
+            # Messages in the inbox stay there until the store is back.
             self._fail_waiting(problem)
         except asyncio.CancelledError:
             self._fail_waiting(runner_closed())
@@ -211,7 +227,7 @@ class SessionWorker:
                 self._first, self._inside, queue.current = None, False, None
 
     async def _advance(self) -> NextWork:
-        """Answers the oldest message of the inbox."""
+        """Answers the oldest message of the inbox, or recovers abandoned work."""
         recover, self._recovers = self._recovers, False
         oldest = await self._store.inbox.queued(self._queue.key)
         if oldest is not None:
@@ -230,13 +246,13 @@ class SessionWorker:
         return NextWork.DONE
 
     async def _serve(self, run: MessageRun) -> NextWork:
-        """Answers the job, or finds out who does. Raises what the store raises; the job's readers know it then."""
+        """Answers the run, or follows it if another process does. Raises the store's errors after failing the run with them."""
         self._queue.current = run
         self._context.cancel_listener.listen()
         try:
             return await self._answer(run)
         except StoreError as problem:
-            # It may pass: the message is not refused for it.
+            # The error may pass, so the message is not refused.
             run.fail(problem)
             raise
         except Exception as problem:
@@ -269,20 +285,22 @@ class SessionWorker:
             return NextWork.WAIT
         if session is not None:
             return NextWork.CONTINUE if session.queued else NextWork.DONE
-        # It was lost to another process.
+        # Another process took the session over.
         assert run.invocation.id is not None
         self._context.followers.follow_invocation(run, run.invocation.id)
         return NextWork.WAIT
 
     async def _serve_in_context(self, run: MessageRun) -> Session | None:
-        """As `Driver.serve`, for whom sent it: this task was begun for another message if the job waited in line."""
+        """Runs `Driver.serve` in the caller's context. A queued message needs a new task, since this one began for another
+        message.
+        """
         serving = self._context.driver.serve(run)
         if run.context is None or not run.queued:
             return await serving
         return await asyncio.create_task(serving, context=run.context)
 
     async def _wait_for_older(self, run: MessageRun, *, held: bool) -> NextWork:
-        """An older message is to be answered first: by who holds the session, else it is recovered."""
+        """Queues the run after an older message, and recovers that one unless another process holds the session."""
         if not run.queued and run.config.when_busy == "reject":
             run.fail(SessionBusy.answering(run.key.id))
         else:
@@ -297,7 +315,7 @@ class SessionWorker:
         return NextWork.CONTINUE
 
     async def _put_in_inbox(self, run: MessageRun) -> None:
-        """Puts the message in the inbox, unless it is there, and the job in line."""
+        """Puts the message in the inbox, unless it is there, and queues the run."""
         if run.queued:
             self._inbox_queue.put(self._queue, run)
             return
@@ -307,7 +325,7 @@ class SessionWorker:
             run.fail(problem)
 
     async def _recover(self) -> bool:
-        """Runs again what a dead process left; False when there is nothing. LeftToOthers."""
+        """Resumes unfinished work of a dead process; False when there is none. Raises LeftToOtherProcesses."""
         unfinished = await self._context.recovery.find_unfinished(self._queue.key)
         if unfinished is None:
             return False
@@ -323,7 +341,7 @@ class SessionWorker:
         return True
 
     async def _enter_suspect_limit(self) -> bool:
-        """Lets others be answered until both gates are passed. False, outside of both, when that is no use any more."""
+        """Releases the slot until both limits can be entered. Returns False, outside both, when there is nothing left to do."""
         self._limit.release()
         self._inside = False
         if not await self._slot_waiter.enter(self._context.suspect_limit, recovers=True):
@@ -348,12 +366,13 @@ class SessionWorker:
         finally:
             self._queue.current = None
         if resumed is None:
-            # Somebody else was faster, or took it away.
+            # Another process was faster, or took over.
             self._context.followers.follow_invocation(unfinished.run, unfinished.orphan.invocation_id)
 
     async def _wait_until_free(self, head_start: float = HEAD_START_SECONDS) -> bool:
-        """Returns when the session was free for `head_start` seconds: True; or when nobody here waits for it any more, for its
-        holder works it off.
+        """Waits until the session has been free for `head_start` seconds, and returns True.
+
+        Returns False when no one here waits for it any more, since its holder works it off, or when the process closes.
         """
         pause, free, revision = head_start, False, -1
         self._queue.waits_elsewhere = True
@@ -379,13 +398,13 @@ class SessionWorker:
         return False
 
     async def _refuse(self, run: MessageRun, problem: Exception) -> None:
-        """Takes a queued message that cannot be run out of the inbox."""
+        """Removes a queued message that cannot be run from the inbox."""
         if run.queued:
             code = problem.code if isinstance(problem, TurnwiseError) else type(problem).__name__
             await self._store.inbox.refuse(run.key, run.message.id, code)
 
     def _fail_waiting(self, problem: Exception) -> None:
-        """Tells everybody who waits here why the session is not worked off."""
+        """Fails all waiting runs with the reason why the queue is not worked off."""
         for run in (*self._queue.waiting.values(), *([self._first] if self._first else [])):
             run.fail(problem)
         self._queue.waiting.clear()

@@ -1,4 +1,4 @@
-"""What an invocation has done so far, so that a turn that is taken up again does nothing twice."""
+"""The journal of an invocation, and its replay: a resumed turn finds its recorded work here and does not repeat it."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,37 +14,43 @@ from turnwise.ports.context import Outcome
 
 
 class Journal(NamedTuple):
-    """A pure fold over the stored events of one invocation.
-
-    said: by branch, the events an agent run emitted, in order. steps: recorded steps by key; carried: those of them that an
-    attempt left whose events were taken back, and whose writes no event of a later one holds. finished: branches that ran to
-    their end. replies: what the user answered, by the id of the wait. messages: what the user had said last when a turn began,
-    or what the giver of the floor told, by the turn's number: an agent that runs again gets the message it got at first.
-    state_before: what the keys that the invocation changed held before it, if it has waited or come to a checkpoint; silent:
-    the events that say nothing, and wrote something. stopped: hand-overs were stopped, and how the invocation will end for it.
-    spoken: what was said with `once`, by the step's key. waits: what was waited for, by id, as it was stated first. below: the
-    branches on which something was said that are a branch, or lie below it, by that branch. calls: how many answers of models
-    were taken on a branch and below it, by that branch. made: how many of the events are not the user's.
-    """
+    """A pure fold over the stored events of one invocation."""
 
     said: Mapping[str, tuple[Event, ...]]
+    """The events of each branch that a resumed run reaches again, in order: those with content, an escalation or a new wait."""
     steps: Mapping[str, StepRecord]
+    """The recorded steps by key."""
     inherited: frozenset[str]
+    """The keys of steps from earlier attempts whose events were taken back, and whose writes no later event holds."""
     finished: frozenset[str]
+    """The branches that ran to their end."""
     replies: Mapping[str, Content]
+    """The user's answers, by the id of the wait."""
     messages: Mapping[int, Content]
+    """The message of each turn, by turn number: the user's last message, or the brief of the handoff. A resumed agent gets
+    the same message again.
+    """
     state_before: Mapping[str, JsonValue]
+    """The earlier values of the keys that the invocation changed, once it has waited or passed a checkpoint."""
     write_only: tuple[Event, ...]
+    """The events that have no content but write state."""
     stopped: End | None
+    """The end that the invocation will have because handoffs were stopped; None when they were not."""
     once_events: Mapping[str, Event] = {}
+    """The events emitted by `once`, by the step's key."""
     waits: Mapping[str, Await] = {}
+    """The waits by id, as first recorded."""
     branches_below: Mapping[str, tuple[str, ...]] = {}
+    """For each branch with descendants that emitted events: the branch itself and those descendants."""
     model_calls: Mapping[str, int] = {}
+    """The number of model calls on each branch and below it."""
     event_count: int = 0
+    """The number of events that are not the user's."""
 
     def outcome(self, branch: str) -> Outcome:
-        """How the finished run on that branch ended, from what it and those below it said; whom they called in private counts
-        for what it took alone.
+        """Returns the outcome of the finished run on that branch, from its events and those of its children.
+
+        Private calls below it count only for the number of model calls.
         """
         below = self.branches_below.get(branch, ())
         events = [e for b in below if "/>" not in b.removeprefix(branch) for e in self.said[b]]
@@ -55,23 +61,23 @@ class Journal(NamedTuple):
 
 EMPTY = Journal({}, {}, frozenset(), frozenset(), {}, {}, {}, (), None)
 DECISION = "?"
-"""How the keys of recorded decisions begin. Those of agents' steps begin with a branch, which is never so."""
+"""The prefix of the keys of recorded decisions. The keys of agents' steps begin with a branch, which never has this prefix."""
 
 
-# No usage: what a model took stands on the event that was said first, and is not taken again. Only the number of its calls
-# goes with the step, for whoever limits them.
+# Without `usage`: the first event records the usage, and repeating it would count it twice. The step carries only the number
+# of model calls, which limits need.
 _STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary", "jobs"})
 
 
 def step_value(event: Event) -> JsonValue:
-    """What an event says, as the value of the step whose result that is."""
+    """Returns the content of an event as the value of a step."""
     content = event.content.model_dump(mode="json") if event.content else None
     actions = event.actions.model_dump(mode="json", include=set(_STEP_ACTIONS))
     return {"content": content, "actions": actions, "scope": list(event.scope)}
 
 
 def event_fields(value: JsonValue) -> dict[str, object]:
-    """What an event holds, by field, that says anew what `step_value` gave."""
+    """Returns the event fields that restore a value of `step_value`."""
     read: Any = value
     content = Content.model_validate(read["content"] or {}, strict=False)
     actions = Actions.model_validate(read["actions"], strict=False)
@@ -79,9 +85,7 @@ def event_fields(value: JsonValue) -> dict[str, object]:
 
 
 def public_event(event: Event) -> Event:
-    """The event for whoever reads it outside of the runner: without what steps gave, which is for their agent alone. The keys
-    stay.
-    """
+    """Returns the event without step values, which only their agent may read. The keys remain."""
     if all(step.value is None for step in event.actions.steps):
         return event
     steps = tuple(step.model_copy(update={"value": None}) for step in event.actions.steps)
@@ -89,9 +93,9 @@ def public_event(event: Event) -> Event:
 
 
 def inherited_steps(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
-    """The steps that a new attempt has from those before: of all visible events above `since`, but no decisions.
+    """Returns the steps that a new attempt inherits: those of all visible events above `since`, without decisions.
 
-    Work that is on record is not repeated; what was said is said anew, and decided on anew.
+    Recorded work is not repeated, but answers are emitted again and decisions are made again.
     """
     records = {
         step.key: _as_inherited(step, event)
@@ -110,7 +114,7 @@ def _as_inherited(step: StepRecord, event: Event) -> StepRecord:
 
 
 def journal_of(events: Sequence[Event]) -> Journal:
-    """The journal of one invocation's events, in append order."""
+    """Returns the journal of one invocation's events, given in append order."""
     said: dict[str, list[Event]] = {}
     steps: dict[str, StepRecord] = {}
     inherited: set[str] = set()
@@ -145,7 +149,7 @@ def journal_of(events: Sequence[Event]) -> Journal:
         elif actions.state_delta:
             write_only.append(event)
         if actions.awaits:
-            # A turn that waits again for the same thing states it again, without a content: that is no second question.
+            # A resumed turn records the same wait again, without content: that is no second question.
             waits.setdefault(actions.awaits.id, actions.awaits)
     return Journal(
         {b: tuple(es) for b, es in said.items()},
@@ -166,7 +170,7 @@ def journal_of(events: Sequence[Event]) -> Journal:
 
 
 def _branches_below(branches: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """For each branch, those of them that are it, or lie below it."""
+    """Returns, for each branch and its ancestors, the branches at or below it."""
     found: dict[str, list[str]] = {}
     for branch in branches:
         for above in _self_and_ancestors(branch):
@@ -175,7 +179,7 @@ def _branches_below(branches: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _model_calls(events: Iterable[Event]) -> dict[str, int]:
-    """For each branch, how many answers of models were taken on it and below it."""
+    """Returns, for each branch, the number of model calls on it and below it."""
     found: dict[str, int] = {}
     for event in events:
         if calls := model_calls(event):
@@ -185,7 +189,7 @@ def _model_calls(events: Iterable[Event]) -> dict[str, int]:
 
 
 def _self_and_ancestors(branch: str) -> Iterator[str]:
-    """The branch, and those above it."""
+    """Yields the branch, then its ancestors."""
     while branch:
         yield branch
         branch = branch.rpartition("/")[0]
@@ -201,13 +205,13 @@ def _replies(event: Event) -> dict[str, Content]:
 
 
 def model_calls(event: Event) -> int:
-    """How many answers of models it took to make the event, in whichever attempt."""
+    """Returns the number of model calls behind the event, across all attempts."""
     actions = event.actions
     return actions.usage.calls if actions.usage else sum(step.model_calls for step in actions.steps)
 
 
 def outcome_of(events: Iterable[Event]) -> Outcome:
-    """What a run's events amount to: its last word, and whom it named."""
+    """Returns the outcome of a run's events: its last answer, and the agent named in it."""
     last: Event | None = None
     for event in events:
         if event.is_answer:
@@ -217,23 +221,25 @@ def outcome_of(events: Iterable[Event]) -> Outcome:
 
 
 class StepScope(NamedTuple):
-    """branch: that of an agent's run. step: the key of the recorded step in whose work it is said, empty outside of steps."""
+    """The place in the code of an agent run where an event arises: inside a recorded step, or outside of steps."""
 
     branch: str
+    """The branch of the agent run."""
     step: str = ""
+    """The key of the step in progress; empty outside of steps."""
 
 
 _ACTIVE_SCOPES: ContextVar[tuple[StepScope, ...]] = ContextVar("turnwise_step_scopes", default=())
 
 
 def current_scope(branch: str) -> StepScope:
-    """Where the run on that branch is, as far as whoever asks is part of it: in the innermost step that is being done."""
+    """Returns the scope of the run on that branch in the current task: the innermost step in progress."""
     return next((scope for scope in reversed(_ACTIVE_SCOPES.get()) if scope.branch == branch), StepScope(branch))
 
 
 @contextmanager
 def step_scope(scope: StepScope) -> Iterator[None]:
-    """Whoever works in the block, in whatever thread or task that it begins, is on that spot."""
+    """Sets the current scope for the block, including the tasks and threads that it starts."""
     token = _ACTIVE_SCOPES.set((*_ACTIVE_SCOPES.get(), scope))
     try:
         yield
@@ -242,7 +248,7 @@ def step_scope(scope: StepScope) -> Iterator[None]:
 
 
 class _Write(NamedTuple):
-    """What an event wrote to the state."""
+    """A state write of an event."""
 
     sequence: int
     key: str
@@ -250,12 +256,13 @@ class _Write(NamedTuple):
 
 
 class Replay:
-    """The recorded events that the agent runs of one turn have yet to come to, by the spot where they were said: what is done
-    side by side need not come to them in the same order.
+    """The recorded events that the agent runs of one turn have not reached yet, by the scope where they arose.
 
-    While there are any, state reads as it was then: an agent that decides by what it finds in the state decides as it did,
-    and comes to the same questions. What a run wrote and did not say stands in events that say nothing: they are passed when
-    the run writes that again. What a run wrote that is over is passed when whoever called it comes to it.
+    Parallel runs may reach their events in any order, hence the queue per scope.
+
+    While events remain, the state reads as it did when they were recorded. So an agent that decides by the state decides
+    as before, and asks the same questions. Writes in events without content are reached when the run makes them again.
+    Writes of a finished run are reached when its caller reaches that run.
     """
 
     def __init__(self, journal: Journal, turn: int) -> None:
@@ -279,20 +286,20 @@ class Replay:
         self._remaining_count = sum(len(events) for events in self._remaining.values())
 
     def has(self, scope: StepScope) -> bool:
-        """Whether the run has recorded events before it there."""
+        """Returns whether recorded events remain in that scope."""
         return bool(self._remaining.get(scope))
 
     def take(self, scope: StepScope) -> Event:
-        """The next recorded event there; ask `has` first."""
+        """Returns the next recorded event of the scope. Call `has` first."""
         event = self._remaining[scope].popleft()
         self._remaining_count -= 1
         self._state |= event.actions.state_delta
         return event
 
     def next_question(self, scope: StepScope) -> Await | None:
-        """The next recorded question there, past whatever came before; None when there is none.
+        """Skips to the next recorded question of the scope and returns its wait; None when there is none.
 
-        Waits that are stated without a word, or are part of what was said once, are found by their ids.
+        Leaves out waits without content, and waits of `once` events: both are found by their ids.
         """
         while self.has(scope):
             event = self.take(scope)
@@ -302,22 +309,24 @@ class Replay:
         return None
 
     def skip_to_wait(self, scope: StepScope, id_: str) -> bool:
-        """The run came to the wait of that id there, past whatever came before; False when it was past it already."""
+        """Skips to the wait with that id in the scope. Returns False when the run is already past it."""
         return self._skip_to(scope, lambda event: event.actions.awaits is not None and event.actions.awaits.id == id_)
 
     def skip_to_event(self, scope: StepScope, id_: str) -> bool:
-        """The run came to the event of that id, as `pass_wait`."""
+        """Skips to the event with that id in the scope. Returns False when the run is already past it."""
         return self._skip_to(scope, lambda event: event.id == id_)
 
     def skip_all(self, scope: StepScope) -> None:
-        """The run does there what it never did before: whatever is left there is behind it. Outside of steps, all of it is."""
+        """Skips the remaining events of the scope: the run does something new there. Outside of steps, skips the whole
+        branch.
+        """
         for other in self._remaining:
             if other == scope or (not scope.step and other.branch == scope.branch):
                 while self.has(other):
                     self.take(other)
 
     def consume_write(self, branch: str, key: str, value: JsonValue) -> bool:
-        """Whether what the run on that branch writes is on record in an event that says nothing; then it came to that."""
+        """Returns whether an event without content records this write of the run; if so, the replay moves past it."""
         unmatched = self._unmatched.get(branch, [])
         found = next((each for each in unmatched if (each.key, each.value) == (key, value)), None)
         if found is None:
@@ -329,16 +338,17 @@ class Replay:
         return True
 
     def apply_write(self, key: str, value: JsonValue) -> None:
-        """The run came to work that is done, and wrote that."""
+        """Applies a write of recorded work that the run has reached."""
         self._state[key] = value
 
     def reach_finished(self, branch: str) -> None:
-        """Who called the run on that branch, which is over, came to it."""
+        """Applies the writes of the finished run on that branch: its caller has reached it."""
         self._apply_writes(self._finished_writes.pop(branch, []))
 
     def advance(self, branch: str) -> None:
-        """Something new comes of that branch: what it and those above it wrote without a word is behind them, and so is whom
-        they called that is over.
+        """Applies the remaining writes without content of the branch and its ancestors: a new event arose on the branch.
+
+        The finished runs that those called are applied, too.
         """
         if not self._unmatched and not self._finished_writes:
             return
@@ -351,7 +361,7 @@ class Replay:
         self._apply_writes(passed)
 
     def state(self, now: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """The state that agents see, of the state as it is now; None values are absent keys."""
+        """Returns the state that agents see, given the current state. A None value is an absent key."""
         return {**now, **self._state} if self._remaining_count or self._unmatched or self._finished_writes else dict(now)
 
     def _apply_writes(self, writes: list["_Write"]) -> None:
@@ -371,7 +381,7 @@ def _is_in_turn(branch: str, turn: int) -> bool:
 
 
 def _finished_ancestor(branch: str, finished: frozenset[str]) -> str:
-    """The topmost run on that branch and above it that is over; empty when all go on."""
+    """Returns the topmost finished run at or above the branch; empty when there is none."""
     parts = branch.split("/")
     runs = ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
     return next((run for run in runs if run in finished), "")

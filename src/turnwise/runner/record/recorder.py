@@ -1,4 +1,4 @@
-"""The only writer of a session: appends, publishes, tells the hooks."""
+"""The only writer of a session: appends events, publishes them to the feed, and dispatches them to the hooks."""
 
 import asyncio
 import logging
@@ -19,15 +19,15 @@ from turnwise.runner.record.feed import EventFeed
 from turnwise.runner.record.journal import public_event
 
 HOOK_SECONDS = 5.0
-"""How long one call of a hook may take, and how long the end of an invocation waits for what is still to be told."""
+"""The timeout of one hook call, and the time that the end of an invocation waits for pending hook calls."""
 WAITING, LOST = "waiting", "lost"
-"""What hooks are told instead of an end: the invocation waits, or this process does not answer it any more."""
+"""The reasons that hooks get instead of an end: the invocation waits, or this process has lost it."""
 
 log = logging.getLogger("turnwise.runner")
 
 
 class HookDispatcher:
-    """The hooks of one session. A hook only watches: what it raises is logged, and one that hangs holds up only hooks."""
+    """Calls the hooks of one session in order. A hook's exception is logged; a slow hook delays only hooks."""
 
     def __init__(self, hooks: Sequence[Hooks], key: SessionKey) -> None:
         self._hooks, self._key = hooks, key
@@ -35,8 +35,11 @@ class HookDispatcher:
         self._task: asyncio.Task[None] | None = None
 
     def dispatch(self, stored: Sequence[Event], *, outcome: tuple[str, str] | None = None) -> None:
-        """Stored events, with the decisions and ends in them, as the public may read them, or the first piece of an answer;
-        `left` is an invocation that is left after them, and how: WAITING or LOST.
+        """Queues stored events, or the first piece of an answer, for the hooks.
+
+        Args:
+            stored: The events. Hooks get their public form.
+            outcome: The id of an invocation that does not end with them, and WAITING or LOST.
         """
         if not self._hooks:
             return
@@ -45,7 +48,7 @@ class HookDispatcher:
             self._task = asyncio.create_task(self._work())
 
     async def wait_for_hooks(self) -> None:
-        """Returns when everything is told, or after HOOK_SECONDS; the rest is told all the same."""
+        """Waits until all queued calls are made, at most HOOK_SECONDS. Later calls are still made."""
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=HOOK_SECONDS)
 
@@ -75,7 +78,7 @@ async def _call_hook(call: Callable[[], Awaitable[None]]) -> None:
     task = asyncio.current_task()
     try:
         async with asyncio.timeout(HOOK_SECONDS):
-            if isawaitable(result := call()):  # a hook's method that is not async has done its work by now
+            if isawaitable(result := call()):  # a sync hook has already done its work
                 await result
     except BaseException as error:
         if is_stopped(error, task):
@@ -84,10 +87,9 @@ async def _call_hook(call: Callable[[], Awaitable[None]]) -> None:
 
 
 class Recorder:
-    """Holds the session's token during one attempt at an invocation, whose events it publishes.
+    """Writes one attempt at an invocation: holds the session's token and lease, and publishes the events.
 
-    asks_for_jobs: whether an event that it stored asks for a background job.
-    Once an append has failed, or the lease is lost, it takes no more (behaviour A21).
+    After a failed append or a lost lease, every further write raises (behaviour A21).
     """
 
     def __init__(
@@ -110,18 +112,19 @@ class Recorder:
         self._confirmed = 0.0
         self._has_shown = False
         self.asks_for_jobs = False
+        """Whether a stored event requests a background job."""
         self._lock = asyncio.Lock()
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
     async def begin(self, message: Message, events: Sequence[Event], *, queue_limit: int | None) -> None:
-        """Takes the lease and stores the first events, in one commit."""
+        """Takes the lease and stores the first events, in one transaction."""
         first = self.session.last_sequence + 1
         self.session = await self._store.begin(self.session, self._lease, message, events, queue_limit=queue_limit)
         self._renew_later()
         self._announce(events, first)
 
     async def take(self, events: Sequence[Event], *, release: bool = False) -> None:
-        """Takes the lease of a session that its holder left, and stores these events, in one commit."""
+        """Takes the lease of an abandoned session and stores these events, in one transaction."""
         first = self.session.last_sequence + 1
         events = self._stamped(events)
         self.session = await self._store.take(self.session, self._lease, events, release=release)
@@ -132,9 +135,10 @@ class Recorder:
         self._announce(events, first)
 
     async def confirm(self) -> None:
-        """Returns when the session is still ours as far as anybody can know, asking if that was not sure any more.
+        """Checks that this process still holds the session; asks the store when the last confirmation is older than the
+        lease.
 
-        A process that stood still learns so before it does what another did meanwhile. StaleWriter, StoreError.
+        A process that was suspended learns here that it lost the session. Raises StaleWriter, StoreError.
         """
         if self.problem:
             raise self.problem
@@ -151,34 +155,34 @@ class Recorder:
         self._confirmed = asked
 
     async def release(self) -> None:
-        """Gives up the session with nothing more to be stored; returns when the hooks know everything."""
+        """Releases the session without another append, then waits for the hooks."""
         self.stop_writing(StaleWriter("The invocation has ended."))
         await self._store.leases.release(self.session)
         await self.wait_for_hooks()
 
     def on_lost(self, stop: Callable[[], object]) -> None:
-        """`stop` is called when the lease turns out to be lost: somebody else runs the invocation now."""
+        """Registers a callback for the loss of the lease: another process then runs the invocation."""
         self._on_lost = stop
 
     async def append(self, events: Sequence[Event], *, release: bool = False) -> None:
-        """Stores the events in order; with `release`, gives up the session too. Not torn by a cancellation.
+        """Stores the events in order; with `release`, releases the session too. A cancellation does not interrupt the write.
 
-        Raises what the store raised; from then on every call does.
+        Raises the store's error; every later call then raises it again.
         """
         task = asyncio.create_task(self._append(events, release))
         task.add_done_callback(_consume_exception)
         await asyncio.shield(task)
 
     def report_lost(self) -> None:
-        """Another process answers on, or whoever comes when the store is back."""
+        """Tells the hooks that this process lost the invocation; another process, or a later recovery, continues it."""
         self._hook_dispatcher.dispatch((), outcome=(self._invocation_id, LOST))
 
     async def wait_for_hooks(self) -> None:
-        """Returns when the hooks know everything, or have had their time."""
+        """Waits until the hooks have run, at most HOOK_SECONDS."""
         await self._hook_dispatcher.wait_for_hooks()
 
     def show(self, event: Event) -> None:
-        """Passes a partial event on to whoever reads, with the number of the attempt, as the whole will have it."""
+        """Publishes a partial event, with the number of the attempt that its final event will have."""
         (event,) = self._stamped((event,))
         self._feed.publish(event)
         if not self._has_shown and event.text and not event.is_private:
@@ -187,7 +191,7 @@ class Recorder:
         self._signals.partial(self.session.key, event)
 
     def stop_writing(self, problem: TurnwiseError) -> None:
-        """Takes no more: an agent that does not stop when told to cannot write any longer."""
+        """Refuses all further writes with this problem, so that an agent that ignores its cancellation cannot write."""
         self.problem = self.problem or problem
         self._stop_renewal()
 
@@ -205,7 +209,7 @@ class Recorder:
                 self.stop_writing(problem)
                 raise
             if release:
-                # Nothing is said after the end, not by a task that an agent left behind either.
+                # No writes after the end, not even by a task that an agent left running.
                 self.stop_writing(StaleWriter("The invocation has ended."))
             self._announce(events, first, waits=release and not any(e.actions.end for e in events))
 
@@ -213,7 +217,7 @@ class Recorder:
         stored = numbered_events(events, first)
         self.asks_for_jobs = self.asks_for_jobs or any(event.actions.jobs for event in stored)
         for event in stored:
-            # A message may also end older invocations that waited in vain; they are not its answer.
+            # A message may also end older, expired invocations; those events do not belong to its answer.
             if event.invocation_id == self._invocation_id:
                 self._feed.publish(event)
         self._hook_dispatcher.dispatch(stored, outcome=(self._invocation_id, WAITING) if waits else None)
@@ -225,7 +229,7 @@ class Recorder:
         return [event.model_copy(update={"attempt": self._attempt}) for event in events]
 
     def _renew_later(self) -> None:
-        # A timer, not a task: most turns are over before it is due.
+        # A timer is cheaper than a task: most turns end before it fires.
         loop = asyncio.get_running_loop()
         self._confirmed = loop.time()
         self._renewal = loop.call_later(self._lease.seconds / 3, self._start_renewal)
@@ -255,9 +259,14 @@ class Recorder:
 async def append_between_runs(
     store: SessionStore, hooks: Sequence[Hooks], session: Session, lease: Lease, events: Sequence[Event]
 ) -> Session:
-    """Appends to a session that nobody holds, apart from any invocation's run; readers and hooks are told.
+    """Appends to a session that no process holds, outside of any invocation. Notifies readers and hooks.
 
-    The holder of the lease is to be no desk's: a desk may be about to answer something there itself. SessionBusy, StaleWriter.
+    Args:
+        lease: Must not use the holder of a running loop, which may be about to answer in the session.
+
+    Raises:
+        SessionBusy: Another process holds the session.
+        StaleWriter: The session has changed since it was read.
     """
     written = await store.take(session, lease, events, release=True)
     store.signals.changed(session.key)
@@ -268,11 +277,11 @@ async def append_between_runs(
 
 
 def numbered_events(events: Sequence[Event], first: int) -> list[Event]:
-    """The events as the log has them, numbered from `first` on."""
+    """Returns the events as stored, numbered from `first`."""
     return [storable(event).model_copy(update={"sequence": first + i}) for i, event in enumerate(events)]
 
 
 def _consume_exception(task: asyncio.Task[Any]) -> None:
-    # The awaiting side may be gone, cancelled; the problem is kept in the recorder all the same.
+    # The caller may have been cancelled; the recorder keeps the problem.
     if not task.cancelled():
         task.exception()

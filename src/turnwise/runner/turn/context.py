@@ -1,4 +1,4 @@
-"""One agent's run: the context it gets, and the loop that takes its events."""
+"""The context of one agent run: what the agent can read and do, and the loop that records its events."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -32,8 +32,9 @@ T = TypeVar("T")
 
 
 class TurnContext:
-    """The context of one agent run on one branch (implements `AgentContext`). When an invocation is taken up again, the run
-    begins anew.
+    """The context of one agent run on one branch. Implements `AgentContext`.
+
+    A resumed invocation runs its agents from the beginning, each with a new context.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class TurnContext:
         )
         content = text_content(question) if isinstance(question, str) else question
         if tool is not None:
-            # Never by the name alone: a caller could offer what somebody else is to give, such as leave.
+            # The name alone is not enough: a caller could offer a tool whose result another party gives, such as an approval.
             if offered and all(each.name != tool for each in self.message_context.tools):
                 raise AgentFailed(
                     f"The caller offered agent {self.card.name!r} no tool {tool!r}.",
@@ -142,7 +143,7 @@ class TurnContext:
         stated, replies = self._invocation.journal.waits, self._invocation.journal.replies
         for call in calls:
             if self._invocation.replay.skip_to_wait(current_scope(self.branch), call):
-                self.emitter.reach_recorded()  # what was written before is stored with the wait
+                self.emitter.reach_recorded()  # the writes before it are stored with the wait
         open_ = [call for call in calls if call not in replies]
         for call in open_:
             await self.emitter.state_wait(stated.get(call) or self._wait("tool_result", call))
@@ -249,13 +250,15 @@ class TurnContext:
         return await self._steps.once(key, make)
 
     async def _record_yielded(self, event: Event) -> None:
-        """Records an event that the agent yields: partial ones are only shown, hand-overs and ends wait for its end."""
+        """Records an event that the agent yields. Partial events are only shown; handoffs and ends take effect after the
+        run.
+        """
         if event.partial:
             await self.emitter.show(event)
             return
         actions = event.actions
         if actions.end is not None:
-            await self.unawaited.check(self.card.name)  # before what it gave instead is said
+            await self.unawaited.check(self.card.name)  # before the event is recorded
         if actions.transfer_to is not None:
             await self._transfer_or_report(actions.transfer_to, actions.brief)
         self.escalated = self.escalated or actions.escalate
@@ -264,7 +267,7 @@ class TurnContext:
         self.waits = self.waits or (awaits is not None and awaits.id not in self._invocation.journal.replies)
 
     async def _run_agent(self) -> None:
-        """Runs the agent and takes its events; then what it left unrecorded is put behind its last word."""
+        """Runs the agent, records its events, then buffers the writes that no event holds yet."""
         events, closes = self._invocation.runtime.agents[self.card.name].run(self), True
         try:
             async for event in events:
@@ -273,7 +276,7 @@ class TurnContext:
             self.emitter.buffer_writes()
             raise
         except GeneratorExit:
-            closes = False  # a generator that raises this cannot be closed any more
+            closes = False  # a generator that raised this can no longer be closed
             raise
         finally:
             if closes and isinstance(events, AsyncGenerator):
@@ -316,9 +319,9 @@ class TurnContext:
         try:
             await run_turn(nested)
         finally:
-            self.emitter.model_calls += nested.model_calls  # those of a run that failed, too
+            self.emitter.model_calls += nested.model_calls  # also after a failure
         if self._invocation.handoff is handoff_before:
-            self._invocation.finish_branch(branch)  # who handed over does so again when the turn is taken up again
+            self._invocation.finish_branch(branch)  # an agent that transferred must transfer again on resume
         last = nested.emitter.last
         has_moved = self._invocation.handoff is not None
         text, next_ = (last.text, last.actions.next) if last else ("", None)
@@ -336,9 +339,9 @@ class TurnContext:
 
 
 async def run_turn(context: TurnContext) -> None:
-    """Runs the agent to its end and records what it emits; raises as `run_agent`.
+    """Runs the agent of that context to its end and records its events. Raises as `run_agent`.
 
-    The innermost failing agent gets the error event.
+    When nested agents fail, only the innermost one gets the error event.
     """
     with context._invocation.unrecorded.track(context.emitter.buffer_writes):
         await run_agent(context.card, context._run_agent, context.emitter.report)

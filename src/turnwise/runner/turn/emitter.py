@@ -1,4 +1,4 @@
-"""What one agent run says: stamped, and put on record once, however often its turn is taken up."""
+"""Emits the events of one agent run: stamps them, records them, and skips those that a resumed run has already recorded."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +21,7 @@ Take = Callable[[Event], Awaitable[None]]
 
 
 class TextStream:
-    """Collects an answer's pieces and passes each on; all share one event id (behaviour A19)."""
+    """Collects the pieces of an answer and shows each one. All pieces share one event id (behaviour A19)."""
 
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.stream()")
@@ -36,28 +36,30 @@ class TextStream:
         await self._take(self._blank.model_copy(update={"content": text_content(text), "partial": True}))
 
     async def finish(self) -> None:
-        """Stores the whole; nothing when nothing was written."""
+        """Stores the complete answer. Does nothing when nothing was written."""
         if text := "".join(self._pieces):
             await self._take(self._blank.model_copy(update={"content": text_content(text)}))
 
 
 @asynccontextmanager
 async def open_stream(blank: Event, take: Take) -> AsyncIterator[TextStream]:
-    """A stream of one event. When the block raises, the pieces were shown and the whole is not stored."""
+    """Streams one event. If the block raises, the pieces have been shown but the complete answer is not stored."""
     stream = TextStream(blank, take)
     yield stream
     await stream.finish()
 
 
 class PieceFilter:
-    """Keeps `<next>` tags out of what is shown, also when a tag is cut across pieces (behaviour B6), and counts it."""
+    """Removes `<next>` tags from streamed text, also when a tag spans pieces (behaviour B6), and counts the visible
+    characters.
+    """
 
     def __init__(self) -> None:
         self._filters: dict[str, NextTagFilter] = {}
         self._shown: dict[str, int] = {}
 
     def feed(self, event: Event) -> Event | None:
-        """The partial event with only its visible text, and its offset; None when nothing of it is visible yet."""
+        """Returns the partial event with its visible text and offset; None when none of it is visible yet."""
         offset = self._shown.get(event.id, 0)
         if not event.text:
             return event.model_copy(update={"offset": offset})
@@ -81,21 +83,22 @@ _AGENT_ACTIONS = (
     "steps",
     "checkpoint",
 )
-"""The actions that are an agent's to say; ends, selections, rewinds, answers and so on only the runner decides."""
+"""The actions that an agent may set. The runner sets all others, such as ends, selections, rewinds and answers."""
 
 
 class EventEmitter:
-    """The voice of the agent's run on one branch; `labels` stand on all that it says. As long as the replay has events of the
-    run, what it says is already in the log and is not said again.
+    """Emits the events of one agent run on one branch, with the given scope labels.
 
-    last: its last word. model_calls: how many answers of models it took to say all that.
+    While the replay has recorded events of the run, the emitter returns those instead of storing new ones.
     """
 
     def __init__(
         self, invocation: InvocationState, agent: str, branch: str, labels: tuple[str, ...], writes: PendingWrites
     ) -> None:
         self.last: Event | None = None
+        """The last event that answers."""
         self.model_calls = 0
+        """The number of model calls behind the emitted events."""
         self._invocation, self._agent, self._branch, self._labels = invocation, agent, branch, labels
         self._writes, self._replay = writes, invocation.replay
         self._stated_waits: set[str] = set()
@@ -103,7 +106,7 @@ class EventEmitter:
         self._yielding = LoopYielder()
 
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
-        """A new event of the agent."""
+        """Returns a new event of the agent."""
         return Event(
             id=self._invocation.ids.issue(),
             author=self._agent,
@@ -116,7 +119,9 @@ class EventEmitter:
         )
 
     async def say_own(self, event: Event) -> Event:
-        """Says it without what is not an agent's to say. One with an end is held, so that the end is stored with it."""
+        """Emits an event with only the actions that an agent may set. An event with an end is buffered and stored with the
+        end.
+        """
         actions = event.actions
         if actions.checkpoint:
             self._invocation.unrecorded.buffer()
@@ -124,23 +129,23 @@ class EventEmitter:
         return await self.say(event.model_copy(update={"actions": own}), buffer=actions.end is not None)
 
     async def say(self, event: Event, *, buffer: bool = False) -> Event:
-        """Stamps and records one event, or finds it recorded."""
+        """Stamps and records one event, or returns the recorded one during a replay."""
         if self._replay.has(current_scope(self._branch)):
             self.reach_recorded()
             if event.content is None and event.actions.awaits is None:
-                return event  # recorded, but the journal keeps only what is said
+                return event  # recorded, but the journal keeps no event without content
             return self._noted(self._replay.take(current_scope(self._branch)))
         return await self._store(event, buffer=buffer)
 
     async def state_wait(self, wait: Await) -> None:
-        """States that the run waits for that, unless it did so before."""
+        """Records that the run waits for `wait`, unless this attempt has already done so."""
         if wait.id not in self._stated_waits:
             await self._store(self.event(awaits=wait), buffer=True)
 
     async def show(self, event: Event) -> None:
-        """Passes a partial event on, unless what it is a piece of was said before; others run in between.
+        """Shows a partial event, unless its final event is already recorded. Lets other tasks run in between.
 
-        AgentFailed as of `check_storable`, LimitReached (answer_bytes).
+        Raises AgentFailed as `check_storable`, and LimitReached (answer_bytes).
         """
         if event.content is not None:
             self._invocation.size.add_piece(event.id, self._agent, event.content)
@@ -156,24 +161,24 @@ class EventEmitter:
             await self._invocation.show(blank.model_copy(update=shown))
 
     def find_recorded(self, event: Event) -> Event:
-        """What is said is on record in that event."""
+        """Advances the replay to an event that is known to be recorded, and returns the event."""
         if self._replay.skip_to_event(StepScope(event.branch, event.within), event.id):
             self.reach_recorded()
         return self._noted(event)
 
     def start_new(self) -> None:
-        """What comes now was never said before."""
+        """Skips the rest of the replay for the current scope: the run now does something that is not recorded."""
         self._replay.skip_all(current_scope(self._branch))
 
     def reach_recorded(self) -> None:
-        """The run came to something on record: what it wrote before is on record with it."""
+        """Drops the writes that the recorded event holds: the replay has reached it."""
         self._invocation.keep_temporary(self._writes.take_recorded())
 
     async def report(self, error: TurnwiseError) -> None:
-        """Puts an error event of this agent on record, once for each error, however far it travels.
+        """Records an error event of this agent, once per error, even when the error passes through several agents.
 
-        Its text is what guardrails leave of it: an exception may quote what nobody is to see. The error says no more from
-        then on.
+        Guardrails filter the error's text first, since an exception may quote private data. If they change it, the
+        exception itself keeps only the filtered text.
         """
         if self._invocation.failure is error or self._invocation.recorder.problem is not None:
             return
@@ -185,12 +190,12 @@ class EventEmitter:
         self._invocation.buffer(self.event(guarded=guarded).model_copy(update={"error": info}))
 
     def buffer_writes(self, *, escalate: bool = False) -> None:
-        """Puts what the run wrote, and did not say yet, behind what it said last; and that it leaves the enclosing loop."""
+        """Buffers an event with the writes that no event holds yet, or with the request to leave the enclosing loop."""
         if self._writes or escalate:
             self._invocation.buffer(self._with_writes(self.event(escalate=escalate)))
 
     async def safe_name(self, name: str) -> str:
-        """A name that no agent has, as it may be told; what guardrails did to it is put on record."""
+        """Returns the name of an unknown agent in a form that guardrails allow in error texts. Records any guardrail action."""
         shown, guarded = await self._invocation.guardrails.name(name, self._agent)
         if guarded:
             self._invocation.buffer(self.event(guarded=guarded))

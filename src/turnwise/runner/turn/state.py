@@ -1,4 +1,4 @@
-"""What all agent runs of one invocation share: the record, what is about to be recorded, and who gets the floor next."""
+"""State that all agent runs of one invocation share: the recorder, buffered events, and the next handoff."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _LONG_TEXT = 16_384
 
 
 class Runtime(NamedTuple):
-    """What an app's invocations run with. An invocation keeps the cast it began with."""
+    """The agents and services of an app. An invocation keeps the Runtime it began with."""
 
     agents: Mapping[str, Agent]
     tree: AgentTree
@@ -43,18 +43,19 @@ class Runtime(NamedTuple):
 
 
 class Handoff(NamedTuple):
-    """That the floor goes to `target`, by whom, and what the giver tells instead of the user's last message."""
+    """A handoff from agent `by` to agent `target`."""
 
     target: str
     by: str
     brief: Content | None = None
+    """The message for the target, in place of the user's last message."""
 
 
 class InvocationState:
-    """One invocation's floor. Agent runs emit their events through it.
+    """The shared state of one invocation. Agent runs emit their events through it.
 
-    `held` are events that their agents cannot follow up, kept back so that the end can be stored with them; whatever is
-    emitted later, or reads the log, stores them first.
+    Some events are buffered, so that one append can store them with the end of the turn. Any later emit, and any read of
+    the log, stores them first.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class InvocationState:
         return self._recorder
 
     def state(self) -> dict[str, JsonValue]:
-        """The merged state as agents see it, with what held events will write; None values are absent keys."""
+        """Returns the merged state with the writes of buffered events. A None value is an absent key."""
         return self.replay.state(self._state_now()) | self.temp
 
     def _state_now(self) -> dict[str, JsonValue]:
@@ -114,7 +115,7 @@ class InvocationState:
         return merged
 
     def finish_branch(self, branch: str) -> None:
-        """Records with the next event that the run on that branch is over."""
+        """Marks the run on that branch as finished; the next event records it."""
         self._pending["finished"] = (*self._pending.get("finished", ()), branch)
 
     @property
@@ -122,13 +123,17 @@ class InvocationState:
         return "selection" in self._pending
 
     def record_decision(self, selection: Selection, positions: Mapping[str, int], step: StepRecord) -> None:
-        """Records a decision inside this invocation with the next event."""
+        """Adds a decision inside this invocation to the next event."""
         self._pending |= {"selection": selection, "positions": dict(positions), "steps": (step,)}
 
     async def emit(self, event: Event, *, buffer: bool = False) -> Event:
-        """Stores an agent's event, after the tag is taken out and the guardrails have looked at it; or holds it.
+        """Stores or buffers an agent's event, after tags are removed and guardrails have run.
 
-        Returns it as it is recorded. LimitReached (events, answer_bytes, invocation_bytes, blob_bytes).
+        Returns:
+            The event as recorded.
+
+        Raises:
+            LimitReached: `events`, `answer_bytes`, `invocation_bytes` or `blob_bytes`.
         """
         if self._event_count >= self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
@@ -143,9 +148,10 @@ class InvocationState:
         return event
 
     async def hand_off(self, handoff: Handoff, note: Event) -> None:
-        """Gives the floor away, with what guardrails leave of the brief; what they did is put on record with the bare `note`.
+        """Sets the next handoff. Guardrails filter its brief; the event `note` records their actions.
 
-        TransferRefused when it was given away already, or the brief is blocked.
+        Raises:
+            TransferRefused: A handoff was set before, or the brief is blocked.
         """
         self._refuse_second(handoff)
         if handoff.brief is not None:
@@ -166,18 +172,18 @@ class InvocationState:
             raise _handoff_refused(handoff, f"the floor goes to {self.handoff.target!r} already.")
 
     async def flush(self) -> None:
-        """Stores what is held."""
+        """Stores the buffered events."""
         buffered, self._buffered = self._buffered, []
         if buffered:
             await self._recorder.append(buffered)
 
     def take_buffered(self) -> list[Event]:
-        """What is held, for whoever stores it with the end of the turn."""
+        """Returns and clears the buffered events; the caller stores them with the end of the turn."""
         buffered, self._buffered = self._buffered, []
         return buffered
 
     def buffer(self, event: Event) -> Event:
-        """Puts an event behind the held ones, with what is to be recorded beside it."""
+        """Appends an event to the buffer, with the pending decision and finished branches."""
         event = self._with_pending(event)
         self.size.add(event, check_storable(event, event.author))
         delta = event.actions.state_delta
@@ -191,13 +197,14 @@ class InvocationState:
         self._event_count += 1
         self._buffered.append(event)
         said = [step for step in event.actions.steps if step.says]
-        self.steps |= {step.key: step for step in said}  # though whoever says it may be cancelled while it is stored
+        self.steps |= {step.key: step for step in said}  # before the append: its agent may be cancelled meanwhile
         self.once_events |= {step.key: event for step in said}
         return event
 
     def _with_before(self, event: Event) -> Event:
-        """The event with what keys held before, if the turn may be taken up behind it. Each key is told of once: a checkpoint
-        after each of a thousand tasks would else tell of all.
+        """Adds the earlier values of the written keys, if a later attempt may resume after this event.
+
+        Each key is recorded once; otherwise each of a thousand checkpoints would repeat all keys.
         """
         actions = event.actions
         self._records_before = self._records_before or actions.awaits is not None or actions.checkpoint
@@ -218,17 +225,19 @@ class InvocationState:
         return event.model_copy(update={"actions": event.actions.model_copy(update=pending)})
 
     def buffer_pending(self, bare: Event) -> None:
-        """Holds the bare event if there is something to be recorded beside it."""
+        """Buffers the bare event if a pending decision or finished branch needs one."""
         if self._pending:
             self.buffer(bare)
 
     def stop(self, end: End) -> None:
-        """Nobody hands the floor on any more: whoever gets it is told why, and the invocation ends so."""
+        """Stops all further handoffs. The next agent gets the reason as a notice, and the invocation ends with `end`."""
         self.stopped = end
         self.notice = f"Hand-overs were stopped ({end.reason}): {end.detail} Answer yourself, as well as you can."
 
     async def show(self, event: Event) -> None:
-        """Passes a partial event on, if the caller wants partials: as much of it as guardrails will not change any more."""
+        """Shows a partial event if the caller wants partial events, limited to the text that guardrails can no longer
+        change.
+        """
         if not self.config.streaming:
             return
         shown = await self._stream_guard.released(event) if self.runtime.guardrails else event
@@ -237,7 +246,9 @@ class InvocationState:
 
 
 def record_answer_decision(invocation: InvocationState, selection: Selection, bare: Event) -> None:
-    """Records a decision on the answer that ends a turn: with its last event as long as that is held, else with `bare`."""
+    """Records a decision about the answer that ended a turn: on the last buffered event if it is that answer, else on
+    `bare`.
+    """
     last = invocation._buffered[-1] if invocation._buffered else None
     if last is None or last.author != bare.author or last.error or last.actions.selection:
         invocation.buffer(with_actions(bare, selection=selection))
@@ -246,7 +257,7 @@ def record_answer_decision(invocation: InvocationState, selection: Selection, ba
 
 
 def is_long(event: Event) -> bool:
-    """Whether the event's text is looked through in a thread: that takes microseconds a character, and others wait."""
+    """Returns whether the text is long enough to scan in a thread, so that the event loop stays free."""
     return len(event.text) > _LONG_TEXT
 
 
@@ -255,7 +266,7 @@ def _handoff_refused(handoff: Handoff, problem: str, *, allowed: tuple[str, ...]
 
 
 def _without_unknown_next(event: Event, tree: AgentTree) -> Event:
-    """The event with an empty name in place of one that no agent has: a tag hides its name from guardrails."""
+    """Returns the event with an unknown agent name in `next` emptied: guardrails do not check that field."""
     named = event.actions.next
     if not named or can_name(named, (card.name for card in tree)):
         return event
@@ -263,7 +274,7 @@ def _without_unknown_next(event: Event, tree: AgentTree) -> Event:
 
 
 def _without_tag(event: Event) -> Event:
-    """The event with its first `<next>` tag taken out of the text and kept as `actions.next` (behaviour B6)."""
+    """Returns the event with its first `<next>` tag moved from the text to `actions.next` (behaviour B6)."""
     if event.content is None or "<next>" not in event.text:
         return event
     parts, first = [], None

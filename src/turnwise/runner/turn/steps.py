@@ -1,4 +1,4 @@
-"""Work that is done once: recorded when it is done, and found on record when its turn is run again."""
+"""Steps: work that is recorded once and read from the record when its turn runs again."""
 
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
@@ -15,7 +15,7 @@ from turnwise.runner.turn.views import as_json
 
 
 class Keys:
-    """The keys of a run's steps that are on record (`AgentContext.recorded`)."""
+    """The keys of a run's recorded steps (`AgentContext.recorded`)."""
 
     def __init__(self, invocation: InvocationState, branch: str) -> None:
         self._invocation, self._branch = invocation, branch
@@ -34,7 +34,7 @@ class Steps:
         self.keys = Keys(invocation, branch)
 
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
-        """What `work` gives, or gave (`AgentContext.step`)."""
+        """Returns the result of `work`, or its recorded result (`AgentContext.step`)."""
         full_key = f"{self._branch}:{key}"
         known = self._find_record(full_key)
         scope = StepScope(self._branch, full_key)
@@ -57,7 +57,7 @@ class Steps:
         return value
 
     async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
-        """What is said once (`AgentContext.once`)."""
+        """Emits the event of `make` once (`AgentContext.once`)."""
         full_key = f"{self._branch}:{key}"
         known = self._find_record(full_key)
         if known is None:
@@ -76,13 +76,13 @@ class Steps:
         with collect_writes() as written:
             made = await make(self._emitter.show)
         record = StepRecord(key=full_key, says=True, state_delta=written.state, artifact_versions=written.saved)
-        # Without a content it would be an event that says nothing, and such are not looked for.
+        # The journal skips events without content, so the event gets an empty one.
         said = await self._emitter.say_own(_with(made.model_copy(update={"content": made.content or Content()}), record))
         self._invocation.steps[full_key] = record
         return said
 
     async def _guarded_result(self, event: Event, part: ToolResultPart) -> tuple[Event, dict[str, Any]]:
-        """What guardrails leave of a result, and the event that records it and what they did."""
+        """Returns the tool result after guardrails, and the event that records it with their actions."""
         said = await self._invocation.guardrails.event(event.model_copy(update={"content": Content(parts=(part,))}))
         left = (said.content or Content()).tool_results[0]
         return said.model_copy(update={"content": None}), {"result": left.result, "failed": left.failed}

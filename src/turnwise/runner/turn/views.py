@@ -1,4 +1,4 @@
-"""What an agent sees of the session: history, state, artifacts."""
+"""An agent's views of its session: history, state and artifacts."""
 
 import copy
 import json
@@ -22,7 +22,11 @@ from turnwise.runner.turn.state import InvocationState
 
 
 class HistoryView:
-    """The log as an agent on one branch may see it; `sees` are the labels that it sees, None = everything."""
+    """The log as an agent on one branch may read it.
+
+    Args:
+        sees: The labels that the agent sees; None means all.
+    """
 
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.history")
@@ -69,7 +73,7 @@ class HistoryView:
 
 
 class StateView:
-    """The merged state with what this agent, and others before their next event, wrote on top."""
+    """The merged state with the pending writes of this agent and of other agents."""
 
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.state", "Read context.state[{!r}].")
@@ -104,12 +108,12 @@ class StateView:
 
 
 def _own_copy(value: Any) -> Any:
-    """A value that the reader may change: only what is set again is stored."""
+    """Returns a copy that the reader may change. Only setting the key again stores a change."""
     return copy.deepcopy(value) if isinstance(value, list | dict) else value
 
 
 def as_json(what: str, value: object) -> JsonValue:
-    """A copy of the value as JSON gives it back, so that later changes of the caller's object do not reach the log."""
+    """Returns a JSON copy of the value, so that later changes of the original do not reach the log. Raises AgentFailed."""
     if is_deep(value):
         raise AgentFailed(f"{what} is nested more than {DEEPEST} levels deep, and could not be read again.")
     try:
@@ -137,7 +141,7 @@ def _check_state_size(key: str, size: int, limits: Limits) -> None:
 
 
 def _as_bytes(name: str, data: object) -> tuple[bytes, str]:
-    """The data as it is stored, and its usual type. AgentFailed for what is neither text nor bytes nor a part of either."""
+    """Returns the data as bytes with its default MIME type. Raises AgentFailed for other types."""
     if isinstance(data, BlobPart):
         return data.data, data.mime_type
     if isinstance(data, TextPart):
@@ -150,9 +154,10 @@ def _as_bytes(name: str, data: object) -> tuple[bytes, str]:
 
 
 class ArtifactsView:
-    """The session's artifacts; the versions saved are recorded on the agent's next event, under their names.
+    """The session's artifacts. The agent's next event records saved versions by name.
 
-    allows: whether guardrails let a name into the log.
+    Args:
+        allows: Returns whether guardrails allow an artifact's name in the log.
     """
 
     if not TYPE_CHECKING:
