@@ -1,14 +1,14 @@
-"""How large a value is, as far as that matters: a huge one is not read to its end."""
+"""Estimates the size of a value without reading all of a large one."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
 _MARKS = 2
-"""What quotes, commas and short numbers take at least."""
+"""The minimum for quotes, commas and short numbers."""
 
 
 def least_bytes(value: object, most: int) -> int:
-    """At least how many bytes the value takes as JSON. Stops counting above `most`, so it takes no longer than that."""
+    """Returns a lower bound of the value's size as JSON, in bytes. Stops counting above `most`."""
     count, open_ = 0, [iter((value,))]
     while open_ and count <= most:
         inner = _count_on(open_[-1])
@@ -24,7 +24,7 @@ def least_bytes(value: object, most: int) -> int:
 
 
 def _count_on(values: Iterator[object]) -> Iterator[tuple[object, Iterator[object] | None]]:
-    """Each value, with what stands in it if it is an object or a list."""
+    """Yields each value, with an iterator over its contents if it is an object or a list."""
     for value in values:
         if isinstance(value, Mapping):
             yield value, chain.from_iterable(value.items())

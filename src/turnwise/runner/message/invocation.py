@@ -41,7 +41,7 @@ class Result(NamedTuple):
 
     @property
     def cut_off(self) -> bool:
-        """Whether the text is incomplete because the model or the answer reached a limit."""
+        """True if the text is incomplete because the model or the answer reached a limit."""
         return bool(words := _words(self.events)) and words[-1].actions.cut_off is not None
 
 
@@ -91,7 +91,7 @@ class Invocation:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether a cancellation was requested."""
+        """True if a cancellation was requested."""
         return self._cancelled
 
     def set_queued(self, leave: Callable[[], object]) -> None:
@@ -146,7 +146,7 @@ class MessageRun:
     def __init__(self, key: SessionKey, message: Message, config: RunConfig, context: Context | None = None) -> None:
         self.key, self.message, self.config, self.context = key, message, config, context
         self.queued = False
-        """Whether the message is in the inbox."""
+        """True if the message is in the inbox."""
         self.prepared: PreparedMessage | None = None
         """None until guardrails have run."""
         self.invocation = Invocation(key, message.id)

@@ -13,7 +13,7 @@ class ConcurrencyLimit:
 
     @property
     def has_room(self) -> bool:
-        """Whether a slot is free and no one waits for it."""
+        """True if a slot is free and no one waits for it."""
         return self._free > 0 and not self._waiters
 
     def try_enter(self) -> bool:

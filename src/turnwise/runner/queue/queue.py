@@ -25,18 +25,18 @@ class SessionQueue:
         """The run that is being answered."""
         self.task: asyncio.Task[None] | None = None
         self.waits_elsewhere = False
-        """Whether the task only waits for another process, which holds the session."""
+        """True if the task only waits for another process, which holds the session."""
         self.closing = closing
-        """Whether to leave abandoned work to other processes."""
+        """True to leave abandoned work to other processes."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task works on this queue."""
+        """True if a task works on this queue."""
         return self.task is not None
 
     @property
     def is_unused(self) -> bool:
-        """Whether the queue can be discarded."""
+        """True if the queue can be discarded."""
         return self.arrivals == 0 and self.task is None
 
 

@@ -81,7 +81,7 @@ class SessionQueues:
 
     @property
     def has_room(self) -> bool:
-        """Whether another message could be answered here at once."""
+        """True if another message could be answered here at once."""
         return self._limit.has_room
 
     def is_abandoned(self, session: Session) -> bool:

@@ -112,7 +112,7 @@ class Recorder:
         self._confirmed = 0.0
         self._has_shown = False
         self.asks_for_jobs = False
-        """Whether a stored event requests a background job."""
+        """True if a stored event requests a background job."""
         self._lock = asyncio.Lock()
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
