@@ -1,1 +1,1 @@
-"""The log as one agent should see it: pure functions over events."""
+"""Compiles a session's log into the messages that one agent's model reads."""

@@ -1,4 +1,4 @@
-"""What is kept or left out as a whole: what somebody said, with the calls in it and all their results."""
+"""Groups: the units that a transcript keeps or drops as a whole, such as an answer with its calls and all their results."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -22,15 +22,15 @@ from turnwise.transcript.view import View
 from turnwise.transcript.visible import LoggedCall, VisibleLog, question_of
 
 CALL_CHARACTERS, RESULT_CHARACTERS = 200, 500
-"""How much is shown of another agent's call, and of what it got."""
+"""The maximum lengths of another agent's call and of its result."""
 OWN_CHARACTERS = 4_000
-"""How much of either when the reader's own are told in words."""
+"""The maximum length of the reader's own calls and results when they are shown as text."""
 FILE_CHARACTERS = 50_000
-"""How much is shown of a file of text."""
+"""The maximum length of a text file."""
 STILL_TO_COME = "The result is still to come."
 NO_RESULT = "There is no result."
 LEAVE = "leave"
-"""What the note about a question for leave is called."""
+"""The name of the note about an approval question."""
 YOU_ASKED = "A person was asked whether you may call {}."
 OTHER_ASKED = "A person was asked whether {} may call a tool."
 
@@ -39,16 +39,16 @@ _TOOL_CHARACTERS = 64
 
 
 class Group(NamedTuple):
-    """One step of the conversation: what the reader said in it, then what it heard; either may be empty.
-
-    Its n-th result, which all stand first in what it heard, is that of its n-th call. tokens: the estimate; events: of how
-    many it is made.
-    """
+    """One step of the conversation. Its n-th result belongs to its n-th call, and results come first in `heard`."""
 
     said: tuple[Part, ...] = ()
+    """The reader's parts; may be empty."""
     heard: tuple[Part, ...] = ()
+    """The parts of others; may be empty."""
     tokens: int = 0
+    """The estimated size."""
     events: int = 1
+    """The number of events in the group."""
 
     @property
     def is_empty(self) -> bool:
@@ -56,13 +56,13 @@ class Group(NamedTuple):
 
 
 def group_of(said: Iterable[Part], heard: Iterable[Part], events: int = 1) -> Group:
-    """The group of these parts, with its estimate."""
+    """Returns the group of these parts, with its estimated size."""
     said, heard = tuple(said), tuple(heard)
     return Group(said, heard, tokens_of_parts((*said, *heard)), events)
 
 
 def group_at(place: int, reading: VisibleLog, view: View) -> Group:
-    """What the event at that place, with what belongs to it, is to the reader; empty when that is nothing."""
+    """Returns the group of the event at that place, as the reader sees it; empty when it sees nothing."""
     event, calls = reading.events[place], reading.calls.get(place, ())
     if event.author == USER:
         return group_of((), _from_user(event))
@@ -81,8 +81,11 @@ def group_at(place: int, reading: VisibleLog, view: View) -> Group:
 
 
 def opening_group(content: Content, by: str | None) -> list[Part]:
-    """What opens a run, when the log does not hold it: the user's, or another agent's who asks the reader; `by` is its name,
-    empty if it is not known, None for the user.
+    """Returns the parts that open a run whose opening is not in the log.
+
+    Args:
+        content: The opening.
+        by: The agent that sent it, empty if unknown; None for the user.
     """
     if by is None:
         return _heard_from_user(content)
@@ -97,8 +100,10 @@ def _is_run(event: Event, view: View) -> bool:
 
 
 def _own(event: Event, calls: Sequence[LoggedCall], aside: Sequence[Event], *, sealed: bool) -> list[Part]:
-    """Its words, then its calls; thinking stays where it was, and only in the run that goes on: providers want it back
-    there, unchanged, and what they sealed together with it.
+    """Returns the reader's text, then its calls.
+
+    Thinking keeps its position and is only included in the current run: there, providers require it unchanged, with its
+    seal.
     """
     shown = {id(call.part) for call in calls}
     words: list[Part] = []
@@ -120,7 +125,7 @@ def _own(event: Event, calls: Sequence[LoggedCall], aside: Sequence[Event], *, s
 
 
 def _said(event: Event) -> Sequence[Part]:
-    """What its author said in it. A question for leave is the loop's, in whosever name it is asked."""
+    """Returns the parts of the event's author. An approval question belongs to the agent's loop and is left out."""
     return () if event.content is None or question_of(event) else event.content.parts
 
 
@@ -151,12 +156,14 @@ def _result(call: LoggedCall) -> ToolResultPart:
 
 
 def _told(event: Event, call: LoggedCall) -> TextPart:
-    """A call of the reader's and its result, in words."""
+    """Returns one of the reader's calls and its result as text."""
     return TextPart(text=attributed(event.author, _called(call, OWN_CHARACTERS, OWN_CHARACTERS), calls=call.part.tool))
 
 
 def _tool(name: str) -> str:
-    """A tool's name as providers take it; models call tools that do not exist by any name."""
+    """Returns the tool's name in a form that providers accept. Models may call tools by any name, even of tools that do not
+    exist.
+    """
     return _NO_NAME.sub("_", name)[:_TOOL_CHARACTERS] or "tool"
 
 
@@ -195,7 +202,7 @@ def _from_other(event: Event, calls: Sequence[LoggedCall], view: View) -> list[P
 
 
 def _heard_from_agent(agent: str, content: Content, *, to_reader: bool) -> list[Part]:
-    """Its words in one mark; files it hands to the reader stay files, but for those of text, which are words."""
+    """Returns the agent's text in one mark. Files for the reader stay files, except text files, which become text."""
     texts: list[str] = []
     files: list[Part] = []
     for part in content.parts:
@@ -228,7 +235,7 @@ def _is_text(file: BlobPart) -> bool:
 
 
 def _written(file: BlobPart) -> str:
-    """A file of text as words: a provider would show it as such anyway, with whatever marks are in it."""
+    """Returns a text file as text. A provider would show it as text anyway, with any marks in it."""
     text = file.data.decode("utf-8", "replace")
     missing = len(text) - FILE_CHARACTERS
     left_out = f"[… {missing:,} characters are left out here …]" if missing > 0 else ""
@@ -236,7 +243,7 @@ def _written(file: BlobPart) -> str:
 
 
 def _named(part: Part) -> str:
-    """What stands in a text for a part that is none; empty for what has no place in a text."""
+    """Returns the text for a part that is no text; empty for parts that are not shown."""
     if isinstance(part, DataPart):
         return "" if part.private else as_text(part.data)
     if isinstance(part, BlobPart):

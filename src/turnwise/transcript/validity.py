@@ -1,4 +1,4 @@
-"""Whether a provider takes these messages, by the rules of the strictest for each."""
+"""Checks whether providers accept a list of messages, by the strictest provider's rule in each respect."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,10 +9,11 @@ _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def problems(messages: Sequence[Content]) -> list[str]:
-    """What is wrong, one line each; empty when nothing is.
+    """Returns the problems, one line each; empty when there are none.
 
-    They begin and end with the user and alternate, none is empty or has a blank text; thinking is no message by itself, and
-    not its end. Each call has an id of its own and exactly one result, in the very next message, where results stand first.
+    Messages alternate, begin and end with the user, and have no empty or blank text. A message neither consists of
+    thinking alone nor ends with it. Each call has a unique id and exactly one result, in the next message, where results
+    come first.
     """
     found = [] if messages else ["There is no message."]
     if messages and messages[0].role != "user":
@@ -35,7 +36,11 @@ def problems(messages: Sequence[Content]) -> list[str]:
 
 
 def _in_message(message: Content, asked: dict[str, str]) -> Iterator[str]:
-    """`asked`: the tools that the message before called, by the call's id."""
+    """Yields the problems of one message.
+
+    Args:
+        asked: The tools called in the message before, by call id.
+    """
     if not message.parts:
         yield "it is empty."
     for part in message.parts:
