@@ -30,7 +30,7 @@ class Caller(Fact):
     """The id of the credential or of the token's subject, for limits, logs and records; never a secret."""
     role: Role = "user"
     user: str | None = None
-    """The user whose sessions the caller owns; None means that each request must name a user."""
+    """The user that owns the caller's sessions; None means that each request must name a user."""
     acts_for_users: bool = False
     """True if the caller may name any user and act as that user."""
     agent_roles: tuple[str, ...] | None = ()

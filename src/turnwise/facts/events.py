@@ -24,7 +24,7 @@ class Await(Fact):
     """An agent waits: for the user's next message to it (`reply`), or for the result of a tool call (`tool_result`)."""
 
     id: str
-    """The id of the wait, or of the call whose result is awaited."""
+    """The id of the wait, or of the awaited tool call."""
     kind: Literal["reply", "tool_result"] = "reply"
     expires_at: datetime | None = None
     """None means the session's lifetime."""
@@ -41,7 +41,7 @@ class StepRecord(Fact):
     as `value`.
     """
     call: str | None = optional(None)
-    """The id of the tool call whose result the value is, as `{"result": …, "failed": …}`."""
+    """The id of the tool call that returned the value, as `{"result": …, "failed": …}`."""
     state_delta: dict[str, JsonValue] = Field(default_factory=dict)
     """The state that the work wrote, so that a new attempt restores it without the work."""
     artifact_versions: dict[str, int] = Field(default_factory=dict)

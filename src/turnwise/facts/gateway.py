@@ -65,10 +65,10 @@ class Switch(Fact):
 
     @model_validator(mode="before")
     @classmethod
-    def _in_short(cls, given: Any) -> Any:
-        if isinstance(given, bool):
-            return {"on": given}
-        return {"on": True, **given} if isinstance(given, dict) and given else given
+    def _expand_shorthand(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            return {"on": value}
+        return {"on": True, **value} if isinstance(value, dict) and value else value
 
 
 class A2aConfig(Switch):
@@ -147,7 +147,7 @@ class GatewayConfig(Fact):
     grace_seconds: float = Field(default=25.0, ge=0)
     """How long running answers may continue during shutdown."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks whose `X-Forwarded-*` headers are trusted."""
+    """Addresses or networks with trusted `X-Forwarded-*` headers."""
     documentation: bool = True
     """True to serve `/docs` and the OpenAPI schema."""
     public_url: str | None = Field(default=None, pattern=r"^https?://[^\s/?#]+(/[^\s?#]*[^\s/?#])?$")

@@ -16,7 +16,7 @@ class Candidate(Fact):
     score: float
     """0 to 1; higher fits better."""
     evidence: str = ""
-    """What the score is based on."""
+    """The basis of the score, in words."""
 
 
 class Exclusion(Fact):

@@ -138,7 +138,7 @@ class Session(Fact):
     queued: int = 0
     """The number of messages in the inbox when the session was read."""
     stop: str | None = None
-    """The invocation whose stop is requested, when the session was read."""
+    """The invocation with a pending stop request when the session was read."""
     created_at: datetime
     updated_at: datetime
 
@@ -311,7 +311,7 @@ def _named_next(head: Head, event: Event) -> str | None:
 
 
 def _silent_end(end: End) -> str | None:
-    """Returns the mark for an author whose invocation ended without an answer; None when the author did not cause the end."""
+    """Returns the mark for an author that gave no answer before the end; None when the author did not cause the end."""
     if end.reason == "completed":
         return "skipped"
     return None if end.reason in {"cancelled", "clarify"} else "failed"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-_MARKS = 2
+_MIN_OVERHEAD = 2
 """The minimum for quotes, commas and short numbers."""
 
 
@@ -11,9 +11,9 @@ def least_bytes(value: object, most: int) -> int:
     """Returns a lower bound of the value's size as JSON, in bytes. Stops counting above `most`."""
     count, open_ = 0, [iter((value,))]
     while open_ and count <= most:
-        inner = _count_on(open_[-1])
+        inner = _with_contents(open_[-1])
         for each, inside in inner:
-            count += _MARKS + (len(each) if isinstance(each, str) else 0)
+            count += _MIN_OVERHEAD + (len(each) if isinstance(each, str) else 0)
             if inside is not None:
                 open_.append(inside)
             if inside is not None or count > most:
@@ -23,7 +23,7 @@ def least_bytes(value: object, most: int) -> int:
     return count
 
 
-def _count_on(values: Iterator[object]) -> Iterator[tuple[object, Iterator[object] | None]]:
+def _with_contents(values: Iterator[object]) -> Iterator[tuple[object, Iterator[object] | None]]:
     """Yields each value, with an iterator over its contents if it is an object or a list."""
     for value in values:
         if isinstance(value, Mapping):

@@ -11,9 +11,9 @@ _NAMES_SHOWN = 20
 
 
 def _listed(names: Iterable[str], between: str = ", ") -> str:
-    every = list(names)
-    more = f"{between}… ({len(every)} in all)" if len(every) > _NAMES_SHOWN else ""
-    return between.join(every[:_NAMES_SHOWN]) + more
+    all_names = list(names)
+    more = f"{between}… ({len(all_names)} in all)" if len(all_names) > _NAMES_SHOWN else ""
+    return between.join(all_names[:_NAMES_SHOWN]) + more
 
 
 class AgentTree:
@@ -32,7 +32,7 @@ class AgentTree:
         self._cards: dict[str, AgentCard] = {}
         for card in cards:
             self._add(card)
-        self._needed: dict[str, tuple[tuple[str, ...], ...] | None] = {}
+        self._required_roles: dict[str, tuple[tuple[str, ...], ...] | None] = {}
         """Cache of `reachable`: per agent, lists of roles; a caller needs one role of each list. None means disabled."""
         self._children: dict[str, list[str]] = {name: [] for name in self._cards}
         self.root = self._connect()
@@ -105,10 +105,12 @@ class AgentTree:
         """Returns whether a caller with these roles may reach the agent: it and its ancestors must be enabled and allow one
         of them.
         """
-        if name not in self._needed:
+        if name not in self._required_roles:
             chain = [self._cards[each] for each in self.chain(name)]
-            self._needed[name] = tuple(card.roles for card in chain if card.roles) if all(c.enabled for c in chain) else None
-        needed = self._needed[name]
+            self._required_roles[name] = (
+                tuple(card.roles for card in chain if card.roles) if all(c.enabled for c in chain) else None
+            )
+        needed = self._required_roles[name]
         return needed is not None and (not needed or all(any(role in allowed for role in roles) for allowed in needed))
 
     @cached_property

@@ -90,7 +90,7 @@ def check_delta(delta: Mapping[str, JsonValue], limits: Limits) -> None:
             raise MessageError(problem, fix=f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates.")
         if key.startswith(TEMP_PREFIX):
             raise MessageError(
-                f"The key {key!r} of the state would be kept by nobody.", fix="Send it as one of the context's attributes."
+                f"The key {key!r} of the state would not be stored.", fix="Send it as one of the context's attributes."
             )
         what = f"value of {key!r} in the state"
         if is_deep(value):

@@ -117,7 +117,7 @@ class Runner:
         issuer: Issuer | None = None,
     ) -> None:
         if root is None:
-            raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers when nobody else does.")
+            raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers by default.")
         check_arguments(app=app, policy=policy, custom_selectors=custom_selectors, keep=keep, config=config, process=process)
         check_part("artifacts", artifacts, ("save", "load"), "an artifact store, such as OnDiskArtifactStore(FOLDER)")
         check_part("encoder", encoder, ("encode",), "an encoder: an object with `encode`, `dimensions` and `fingerprint`")

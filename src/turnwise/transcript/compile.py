@@ -113,18 +113,18 @@ def reaches_far_enough(events: Sequence[Event], view: View, budget: Budget) -> b
     if not reading.begun:
         return False
     choice = choose_groups(reading, view, budget, None)
-    if choice.covers is not None and _begins_by(events, choice.covers):
+    if choice.covers is not None and _holds_all_above(events, choice.covers):
         return True
-    return (choice.stop is not None or choice.full) and not _is_torn(reading, choice.stop)
+    return (choice.stop is not None or choice.full) and not _may_change(reading, choice.stop)
 
 
-def _begins_by(events: Sequence[Event], sequence: int) -> bool:
+def _holds_all_above(events: Sequence[Event], sequence: int) -> bool:
     """Returns whether the events include all those above that sequence number."""
     first = events[0].sequence
     return first is not None and first <= sequence + 1
 
 
-def _is_torn(reading: VisibleLog, stop: int | None) -> bool:
+def _may_change(reading: VisibleLog, stop: int | None) -> bool:
     """Returns whether earlier events may change something that is shown."""
     if reading.torn is None or stop is None:
         return reading.torn is not None

@@ -1,7 +1,7 @@
 """Marks in a transcript that attribute text to other agents, tools and the runtime, and cannot be forged.
 
-In any text, from the user, an agent or a tool, the angle bracket of such a mark, or of a lookalike, becomes `&lt;`. So
-only this module writes marks.
+In any text, from the user, an agent or a tool, the angle bracket of such a mark, or of a lookalike, becomes `&lt;`. Only
+this module can therefore write marks.
 """
 
 import re
@@ -33,7 +33,7 @@ def attributed(agent: str, text: str, *, calls: str | None = None, to_reader: bo
         agent: The agent's name; empty when unknown.
         text: The text.
         calls: The tool that the agent called, if the text describes a call.
-        to_reader: Whether the text is a request to the reader.
+        to_reader: True if the text is a request to the reader.
     """
     by = f' by="{_name(agent)}"' if agent else ""
     what = f' calls="{_name(calls)}"' if calls is not None else ""
@@ -59,16 +59,16 @@ def escape_fences(text: str) -> str:
 
 def escape_fences_in(value: JsonValue) -> JsonValue:
     """Escapes all texts in a JSON value. Returns the value itself when nothing changes."""
-    return _defused_within(value) if _LOOKALIKE.search(as_text(value)) else value
+    return _escape_within(value) if _LOOKALIKE.search(as_text(value)) else value
 
 
-def _defused_within(value: JsonValue) -> JsonValue:
+def _escape_within(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
         return escape_fences(value)
     if isinstance(value, list):
-        return [_defused_within(item) for item in value]
+        return [_escape_within(item) for item in value]
     if isinstance(value, dict):
-        return {escape_fences(key): _defused_within(item) for key, item in value.items()}
+        return {escape_fences(key): _escape_within(item) for key, item in value.items()}
     return value
 
 

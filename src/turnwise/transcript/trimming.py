@@ -29,7 +29,7 @@ def fit_groups(groups: Sequence[Group], tokens: int) -> list[Group]:
         for index, group in enumerate(fitted):
             if over <= 0:
                 return fitted
-            fitted[index] = _shortened(group, length, over)
+            fitted[index] = _shorten_group(group, length, over)
             over -= group.tokens - fitted[index].tokens
     return fitted
 
@@ -46,17 +46,17 @@ def cut(text: str, characters: int) -> str:
     return f"{opening}{shorter}{closing}" if len(shorter) < len(inner) else text
 
 
-def _shortened(group: Group, length: int, over: int) -> Group:
+def _shorten_group(group: Group, length: int, over: int) -> Group:
     said, heard = list(group.said), list(group.heard)
     for parts in (said, heard):
         for index, part in enumerate(parts):
             if over > 0:
-                parts[index] = _shortest(part, length, over)
+                parts[index] = _shorten_part(part, length, over)
                 over -= tokens_of_part(part) - tokens_of_part(parts[index])
     return group_of(said, heard, group.events)
 
 
-def _shortest(part: Part, length: int, over: int) -> Part:
+def _shorten_part(part: Part, length: int, over: int) -> Part:
     """Returns the part cut to that length, or less if that already saves `over` tokens. The part never grows."""
     size = tokens_of_part(part)
     shorter = _cut(part, length)
@@ -145,7 +145,7 @@ def _is_called(view: View) -> bool:
 YOUR_TURN = TextPart(text=runtime_note("floor", "It is your turn."))
 NOT_SHOWN = TextPart(text=runtime_note("start", "What came before is not shown."))
 _RESERVED = tokens_of_parts((YOUR_TURN, NOT_SHOWN))
-_LEAST = tokens_of_parts((TextPart(text="."),))
+_SMALLEST_GROUP = tokens_of_parts((TextPart(text="."),))
 """The size of the smallest group."""
 
 
@@ -158,7 +158,7 @@ class ChosenGroups(NamedTuple):
     stop: int | None
     """The index in the display order of the newest event that does not fit when summaries are ignored; None when all fit."""
     full: bool
-    """True if nothing else fits, whatever the log holds before these events."""
+    """True if nothing else fits, regardless of earlier events."""
     covers: int | None = None
     """The sequence number up to which a summary replaces events."""
     summarized: bool = False
@@ -177,18 +177,18 @@ class _Required(NamedTuple):
 
 def choose_groups(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> ChosenGroups:
     """Returns the groups that fit. Without an opening, returns only what would fit with any opening."""
-    must = _must(reading, view, budget, opening)
-    choice = _newest(reading, view, must)
-    made = _summary(reading, view, choice.stop)
-    if made is None:
+    required = _required_groups(reading, view, budget, opening)
+    choice = _add_newest(reading, view, required)
+    summary = _usable_summary(reading, view, choice.stop)
+    if summary is None:
         return choice
-    first = _summarized(made, must.room.tokens)
-    room = must.room._replace(tokens=must.room.tokens - sum(group.tokens for group in first))
-    newer = _newest(reading, view, must._replace(room=room), above=made.until)
-    return choice._replace(groups=[*first, *newer.groups], dropped=newer.dropped, covers=made.until, summarized=bool(first))
+    first = _summary_groups(summary, required.room.tokens)
+    room = required.room._replace(tokens=required.room.tokens - sum(group.tokens for group in first))
+    newer = _add_newest(reading, view, required._replace(room=room), above=summary.until)
+    return choice._replace(groups=[*first, *newer.groups], dropped=newer.dropped, covers=summary.until, summarized=bool(first))
 
 
-def _must(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> _Required:
+def _required_groups(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> _Required:
     """Returns the required groups: the opening, the reader's events in this run, and the user's messages in this invocation.
 
     Cuts them if they exceed the budget.
@@ -206,15 +206,15 @@ def _must(reading: VisibleLog, view: View, budget: Budget, opening: Content | No
     if opening is not None and opened is None:
         group = group_of((), opening_group(opening, opening_author(reading, view)))
         handed_over = (run_begins(reading, view), group)
-    return _within(groups, handed_over, budget)
+    return _fit_required(groups, handed_over, budget)
 
 
-def _within(groups: dict[int, Group], opened: tuple[int, Group] | None, budget: Budget) -> _Required:
-    every = [*([opened[1]] if opened else []), *groups.values()]
-    taken, events = sum(group.tokens for group in every), sum(group.events for group in every)
-    tokens = budget.tokens - _RESERVED - _breaks(list(groups.values())) * tokens_of_part(YOUR_TURN)
+def _fit_required(groups: dict[int, Group], opened: tuple[int, Group] | None, budget: Budget) -> _Required:
+    all_groups = [*([opened[1]] if opened else []), *groups.values()]
+    taken, events = sum(group.tokens for group in all_groups), sum(group.events for group in all_groups)
+    tokens = budget.tokens - _RESERVED - _notes_needed(list(groups.values())) * tokens_of_part(YOUR_TURN)
     if taken > tokens:
-        cut_ = fit_groups(every, tokens)
+        cut_ = fit_groups(all_groups, tokens)
         if opened:
             opened = (opened[0], cut_.pop(0))
         groups = dict(zip(groups, cut_, strict=True))
@@ -222,7 +222,7 @@ def _within(groups: dict[int, Group], opened: tuple[int, Group] | None, budget: 
     return _Required(groups, opened, Budget(tokens - taken, budget.events - events))
 
 
-def _breaks(groups: list[Group]) -> int:
+def _notes_needed(groups: list[Group]) -> int:
     """Returns how many notes are needed between two groups of the reader: see `compile.assemble_messages`."""
     return sum(1 for before, group in pairwise(groups) if not before.heard and is_thought(group))
 
@@ -232,11 +232,11 @@ def is_thought(group: Group) -> bool:
     return any(isinstance(part, ThinkingPart) for part in group.said)
 
 
-def _newest(reading: VisibleLog, view: View, must: _Required, above: int = 0) -> ChosenGroups:
+def _add_newest(reading: VisibleLog, view: View, required: _Required, above: int = 0) -> ChosenGroups:
     """Returns the required groups and the newest others, but none of other invocations up to sequence number `above`."""
-    (tokens, events), kept, stop, dropped = must.room, dict(must.groups), None, 0
+    (tokens, events), kept, stop, dropped = required.room, dict(required.groups), None, 0
     for index in range(len(reading.order) - 1, -1, -1):
-        if index in must.groups:
+        if index in required.groups:
             continue
         event = reading.events[reading.order[index]]
         if index < reading.current and (event.sequence or above + 1) <= above:
@@ -254,17 +254,17 @@ def _newest(reading: VisibleLog, view: View, must: _Required, above: int = 0) ->
         tokens, events = tokens - group.tokens, events - group.events
     ordered = sorted(kept.items())
     groups = [group for _, group in ordered]
-    if must.opened is not None:
-        at = sum(1 for index, _ in ordered if index < must.opened[0])
-        groups.insert(at, must.opened[1])
-    return ChosenGroups(groups, dropped, stop, tokens < _LEAST or events < 1)
+    if required.opened is not None:
+        at = sum(1 for index, _ in ordered if index < required.opened[0])
+        groups.insert(at, required.opened[1])
+    return ChosenGroups(groups, dropped, stop, tokens < _SMALLEST_GROUP or events < 1)
 
 
-def _summary(reading: VisibleLog, view: View, stop: int | None) -> Summary | None:
+def _usable_summary(reading: VisibleLog, view: View, stop: int | None) -> Summary | None:
     """Returns the reader's last summary; None when there is none, or an event that does not fit lies between it and the
     rest.
 
-    So the shown groups never depend on earlier events, and the log can be read backwards until there are enough.
+    The shown groups therefore never depend on earlier events, and the log can be read backwards until there are enough.
     """
     if reading.summarized is None:
         return None
@@ -273,9 +273,9 @@ def _summary(reading: VisibleLog, view: View, stop: int | None) -> Summary | Non
     return None if beyond and event.invocation_id != view.invocation_id else event.actions.summary
 
 
-def _summarized(made: Summary, tokens: int) -> list[Group]:
+def _summary_groups(summary: Summary, tokens: int) -> list[Group]:
     """Returns the summary as a note of at most that many tokens; empty when it does not fit."""
-    text = made.text.strip()
+    text = summary.text.strip()
     if not text:
         return []
     whole = group_of((), [TextPart(text=runtime_note("summary", text))], events=0)

@@ -8,7 +8,7 @@ from turnwise.facts.events import USER, Event, in_scope, sees
 from turnwise.facts.sessions import visible
 from turnwise.transcript.view import View
 
-ASKS_LEAVE = "confirm"
+APPROVAL_TOOL = "confirm"
 """The internal tool by which an agent's loop asks a person for approval."""
 
 
@@ -36,7 +36,7 @@ class VisibleLog(NamedTuple):
     """The index in `order` at which this invocation begins."""
     calls: Mapping[int, Sequence[LoggedCall]]
     """The calls to show, by place."""
-    aside: Mapping[int, Sequence[int]]
+    interleaved: Mapping[int, Sequence[int]]
     """Places of the reader's texts that arose while its calls ran, by the place of the event with the calls. They are not in
     `order`.
     """
@@ -55,28 +55,28 @@ def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
         events: The events, oldest first.
         view: The reader.
     """
-    eyes, book = _Visibility(view), _CallBook(view.agent)
-    standing = [event for event in _standing(events) if eyes.reach(event)]
+    visibility, matcher = _Visibility(view), _CallMatcher(view.agent)
+    remaining = [event for event in _not_rewound(events) if visibility.reach(event)]
     earlier: list[int] = []
     current: list[int] = []
     summarized: int | None = None
-    for place, event in enumerate(standing):
-        seen = eyes.see(event)
-        book.enter(event, place, seen)
+    for place, event in enumerate(remaining):
+        seen = visibility.see(event)
+        matcher.enter(event, place, seen)
         if seen and event.actions.summary is not None and event.author == view.agent:
             summarized = place
         if seen and (event.content is not None or event.actions.brief is not None):
             (current if event.invocation_id == view.invocation_id else earlier).append(place)
-    calls = book.closed()
-    aside = _aside(standing, (*earlier, *current), calls, view) if calls else {}
-    beside = {place for places in aside.values() for place in places}
-    earlier = [place for place in earlier if place not in beside]
-    current = [place for place in current if place not in beside]
-    begun = view.invocation_id in book.begun
-    return VisibleLog(standing, [*earlier, *current], len(earlier), calls, aside, begun, book.torn(), summarized)
+    calls = matcher.closed()
+    interleaved = _find_interleaved(remaining, (*earlier, *current), calls, view) if calls else {}
+    hidden_places = {place for places in interleaved.values() for place in places}
+    earlier = [place for place in earlier if place not in hidden_places]
+    current = [place for place in current if place not in hidden_places]
+    begun = view.invocation_id in matcher.begun
+    return VisibleLog(remaining, [*earlier, *current], len(earlier), calls, interleaved, begun, matcher.torn(), summarized)
 
 
-def _standing(events: Sequence[Event]) -> list[Event]:
+def _not_rewound(events: Sequence[Event]) -> list[Event]:
     """Returns the stored events that no rewind hides."""
     stored = [event for event in events if not event.partial]
     taken_back = any([event.actions.rewind is not None for event in stored])  # noqa: C419 - a list is faster here
@@ -104,7 +104,7 @@ class _Visibility:
         return known
 
 
-class _CallBook:
+class _CallMatcher:
     """Matches results to calls as events are entered.
 
     A result belongs to the last earlier call with its id, by its author and in its invocation; a user's result to any
@@ -139,12 +139,12 @@ class _CallBook:
         if event.author == USER:
             return
         call, invocation = LoggedCall(part, place), event.invocation_id
-        about = _asks_leave_for(part, event)
+        about = _call_to_approve(part, event)
         if about is not None:
             self._waits.add((invocation, about, event.author))
         hidden = not seen or about is not None or (part.private and event.author != self._reader)
-        for whose in (event.author, USER):
-            self._calls[invocation, part.call_id, whose] = call, hidden
+        for author in (event.author, USER):
+            self._calls[invocation, part.call_id, author] = call, hidden
         if not hidden:
             self._shown.setdefault(place, []).append(call)
             self._keys.append((call, invocation, event.author))
@@ -165,7 +165,7 @@ class _CallBook:
         return self._shown
 
     def torn(self) -> int | None:
-        """Returns the last place of a result whose call may lie before all entered events."""
+        """Returns the last place of a result that may belong to a call before all entered events."""
         return max((place for invocation, place in self._lost if invocation not in self.begun), default=None)
 
 
@@ -173,16 +173,16 @@ def question_of(event: Event) -> ToolCallPart | None:
     """Returns the approval question in this event; None when there is none."""
     if event.actions.awaits is None or event.content is None:
         return None
-    return next((part for part in event.content.tool_calls if _asks_leave_for(part, event) is not None), None)
+    return next((part for part in event.content.tool_calls if _call_to_approve(part, event) is not None), None)
 
 
-def _asks_leave_for(part: ToolCallPart, event: Event) -> str | None:
+def _call_to_approve(part: ToolCallPart, event: Event) -> str | None:
     """Returns the id of the call to approve; None when the part is no approval question, but a user's tool of the same name.
 
     Models see neither these questions nor their answers: the agent's loop handles both.
     """
     about, awaits = part.arguments.get("call"), event.actions.awaits
-    if part.tool != ASKS_LEAVE or not part.private or not isinstance(about, str):
+    if part.tool != APPROVAL_TOOL or not part.private or not isinstance(about, str):
         return None
     is_question = isinstance(part.arguments.get("tool"), str) and awaits is not None and awaits.id == part.call_id
     return about if is_question else None
@@ -194,14 +194,14 @@ def _begins(event: Event) -> bool:
     return actions.selection is not None and not continues
 
 
-def _aside(
+def _find_interleaved(
     events: Sequence[Event], places: Sequence[int], calls: Mapping[int, Sequence[LoggedCall]], view: View
 ) -> dict[int, list[int]]:
     """Returns the reader's texts between its calls and their last result. They are shown before the calls, which precede
     their results.
     """
     open_: dict[tuple[str, str], tuple[int, int]] = {}
-    aside: dict[int, list[int]] = {}
+    interleaved: dict[int, list[int]] = {}
     for place in places:
         event = events[place]
         if event.author != view.agent:
@@ -213,5 +213,5 @@ def _aside(
             if ended >= until or place >= until:
                 open_[run] = place, ended
         elif place < until:
-            aside.setdefault(base, []).append(place)
-    return aside
+            interleaved.setdefault(base, []).append(place)
+    return interleaved

@@ -1,4 +1,4 @@
-"""The open tool calls of a log whose results come from outside: from the caller, a person or a background task."""
+"""The open tool calls of a log that the caller, a person or a background task must answer."""
 
 from collections.abc import Iterable
 from datetime import datetime

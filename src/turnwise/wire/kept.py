@@ -9,16 +9,16 @@ from turnwise.facts import cards
 from turnwise.facts.events import Event
 from turnwise.facts.selections import Selection
 from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
-from turnwise.wire.messages import Body, GivenSessionId, Kind
+from turnwise.wire.messages import Body, Kind, OptionalSessionId
 
-AnInvocation = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
+InvocationId = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
 StateKey = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]
 
 
 class CreateSession(Body):
     """A new session with this state. Without an `id`, the server issues one."""
 
-    id: GivenSessionId = Field(default=None, examples=["s-1"])
+    id: OptionalSessionId = Field(default=None, examples=["s-1"])
     state: dict[StateKey, JsonValue] = Field(default={}, examples=[{"language": "en"}])
 
 
@@ -31,7 +31,7 @@ class WriteState(Body):
 class RewindSession(Body):
     """Rewinds the session to before the invocation `invocation_id`."""
 
-    invocation_id: AnInvocation
+    invocation_id: InvocationId
 
 
 class ForkSession(Body):
@@ -39,8 +39,8 @@ class ForkSession(Body):
     issues one.
     """
 
-    id: GivenSessionId = Field(default=None, examples=["s-2"])
-    before_invocation_id: AnInvocation | None = None
+    id: OptionalSessionId = Field(default=None, examples=["s-2"])
+    before_invocation_id: InvocationId | None = None
 
 
 class LabelDecision(Body):

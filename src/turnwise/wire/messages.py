@@ -32,41 +32,41 @@ Kind = Literal["reply", "tool_result", "confirmation"]
 def _read(fact: type[AnyFact]) -> Callable[[Any], AnyFact]:
     """Returns a validator that reads JSON values as JSON: facts are strict and would reject them as Python values."""
 
-    def read(given: Any) -> AnyFact:
+    def read(value: Any) -> AnyFact:
         try:
-            return fact.model_validate_json(_as_json(given), extra="forbid")
+            return fact.model_validate_json(_as_json(value), extra="forbid")
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-            place = ".".join(map(str, _without_tags(first["loc"])))
-            told = f"{place}: {first['msg']}" if place else first["msg"]
+            place = ".".join(map(str, _skip_tags(first["loc"])))
+            text = f"{place}: {first['msg']}" if place else first["msg"]
             # pydantic would treat braces as placeholders.
-            raise PydanticCustomError("fact", told.replace("{", "(").replace("}", ")")) from None
+            raise PydanticCustomError("fact", text.replace("{", "(").replace("}", ")")) from None
 
     return read
 
 
-def _without_tags(place: Sequence[str | int]) -> Iterator[str | int]:
+def _skip_tags(place: Sequence[str | int]) -> Iterator[str | int]:
     """Removes the part kinds from an error location, where they follow a part's index as if they were fields."""
     return (each for index, each in enumerate(place) if index < 2 or place[index - 2] != "parts")
 
 
-def _as_json(given: Any) -> str:
+def _as_json(value: Any) -> str:
     try:
-        return json.dumps(given, allow_nan=False)
+        return json.dumps(value, allow_nan=False)
     except ValueError:
         raise PydanticCustomError("json", "It holds a number that is no JSON") from None
 
 
-def _read_content(given: Any) -> str | Content:
-    return given if isinstance(given, str) else _content(given)
+def _read_content(value: Any) -> str | Content:
+    return value if isinstance(value, str) else _content(value)
 
 
 _content = _read(Content)
-Said = Annotated[str | Content, PlainValidator(_read_content, json_schema_input_type=str | Content)]
+ContentInput = Annotated[str | Content, PlainValidator(_read_content, json_schema_input_type=str | Content)]
 """Text, or content with parts. An error is reported once, not for each of the two alternatives."""
-Known = Annotated[MessageContext, BeforeValidator(_read(MessageContext))]
-GivenId = Annotated[str | None, Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]
-GivenSessionId = Annotated[str | None, Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
+ContextInput = Annotated[MessageContext, BeforeValidator(_read(MessageContext))]
+OptionalId = Annotated[str | None, Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]
+OptionalSessionId = Annotated[str | None, Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
 
 
 class Body(BaseModel):
@@ -78,9 +78,9 @@ class Body(BaseModel):
 class SendMessage(Body):
     """A message. `id` is the sender's: the same id is the same message, and gets the same answer."""
 
-    content: Said = Field(examples=["Where is my order 1001?"])
-    id: GivenId = Field(default=None, examples=["m-1"])
-    context: Known = MessageContext()
+    content: ContentInput = Field(examples=["Where is my order 1001?"])
+    id: OptionalId = Field(default=None, examples=["m-1"])
+    context: ContextInput = MessageContext()
     when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
         default=None, description="What to do while another message of the session is answered; null = as configured."
     )
@@ -90,9 +90,9 @@ class SendMessage(Body):
 class SelectAgent(Body):
     """A message to select an agent for, without sending it."""
 
-    content: Said = Field(examples=["Where is my order 1001?"])
-    session_id: GivenSessionId = None
-    context: Known = MessageContext()
+    content: ContentInput = Field(examples=["Where is my order 1001?"])
+    session_id: OptionalSessionId = None
+    context: ContextInput = MessageContext()
 
 
 class AnswerCall(Body):
@@ -102,7 +102,7 @@ class AnswerCall(Body):
     """
 
     call_id: str = Field(min_length=1, max_length=1_000)
-    id: GivenId = None
+    id: OptionalId = None
 
 
 class AnswerWithText(AnswerCall):
@@ -125,9 +125,9 @@ class AnswerWithWord(AnswerCall):
     reason: str = Field(default="", max_length=MOST_CHARACTERS)
 
 
-def _which(given: Any) -> str | None:
+def _answer_tag(value: Any) -> str | None:
     """Returns the kind of answer, by its distinctive field."""
-    return next((name for name in ("text", "result", "approved") if isinstance(given, dict) and name in given), None)
+    return next((name for name in ("text", "result", "approved") if isinstance(value, dict) and name in value), None)
 
 
 AnyAnswer = Annotated[
@@ -135,7 +135,9 @@ AnyAnswer = Annotated[
     | Annotated[AnswerWithResult, Tag("result")]
     | Annotated[AnswerWithWord, Tag("approved")],
     Discriminator(
-        _which, custom_error_type="answer", custom_error_message="It needs one of the fields 'text', 'result' and 'approved'"
+        _answer_tag,
+        custom_error_type="answer",
+        custom_error_message="It needs one of the fields 'text', 'result' and 'approved'",
     ),
 ]
 

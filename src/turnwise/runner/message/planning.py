@@ -58,7 +58,7 @@ class UnfinishedMessage(Exception):
     """An older message of the session is unfinished. Never leaves the runner.
 
     Args:
-        held: Whether another process holds the session. That process may die before this one writes, so this message
+        held: True if another process holds the session. That process may die before this one writes, so this message
             must not be stored after the unfinished one.
     """
 
@@ -221,7 +221,7 @@ class Planner:
         if owner is not None and owner[1] in tree and not tree.reachable(owner[1], context.roles):
             raise UnknownToolCall(
                 f"Nobody waits for a result of the tool call {content.tool_results[0].call_id!r} from this caller.",
-                fix="Send it with the roles of whom the call was made for.",
+                fix="Send it with the roles of the user that the call was made for.",
             )
 
     def _check_reply(self, context: MessageContext, continues: Continuation | None) -> None:
@@ -259,7 +259,7 @@ class _Admission:
         receipt = await self._store.inbox.accept(run.key, run.stored_message, create=run.config.create_session, limit=limit)
         opened = await self._store.open(run.key)
         if receipt.state != "queued" or opened is None or opened.head != self.session.head:
-            raise StaleWriter(f"Session {run.key.id!r} was written by somebody else since it was read.", fix="Decide anew.")
+            raise StaleWriter(f"Session {run.key.id!r} was written by somebody else since it was read.", fix="Plan again.")
         run.queued = True
         run.accept()
         self.session = opened

@@ -1,4 +1,4 @@
-"""Rules for invocations whose process has died: which are orphans, and how they end. Pure, but for the clock and the log."""
+"""Rules for the invocations of dead processes: which are orphans, and how they end. Pure, but for the clock and logging."""
 
 import logging
 import time
@@ -104,7 +104,7 @@ class UnknownAgents:
 
 
 def asked_by_unknown(head: Head, content: Content, context: MessageContext, tree: AgentTree, now: datetime) -> str | None:
-    """Returns the agent outside the tree whose open question the message may answer; None when there is none.
+    """Returns the agent outside the tree that waits for an answer which the message may be; None when there is none.
 
     A message that names a known agent, a question or a tool call answers only that.
     """

@@ -204,7 +204,7 @@ class JobWorker:
         if job.attempt >= ATTEMPTS:
             await self._drop(job, why)
             return
-        log.warning("The job %r of agent %r failed, and is tried again: %s", job.request.kind, job.agent, why)
+        log.warning("The job %r of agent %r failed and is retried: %s", job.request.kind, job.agent, why)
         await self._log_problem(self._store.jobs.put_back(job, self._lease.holder, pause=pause))
         if not self._is_stopped:
             self._wake_in(pause)
@@ -219,7 +219,7 @@ class JobWorker:
             await call
         except TurnwiseError as problem:
             # The claim expires without it.
-            log.warning("A background job could not be given back: %s", problem.code)
+            log.warning("The claim of a background job could not be released: %s", problem.code)
 
     def _wake_in(self, seconds: float) -> None:
         def wake() -> None:

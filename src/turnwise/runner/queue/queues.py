@@ -237,11 +237,11 @@ class RecoveryLoop:
                 failing = None
             except TurnwiseError as problem:
                 if failing != problem.code:
-                    log.warning("What is left to do cannot be read: %s", problem)
+                    log.warning("The sessions to recover cannot be read: %s", problem)
                 failing = problem.code
             except Exception as problem:
                 if failing != type(problem).__name__:
-                    log.exception("What is left to do cannot be read.")
+                    log.exception("The sessions to recover cannot be read.")
                 failing = type(problem).__name__
             # Jitter, so that processes do not run in step.
             await asyncio.sleep(self._seconds * random.uniform(0.8, 1.2))

@@ -16,7 +16,7 @@ from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.planning import UnfinishedMessage
 from turnwise.runner.message.recovery import Recovery, UnfinishedWork
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, orphan_of
-from turnwise.runner.queue.followers import Followers
+from turnwise.runner.queue.followers import Followers, runner_closed
 from turnwise.runner.queue.limit import ConcurrencyLimit
 from turnwise.runner.queue.queue import InboxQueue, SessionQueue
 
@@ -42,8 +42,8 @@ class SlotWaiter:
 
         Args:
             limit: The limit to enter.
-            first: Whether a caller waits whose message is not stored yet.
-            recovers: Whether the session is also checked for work of a dead process.
+            first: True if a caller waits with a message that is not stored yet.
+            recovers: True if the session is also checked for work of a dead process.
         """
         if limit.try_enter():
             return True
@@ -137,7 +137,7 @@ class CancelListener:
                     if run.key == key and run.invocation.id == invocation_id:
                         run.invocation.interrupt()
         except TurnwiseError as problem:
-            log.debug("What is to be stopped could not be read: %s", problem.code)
+            log.debug("The stop requests could not be read: %s", problem.code)
         loop.call_later(LOOK_SECONDS, self._wake, loop)
 
 
@@ -183,8 +183,8 @@ class SessionWorker:
 
     Args:
         first: A message that is not stored yet.
-        recover: Whether to look for work of a dead process, too.
-        inside: Whether the caller has already taken a slot.
+        recover: True to look for work of a dead process, too.
+        inside: True if the caller has already taken a slot.
     """
 
     def __init__(
@@ -408,7 +408,3 @@ class SessionWorker:
         for run in (*self._queue.waiting.values(), *([self._first] if self._first else [])):
             run.fail(problem)
         self._queue.waiting.clear()
-
-
-def runner_closed() -> SessionBusy:
-    return SessionBusy("The runner was closed while another process answers.", fix="Ask again by the message's id.")

@@ -21,7 +21,7 @@ class Journal(NamedTuple):
     steps: Mapping[str, StepRecord]
     """The recorded steps by key."""
     inherited: frozenset[str]
-    """The keys of steps from earlier attempts whose events were taken back, and whose writes no later event holds."""
+    """The keys of steps that earlier attempts recorded in events since taken back, while no later event holds their writes."""
     finished: frozenset[str]
     """The branches that ran to their end."""
     replies: Mapping[str, Content]

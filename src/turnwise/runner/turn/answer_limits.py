@@ -90,16 +90,16 @@ def check_storable(fact: Fact, author: str) -> int:
     """
     content = fact.content if isinstance(fact, Event) else fact
     if isinstance(content, Content) and holds_deep(content):
-        raise AgentFailed(f"{author!r} said something that is nested more than {DEEPEST} levels deep.")
+        raise AgentFailed(f"{author!r} emitted a value that is nested more than {DEEPEST} levels deep.")
     for what, value in _values(fact):
         if not _is_finite(value):
-            raise AgentFailed(f"{author!r} said {what} with NaN or an infinite number, which JSON cannot write.")
+            raise AgentFailed(f"{author!r} emitted {what} with NaN or an infinite number, which JSON cannot write.")
     parts = content.parts if isinstance(content, Content) else ()
     files = sum(len(part.data) for part in parts if isinstance(part, BlobPart))
     try:
         return len(fact.model_dump_json().encode()) - files * 4 // 3
     except ValueError as error:
-        raise AgentFailed(f"{author!r} said something that cannot be stored: {error}") from None
+        raise AgentFailed(f"{author!r} emitted a value that cannot be stored: {error}") from None
 
 
 def _values(fact: Fact) -> Iterator[tuple[str, object]]:

@@ -56,7 +56,7 @@ class NestedAssignment:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise ToolFailed("The task was given to the agent that this one is a part of.", fix="Answer; that agent ends it.")
+        raise ToolFailed("The task belongs to the agent that runs this one.", fix="Answer; that agent ends the task.")
 
 
 def nested_assignment(assignment: Assignment | None) -> Assignment | None:
