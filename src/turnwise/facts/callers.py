@@ -1,4 +1,4 @@
-"""Who asks: a caller as a credential makes him, and the API keys that are kept."""
+"""Callers as their credentials identify them, and stored API keys."""
 
 from datetime import datetime, timedelta
 from typing import Literal
@@ -20,35 +20,32 @@ Permission = Literal[
     "decisions:label",
     "metrics:read",
 ]
-"""What a credential may be narrowed to."""
+"""The permissions to which a credential can be restricted."""
 
 
 class Caller(Fact):
-    """Who asks, as the credential says, never as the request does.
-
-    id: of the credential or the token's subject, for limits, logs and records; never a secret. user: whose sessions it has;
-    None = none of its own, so that each request has to name a user. acts_for_users: it may name any user, and is that user
-    then. agent_roles: the roles by which agents are reached (behaviour C20); None = any that a request names. scopes: all it
-    may do of what its role may; None = all of that.
-    """
+    """The caller of a request, as its credential identifies it. The request itself cannot change it."""
 
     id: str
+    """The id of the credential or of the token's subject, for limits, logs and records; never a secret."""
     role: Role = "user"
     user: str | None = None
+    """The user that owns the caller's sessions; None means that each request must name a user."""
     acts_for_users: bool = False
+    """True if the caller may name any user and act as that user."""
     agent_roles: tuple[str, ...] | None = ()
+    """The roles that grant access to agents (behaviour C20); None means any role that a request names."""
     scopes: tuple[Permission, ...] | None = None
+    """The permitted subset of the role's permissions; None means all of them."""
 
 
 class ApiKey(Fact):
-    """A kept API key: all but its secret, of which there is only the hash. The rest as of `Caller`.
-
-    id: 12 characters, part of the key. name: for people. expires_at: from when on it does not count; None = never. A key that
-    was revoked expired at that moment. lifetime: how long it was made for, whatever became of that; None = for ever.
-    """
+    """A stored API key, with the hash of its secret. Fields not described here are as in `Caller`."""
 
     id: str
+    """12 characters, part of the key."""
     name: str
+    """For people."""
     hash: str = Field(repr=False)
     role: Role = "user"
     user: str | None = None
@@ -57,4 +54,6 @@ class ApiKey(Fact):
     scopes: tuple[Permission, ...] | None = None
     created_at: datetime
     expires_at: datetime | None = None
+    """The key is invalid from this time on; None means never. A revoked key expired when it was revoked."""
     lifetime: timedelta | None = None
+    """The lifetime for which the key was created, even if it was revoked; None means unlimited."""

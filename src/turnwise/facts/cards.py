@@ -1,4 +1,4 @@
-"""What may be known of an agent without running it."""
+"""Agent cards: the properties of an agent that are known without running it."""
 
 import unicodedata
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ RESERVED_NAMES = frozenset({"user"})
 
 
 def check_name(name: str) -> str:
-    """The name, if it can be an agent's (behaviour A16); ValueError says what is wrong with it."""
+    """Returns the name if it is valid for an agent (behaviour A16). Raises ValueError with the reason."""
     if not 1 <= len(name) <= NAME_CHARACTERS:
         raise ValueError(f"An agent's name has 1 to {NAME_CHARACTERS} characters, this one has {len(name)}.")
     if name != name.strip():
@@ -30,20 +30,19 @@ AgentName = Annotated[str, AfterValidator(check_name)]
 
 
 class Pattern(Fact):
-    """An RE2 expression that marks a message as this agent's, with the confidence of a match, 0 to 1.
-
-    It is searched anywhere in the message, without regard to case. An inactive one is kept and never matches. `label` says
-    in words what a match means, for the reason of a decision; empty = the expression itself is shown.
-    """
+    """An RE2 expression that assigns matching messages to this agent. It is searched anywhere in the message, ignoring case."""
 
     regex: str
     confidence: float = Field(default=0.8, ge=0.0, le=1.0)
+    """The confidence of a match, 0 to 1."""
     active: bool = True
+    """An inactive pattern is kept but never matches."""
     label: str = ""
+    """What a match means, in words, for the reason of a decision; empty shows the expression itself."""
 
 
 class Skill(Fact):
-    """One thing an agent can do, with example requests."""
+    """One ability of an agent, with example requests."""
 
     name: str
     description: str = ""
@@ -51,29 +50,28 @@ class Skill(Fact):
 
 
 class AgentCard(Fact):
-    """An agent as the selectors see it.
-
-    parent: the name of its parent in the tree, None for the root. resume: whether it may be resumed when it spoke last:
-    `auto` follows the tree's permissions, `never`, `always` (behaviour A12). routable: whether selectors may choose it for
-    a message. roles: the caller's roles that may reach it; empty = everyone. time_limit: seconds for one run of it; None =
-    the invocation's deadline alone.
-    """
+    """An agent as the selectors see it."""
 
     name: AgentName
     description: str = ""
     kind: Kind = "function"
     parent: str | None = None
+    """The name of the parent in the tree; None for the root."""
     examples: tuple[str, ...] = ()
     skills: tuple[Skill, ...] = ()
     patterns: tuple[Pattern, ...] = ()
     tags: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
+    """The caller's roles that may reach the agent; empty means everyone."""
     disallow_transfer_to_parent: bool = False
     disallow_transfer_to_peers: bool = False
     resume: Literal["auto", "never", "always"] = "auto"
+    """Resumption of the agent that answered last: `auto` follows the tree's permissions (behaviour A12)."""
     routable: bool = True
+    """True if selectors may choose the agent for a message."""
     enabled: bool = True
     time_limit: float | None = Field(default=None, gt=0)
+    """Seconds for one run; None means only the invocation's deadline."""
 
     @property
     def is_composite(self) -> bool:

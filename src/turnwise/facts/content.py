@@ -1,4 +1,4 @@
-"""What is said: content and its parts."""
+"""Content and its parts: text, files, data, thinking, and tool calls with their results."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ Role = Literal["user", "agent"]
 
 
 class Seal(Fact):
-    """What a provider wants back with a part, unread: signatures and the like. Only `provider`, who made it, gets it."""
+    """Opaque data that a provider wants back with a part, such as a signature. Only `provider` receives it."""
 
     provider: str
     data: dict[str, JsonValue] = Field(default_factory=dict)
@@ -23,7 +23,7 @@ class TextPart(Fact):
 
 
 class BlobPart(Fact):
-    """Inline bytes. In JSON they are base64."""
+    """Inline bytes, base64 in JSON."""
 
     kind: Literal["blob"] = "blob"
     data: bytes
@@ -32,19 +32,21 @@ class BlobPart(Fact):
 
 
 class ArtifactPart(Fact):
-    """A reference to a stored artifact; `version` None means the latest. `title` is the name a person gave it. An agent may
-    name an http(s) URL instead, for a file that stands somewhere else; nothing here fetches it.
+    """A reference to a stored artifact. An agent may give an http(s) URL as the name of a file elsewhere; it is never
+    fetched.
     """
 
     kind: Literal["artifact"] = "artifact"
     name: str
     version: int | None = None
+    """None means the latest version."""
     mime_type: str | None = None
     title: str | None = None
+    """The name that a person gave the file."""
 
 
 class ThinkingPart(Fact):
-    """What a model thought before it answered; nobody but its author's model reads it again."""
+    """A model's thinking before its answer. Only the model of the same agent reads it again."""
 
     kind: Literal["thinking"] = "thinking"
     text: str = ""
@@ -52,39 +54,42 @@ class ThinkingPart(Fact):
 
 
 class ToolCallPart(Fact):
-    """A call of a tool. `raw` is what the model wrote when that is no JSON object, or not all of it is there; then
-    `arguments` is empty, and the call is not made. In a partial event it is the next piece of the arguments' text.
-    `private`: other agents neither see the call nor its result. `offered`: the caller offered the tool with its message, and
-    is to make the call.
-    """
+    """A tool call."""
 
     kind: Literal["tool_call"] = "tool_call"
     call_id: str
     tool: str
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
     raw: str | None = optional(None)
+    """The model's text when it is not a complete JSON object; `arguments` is then empty and the call is not made. In a
+    partial event, the next piece of the arguments' text.
+    """
     private: bool = optional(False)
+    """True if other agents see neither the call nor its result."""
     offered: bool = optional(False)
+    """True if the caller offered the tool with its message, and makes the call."""
     seal: Seal | None = optional(None)
 
 
 class ToolResultPart(Fact):
-    """What a tool gave for the call `call_id`; `failed` says that `result` describes an error."""
+    """The result of the tool call `call_id`."""
 
     kind: Literal["tool_result"] = "tool_result"
     call_id: str
     tool: str = ""
     result: JsonValue = None
     failed: bool = False
+    """True if `result` describes an error."""
 
 
 class DataPart(Fact):
-    """Structured data for programs, such as the choices a clarifying question offers. `private`: no model is shown it."""
+    """Structured data for programs, such as the choices of a clarifying question."""
 
     kind: Literal["data"] = "data"
     data: JsonValue = None
     name: str | None = None
     private: bool = optional(False)
+    """True if models do not see it."""
 
 
 _KNOWN = frozenset({"text", "blob", "artifact", "thinking", "tool_call", "tool_result", "data"})
@@ -92,7 +97,7 @@ _NOT_UNKNOWN: list[JsonValue] = [*sorted(_KNOWN)]
 
 
 class UnknownPart(Fact):
-    """A part of a kind that a newer version wrote: kept whole, shown as nothing."""
+    """A part of an unknown kind, written by a newer version. It is kept unchanged and displayed as nothing."""
 
     model_config = ConfigDict(extra="allow")
     kind: str = Field(json_schema_extra={"not": {"enum": _NOT_UNKNOWN}})
@@ -117,10 +122,12 @@ Part = Annotated[
 
 
 class Content(Fact):
-    """One utterance: who it is from (`role`) and its parts in order."""
+    """One utterance."""
 
     role: Role = "agent"
+    """The sender of the content."""
     parts: tuple[Part, ...] = ()
+    """The parts in order."""
 
     @property
     def text(self) -> str:
@@ -137,5 +144,5 @@ class Content(Fact):
 
 
 def text_content(text: str, role: Role = "agent") -> Content:
-    """Content of one text part."""
+    """Returns a content with one text part."""
     return Content(role=role, parts=(TextPart(text=text),))

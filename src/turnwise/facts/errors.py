@@ -1,78 +1,78 @@
 """Every error Turnwise raises, as one tree. Catch the branch that you can act on.
 
 TurnwiseError
-├── ConfigError              what somebody wrote down is wrong; nothing was started
+├── ConfigError              the configuration is wrong; nothing was started
 │   ├── ImportPathError      an import path that does not import
-│   ├── TreeError            agents that do not form one tree
-│   │   ├── DuplicateAgent   two agents with one name, or one agent in two places
-│   │   └── TreeCycle        an agent below itself
-│   ├── AgentDefinitionError a card or a function that cannot be an agent
-│   ├── FlowDefinitionError  tasks that cannot be a flow
-│   ├── PolicyError          a policy that names what does not exist
-│   ├── PatternError         a pattern that RE2 refuses, or that is too large
-│   ├── CaseError            a line of evaluation data that cannot be read
+│   ├── TreeError            the agents do not form one tree
+│   │   ├── DuplicateAgent   two agents share a name, or one agent is in two places
+│   │   └── TreeCycle        an agent is below itself
+│   ├── AgentDefinitionError a card or a function is no valid agent
+│   ├── FlowDefinitionError  the tasks are no valid flow
+│   ├── PolicyError          a policy refers to something that does not exist
+│   ├── PatternError         RE2 rejects a pattern, or it is too large
+│   ├── CaseError            a line of evaluation data cannot be read
 │   └── MissingExtra         an optional library is not installed
 ├── MessageError             this message cannot be accepted; nothing was stored
 │   ├── EmptyMessage
 │   ├── MessageTooLarge
 │   ├── ForbiddenPart        a user's message holds a tool call
-│   ├── UnknownToolCall      a tool result nobody waits for
-│   ├── NobodyEligible       every agent is disabled, resting, or closed to the caller's roles
-│   └── MessageBlocked       a guardrail refused it; that it did is stored, nothing of the message
-├── SessionError             the session cannot do that now
+│   ├── UnknownToolCall      no agent waits for this tool result
+│   ├── NobodyEligible       every agent is disabled, unavailable, or closed to the caller's roles
+│   └── MessageBlocked       a guardrail blocked it; the refusal is stored, the message is not
+├── SessionError             the session does not allow this now
 │   ├── SessionMissing
 │   ├── SessionExists
 │   ├── SessionBusy          another message is being answered (policy `reject`)
 │   ├── QueueFull            too many messages wait in this session
 │   ├── InvocationMissing
-│   └── StaleWriter          somebody else wrote since; the append was refused
-├── StoreError               the place where things are kept has a problem
-│   ├── StoreUnavailable     cannot be reached or is locked; may pass
-│   ├── StoreFull            no space left; nothing half written
+│   └── StaleWriter          another writer wrote first; the append was refused
+├── StoreError               the store has a problem
+│   ├── StoreUnavailable     unreachable or locked; may pass
+│   ├── StoreFull            no space left; nothing was partly written
 │   ├── StoreCorrupt         the file is damaged or is no database
-│   ├── CursorInvalid        it is not of that list
+│   ├── CursorInvalid        the cursor does not belong to this list
 │   └── SchemaNewer          a newer Turnwise wrote this database
 ├── ArtifactError
-│   ├── ArtifactName         a name that could leave its place
+│   ├── ArtifactName         a name that could escape its folder
 │   └── ArtifactTooLarge
-├── AgentError               an agent did not do what it should
+├── AgentError               an agent failed
 │   ├── AgentFailed          it raised; the cause is chained and recorded
 │   ├── AgentTimeout
-│   ├── ToolFailed           a tool says why it could not; the model reads it
+│   ├── ToolFailed           a tool failed; the model reads the reason
 │   ├── FlowFailed           a task of a flow failed
-│   ├── FlowStuck            tasks of a flow are left, and nobody can do them
-│   └── TransferRefused      unknown, forbidden, or the floor was given away before
+│   ├── FlowStuck            a flow has open tasks, but no available agent for them
+│   └── TransferRefused      the target is unknown or forbidden, or a transfer was made before
 ├── ModelError               a model gave no answer
-│   ├── ModelUnavailable     overloaded, out of reach, too slow, over its rate; may pass
-│   ├── ModelRefused         the provider does not take this request or this key; asking again is no use
-│   └── ModelAnswerInvalid   what came is no answer, or after all retries not of the wanted kind
+│   ├── ModelUnavailable     overloaded, unreachable, too slow, or rate limited; may pass
+│   ├── ModelRefused         the provider rejects this request or key; a retry does not help
+│   └── ModelAnswerInvalid   the answer is malformed, or of the wrong type after all retries
 ├── EncoderError             texts cannot be turned into vectors
-├── AccessError              whoever asks may not
-│   ├── NotAuthenticated     no credential, or none that counts
-│   ├── Forbidden            a good credential, but not for this
-│   └── TooMany              more than that credential or user may have in a time
-├── RequestError             a request from outside that cannot be served as it is
+├── AccessError              the caller has no access
+│   ├── NotAuthenticated     no valid credential
+│   ├── Forbidden            a valid credential without this permission
+│   └── TooMany              the rate limit of the credential or user
+├── RequestError             the request cannot be served as it is
 │   ├── RequestInvalid       its body, path or parameters
 │   ├── RequestTooLarge
-│   ├── RequestTimeout       it did not come, or was not served, in time
+│   ├── RequestTimeout       it was not received, or not served, in time
 │   ├── NothingHere          no such path, model, artifact, …
-│   ├── WrongMethod          the path is there, but not for that
-│   ├── NoSuchRange          a part of something that has no such part
-│   ├── KeyReused            its Idempotency-Key came with another body before
-│   ├── PreconditionFailed   what its If-Match names has changed since
-│   ├── NotReady             this process is not, or not yet, able to serve
-│   └── Closing              this process is being stopped
+│   ├── WrongMethod          the path exists, but not with this method
+│   ├── NoSuchRange          the requested range does not exist
+│   ├── KeyReused            the Idempotency-Key was used with another body
+│   ├── PreconditionFailed   the resource has changed since its If-Match
+│   ├── NotReady             this process cannot serve, or not yet
+│   └── Closing              this process is shutting down
 └── LimitReached             a limit of the run; `which` names it
 
-Each class has a stable `code` (`branch.leaf`), the same on every wire. The message names the thing, the cause and the
-fix; it never holds a secret or the text of a user's message.
+Each class has a stable `code` (`branch.leaf`), the same in every protocol. The message names the thing, the cause and the
+fix. It never holds a secret or the text of a user's message.
 """
 
 from typing import ClassVar
 
 
 class TurnwiseError(Exception):
-    """Base of all. `code` is stable; `fix` says what to do and may be empty."""
+    """Base class of all errors. `code` is stable; `fix` says what to do and may be empty."""
 
     code: ClassVar[str] = "turnwise"
 
@@ -126,7 +126,7 @@ class CaseError(ConfigError):
 
 
 class MissingExtra(ConfigError):
-    """An optional library is not installed: the message names the extra that brings it."""
+    """An optional library is not installed. The message names the extra that installs it."""
 
     code = "config.missing_extra"
 
@@ -183,7 +183,7 @@ class SessionBusy(SessionError):
 
     @classmethod
     def answering(cls, session: str) -> "SessionBusy":
-        """The error for who does not want to wait until that session is free."""
+        """Returns the error for a caller that does not wait for a busy session."""
         return cls(f"Session {session!r} is answering another message.", fix="Try again, or queue the message.")
 
 
@@ -216,7 +216,7 @@ class StoreCorrupt(StoreError):
 
 
 class CursorInvalid(StoreError):
-    """Whoever asks for the next page named what no page gave; nothing is wrong with the store."""
+    """The page cursor was not issued for this list. The store itself is intact."""
 
     code = "store.cursor"
 
@@ -250,7 +250,7 @@ class AgentTimeout(AgentError):
 
 
 class TransferRefused(AgentError):
-    """The floor was not handed over. `allowed` lists the names that would have been accepted, in the tree's order."""
+    """A transfer was refused. `allowed` lists the names of allowed targets, in the tree's order."""
 
     code = "agent.transfer_refused"
 
@@ -261,7 +261,7 @@ class TransferRefused(AgentError):
 
 
 class ToolFailed(AgentError):
-    """Raised by a tool to tell the model what went wrong, in words it can act on."""
+    """A tool's failure, with a reason in words for the model."""
 
     code = "agent.tool"
 
@@ -271,7 +271,7 @@ class FlowFailed(AgentError):
 
 
 class FlowStuck(AgentError):
-    """Tasks are left, and nobody who could do them can be reached."""
+    """A flow has open tasks, but no reachable agent can do them."""
 
     code = "agent.flow_stuck"
 
@@ -281,7 +281,7 @@ class ModelError(TurnwiseError):
 
 
 class ModelUnavailable(ModelError):
-    """`retry_after`: seconds that the provider asks to wait; None when it does not say."""
+    """`retry_after`: the delay in seconds that the provider asks for; None when it gives none."""
 
     code = "model.unavailable"
 
@@ -299,13 +299,13 @@ class ModelAnswerInvalid(ModelError):
 
 
 class EncoderError(TurnwiseError):
-    """No vectors: a model that does not load, a function or a service that fails or answers with something else."""
+    """The encoder failed: its model does not load, or its function or service fails or returns an invalid result."""
 
     code = "encoder"
 
 
 class LimitReached(TurnwiseError):
-    """A limit of the run was reached; `which` is the field's name in `Limits`."""
+    """A limit of the run was reached. `which` is the field's name in `Limits`."""
 
     code = "limit"
 
@@ -319,19 +319,19 @@ class AccessError(TurnwiseError):
 
 
 class NotAuthenticated(AccessError):
-    """It says no more than that: not which part of a credential was wrong."""
+    """The credential is missing or invalid. The message never says which part of it was wrong."""
 
     code = "access.unauthenticated"
 
 
 class Forbidden(AccessError):
-    """It depends on who asks and for what kind of thing, never on whether the thing exists."""
+    """The credential lacks the permission. Depends on the kind of resource, never on whether it exists."""
 
     code = "access.forbidden"
 
 
 class TooMany(AccessError):
-    """`retry_after`: seconds until it is worth asking again."""
+    """`retry_after`: the delay in seconds before a retry can succeed."""
 
     code = "access.too_many"
 
@@ -341,7 +341,7 @@ class TooMany(AccessError):
 
 
 class RequestError(TurnwiseError):
-    """`where`: the place in the request, as a path of names and numbers; empty = the whole."""
+    """`where`: the path of names and numbers to the problem in the request; empty means the whole request."""
 
     code = "request"
 
@@ -371,7 +371,7 @@ class WrongMethod(RequestError):
 
 
 class NoSuchRange(RequestError):
-    """`size`: how many bytes there are."""
+    """`size`: the size of the resource in bytes."""
 
     code = "request.range"
 
@@ -393,6 +393,6 @@ class NotReady(RequestError):
 
 
 class Closing(RequestError):
-    """This process takes nothing more: another one does, or this one when it is there again."""
+    """This process accepts no more requests. Another process does, or this one after its restart."""
 
     code = "request.closing"

@@ -1,4 +1,4 @@
-"""An event: an immutable fact of a session's log."""
+"""Events: the immutable entries of a session's log."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,46 +12,48 @@ from turnwise.facts.selections import Selection
 from turnwise.facts.usage import Usage
 
 USER = "user"
+"""The author of users' messages."""
 
 EndReason = str
 """completed, clarify, failed, cancelled, blocked, loop, or `limit:<which>`."""
 LIMIT = "limit:"
-"""How the reasons of ends begin that came of a limit."""
+"""The prefix of end reasons that name a limit."""
 
 
 class Await(Fact):
-    """An agent waits: for the user's next message to it (`reply`), or for the result of a tool call (`tool_result`).
-
-    `id` is the call's id when a tool result is awaited. `expires_at` None means the session's lifetime.
-    """
+    """An agent waits: for the user's next message to it (`reply`), or for the result of a tool call (`tool_result`)."""
 
     id: str
+    """The id of the wait, or of the awaited tool call."""
     kind: Literal["reply", "tool_result"] = "reply"
     expires_at: datetime | None = None
+    """None means the session's lifetime."""
 
 
 class StepRecord(Fact):
-    """The recorded result of `context.step`: work that is not repeated. `key` begins with the branch of its agent's run.
-
-    says: the result is what the event says that it stands in (`context.once`); the event that begins a new attempt holds
-    it as the value. call: the id of the tool call whose result the value is, as `{"result": …, "failed": …}`.
-    state_delta, artifact_versions: what the work wrote besides, so that a new attempt has it without the work. model_calls:
-    how many answers of models it took to say it, when they are counted on the event that an attempt before said first.
-    """
+    """The recorded result of `context.step`: work that is not repeated."""
 
     key: str
+    """Begins with the branch of the agent's run."""
     value: JsonValue = None
     says: bool = optional(False)
+    """True if the event's own content is the result (`context.once`). The event that begins a new attempt holds that content
+    as `value`.
+    """
     call: str | None = optional(None)
+    """The id of the tool call that returned the value, as `{"result": …, "failed": …}`."""
     state_delta: dict[str, JsonValue] = Field(default_factory=dict)
+    """The state that the work wrote, so that a new attempt restores it without the work."""
     artifact_versions: dict[str, int] = Field(default_factory=dict)
+    """The artifact versions that the work saved."""
     model_calls: int = optional(0)
+    """The number of model calls behind the content, when an event of an earlier attempt counted them."""
 
 
 class Rewind(Fact):
-    """Hides all that was appended from sequence number `from_sequence` on, up to this event. The hidden stays in the log.
+    """Hides all events from sequence number `from_sequence` up to this event. The hidden events stay in the log.
 
-    A user takes the session back with it; a new attempt takes back what the one before left of its turn.
+    A user rewinds the session with it; a new attempt hides the unfinished turn of the attempt before.
     """
 
     from_sequence: int
@@ -59,94 +61,98 @@ class Rewind(Fact):
 
 
 class End(Fact):
-    """The invocation is over. `detail` explains an end that is not `completed`."""
+    """The end of an invocation."""
 
     reason: EndReason = "completed"
     detail: str = ""
+    """Explains an end that is not `completed`."""
 
 
 class ErrorInfo(Fact):
-    """What went wrong, with our stable code. `message` is for developers and operators."""
+    """A recorded error with its stable code."""
 
     code: str
     message: str
+    """For developers and operators."""
 
 
 class Guarded(Fact):
-    """That a guardrail rewrote or blocked something of an event: which, why, and for a tool call its id.
-
-    The event holds what the guardrail left, never what it took out.
-    """
+    """A guardrail's rewrite or block of an event. The event never holds what the guardrail removed."""
 
     guardrail: str
     action: Literal["rewrite", "block"]
     reason: str = ""
     call_id: str | None = None
+    """The id of the tool call concerned; None for other content."""
 
 
 class Summary(Fact):
-    """What the conversation was up to and with sequence number `until`, in a few words: its author's view of it."""
+    """The author's summary of the conversation up to and including sequence number `until`."""
 
     text: str
     until: int
 
 
 class JobRequest(Fact):
-    """Work to be done after the turn, by any process, on the log up to and with sequence number `until`.
-
-    kind: what is to be done; one job of a kind is open for an agent of a session at a time. scopes: the labels that the
-    author sees, None = everything.
-    """
+    """A request for a background job, run after the turn by any process."""
 
     kind: str
+    """The kind of work. An agent has at most one open job of a kind per session."""
     until: int
+    """The job works on the log up to and including this sequence number."""
     scopes: tuple[str, ...] | None = None
+    """The labels that the author sees; None means all."""
 
 
 class Actions(Fact):
-    """What an event does besides saying something. All optional.
-
-    state_delta: keys to write (`app:`, `user:`, none = session); a None value removes the key.
-    artifact_versions: artifacts saved with this event, by name.
-    transfer_to: the agent who gets the floor; brief: what it is told instead of the user's last message (of a user's event:
-    instead of that message, which only chose an agent); stopped: hand-overs were stopped, and how the invocation will end for
-    it.
-    next: the agent named by a `<next>` tag in the answer. escalate: leave the enclosing loop.
-    awaits: the invocation waits; answers: the id of the wait this message answers. state_before: once it has waited or come
-    to a checkpoint: what the keys that it changed, and that no event before tells of, held before it began, None for absent
-    ones.
-    selection: why the agent was chosen. positions: places in fixed orders, by key.
-    steps: recorded steps; the event that begins a new attempt holds those of the attempts before, and what holds their writes
-    anew holds them again. finished: branches that
-    ran to their end before this event, so a resumed turn skips them.
-    blocked_by: the guardrail that stopped the author before it spoke; guarded: what guardrails changed in this event.
-    checkpoint: a new attempt goes on behind this event, and takes back nothing up to it.
-    usage: what the model took that made this. cut_off: why this is not all that its author's model had to say: `tokens`, it
-    ran into its limit; `parts`, it was more than limits.parts. summary: what its author's model may read in place of older
-    events. jobs: what the author is to do after the turn; the store keeps it from the append of this event on.
-    """
+    """The effects of an event beside its content. All are optional."""
 
     state_delta: dict[str, JsonValue] = Field(default_factory=dict)
+    """Keys to write, with prefix `app:`, `user:` or none for the session. A None value removes the key."""
     artifact_versions: dict[str, int] = Field(default_factory=dict)
+    """The artifacts saved with this event, by name."""
     transfer_to: str | None = None
+    """The agent that gets the next turn."""
     brief: Content | None = None
+    """The target's message in place of the user's last message. On a user's event: the agent's message in place of this one,
+    which only chose an agent.
+    """
     stopped: End | None = None
+    """The end that the invocation will have, because transfers were stopped."""
     next: str | None = None
+    """The agent named by a `<next>` tag in the answer."""
     escalate: bool = False
+    """True to leave the enclosing loop."""
     awaits: Await | None = None
+    """The wait that this event opens."""
     state_before: dict[str, JsonValue] = Field(default_factory=dict)
+    """After a wait or checkpoint: the earlier values of the changed keys, None for absent ones. Each key is recorded once."""
     answers: str | None = None
+    """The id of the wait that this message answers."""
     selection: Selection | None = None
+    """The decision that selected the agent."""
     positions: dict[str, int] = Field(default_factory=dict)
+    """The selectors' positions in fixed orders, by key."""
     steps: tuple[StepRecord, ...] = ()
+    """Recorded steps. The event that begins a new attempt repeats the steps of earlier attempts, and so do the events that
+    store their writes again.
+    """
     finished: tuple[str, ...] = ()
+    """Branches that ran to their end before this event; a resumed turn skips them."""
     checkpoint: bool = optional(False)
+    """True if a new attempt resumes after this event and hides nothing up to it."""
     blocked_by: str | None = None
+    """The guardrail that stopped the author before it answered."""
     guarded: tuple[Guarded, ...] = optional(())
+    """The changes that guardrails made to this event."""
     usage: Usage | None = optional(None)
+    """The usage of the model call behind this event."""
     cut_off: str | None = optional(None)
+    """The reason why the answer is incomplete: `tokens` for the model's limit, `parts` for `limits.parts`."""
     summary: Summary | None = optional(None)
+    """A summary that the author's model may read in place of older events."""
     jobs: tuple[JobRequest, ...] = optional(())
+    """Background jobs of the author. The store keeps them from the append of this event on."""
     rewind: Rewind | None = None
     end: End | None = None
 
@@ -155,32 +161,34 @@ NO_ACTIONS = Actions()
 
 
 class Event(Fact):
-    """One fact of a session.
-
-    author: `user` or an agent's name. sequence: its place in the log, from 1, gap-free; None until it is stored.
-    branch: where in the invocation it arose, a path of names joined by `/`; the first part is the turn's number, a part
-    that begins with `~` is a child of a parallel agent, one that begins with `>` an agent called for its answer only.
-    within: the key of the recorded step in whose work it was said; empty outside of steps.
-    scope: opaque labels by which transcripts may filter. attempt: 1, and one more each time the invocation is run again
-    because its process died; the event that begins a new attempt takes back what the last one left. partial: streamed only,
-    never stored; it shares its id with the final event, its content is the next piece, and `offset` counts the characters
-    of text before that.
-    """
+    """One entry of a session's log, or a partial event, which is streamed but never stored."""
 
     id: str
     author: str
+    """`user` or an agent's name."""
     invocation_id: str
     created_at: datetime
     content: Content | None = None
-    actions: Actions = Field(default_factory=lambda: NO_ACTIONS)  # a default would be copied, deeply, for each event
+    actions: Actions = Field(default_factory=lambda: NO_ACTIONS)  # pydantic would deep-copy a default for each event
     error: ErrorInfo | None = None
     branch: str = ""
+    """The place of the run within the invocation: a path of names joined by `/`. The first part is the number of the turn. A
+    part with `~` is a child of a parallel agent; a part with `>` is a privately called agent.
+    """
     within: str = optional("")
+    """The key of the recorded step in which the event arose; empty outside of steps."""
     scope: tuple[str, ...] = ()
+    """Opaque labels by which transcripts may filter."""
     attempt: int = 1
+    """Starts at 1 and increases when the invocation runs again because its process died. The event that begins a new attempt
+    hides the events of the attempt before.
+    """
     partial: bool = False
+    """True if this is a piece of a streamed answer. It shares its id with the final event; its content is the next piece."""
     offset: int | None = None
+    """For a partial event, the number of text characters before its piece."""
     sequence: int | None = None
+    """The position in the log, from 1 without gaps; None until the event is stored."""
 
     @property
     def text(self) -> str:
@@ -189,7 +197,7 @@ class Event(Fact):
 
     @property
     def speaks(self) -> bool:
-        """True when the author did something with the floor: said something, handed it on, or waits."""
+        """True if the author used its turn: it has content, transfers, or waits."""
         actions = self.actions
         if self.error or actions.blocked_by:
             return False
@@ -198,20 +206,20 @@ class Event(Fact):
 
     @property
     def is_answer(self) -> bool:
-        """True when it is a word of its author to the asker, or names the next agent: no tool call, no result, no thought."""
+        """True if the event answers or names the next agent. Tool calls, results and thinking alone are no answer."""
         parts = self.content.parts if self.content else ()
         return bool(self.text or self.actions.next) or any(isinstance(p, DataPart | BlobPart | ArtifactPart) for p in parts)
 
     @property
     def is_private(self) -> bool:
-        """True when it arose in an agent that was called for its answer: others neither see nor resume it."""
+        """True if the event belongs to a privately called agent: other agents neither see nor resume it."""
         return "/>" in self.branch
 
 
 def sees(viewer_branch: str, event_branch: str) -> bool:
-    """Whether an agent on `viewer_branch` sees an event of the same invocation on `event_branch`.
+    """Returns whether an agent on `viewer_branch` sees an event of the same invocation on `event_branch`.
 
-    Children of one parallel agent do not see each other, nor what was called by another; whoever comes later sees all but
+    Children of one parallel agent see neither each other nor each other's calls. Later agents see everything except
     private calls (behaviour A41).
     """
     viewer, event = viewer_branch.split("/"), event_branch.split("/")
@@ -225,8 +233,14 @@ def sees(viewer_branch: str, event_branch: str) -> bool:
 
 
 def in_scope(event: Event, viewer: str, sees: frozenset[str] | None) -> bool:
-    """Whether an agent that sees these labels, and all below them, sees the event: it does unless the event is another
-    agent's, has labels, and none of these (behaviour D7). A label is a path of names joined by `/`; None sees everything.
+    """Returns whether an agent with these labels sees the event (behaviour D7).
+
+    Hides only events of other agents that have labels, none of which is in `sees` or below one in it.
+
+    Args:
+        event: The event.
+        viewer: The agent's name.
+        sees: Labels, as paths of names joined by `/`; None sees everything.
     """
     if sees is None or not event.scope or event.author in (USER, viewer):
         return True
@@ -234,12 +248,14 @@ def in_scope(event: Event, viewer: str, sees: frozenset[str] | None) -> bool:
 
 
 def segment_of(name: str) -> str:
-    """An agent's name as part of a branch: the characters that branches are made of are escaped, so that names cannot forge."""
+    """Returns an agent's name as a segment of a branch. Escapes the special characters of branches, so names cannot forge
+    one.
+    """
     return "".join(f"%{ord(c):02X}" if c in "%/~>#" else c for c in name)
 
 
 def _starts(label: str) -> Iterator[str]:
-    """The label, and those above it."""
+    """Yields the label and its ancestors."""
     yield label
     while "/" in label:
         label = label.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""What every recorded value is: frozen, strict when made, tolerant when read."""
+"""The base class of all recorded values: frozen, strict when created, tolerant when read."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -7,15 +7,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 def optional(default: Any) -> Any:
-    """A field that most facts do without: it is written only when it is not the default, so that it costs them no space."""
+    """Returns a field that is only written when it differs from the default, to save space in the log."""
     return Field(default=default, exclude_if=lambda value: value == default)
 
 
 class Fact(BaseModel):
     """An immutable value of the log.
 
-    Made in code, an unknown field or a wrong type is an error. Read from a store (`model_validate_json`), fields that a
-    newer version wrote are kept and written back, so an older process neither fails on them nor loses them.
+    In code, an unknown field or a wrong type is an error. Read from a store (`model_validate_json`), fields of a newer
+    version are kept and written back, so an older process neither fails on them nor loses them.
     """
 
     model_config = ConfigDict(
@@ -30,14 +30,14 @@ class Fact(BaseModel):
     def __init__(self, /, **data: Any) -> None:
         self.__pydantic_validator__.validate_python(data, self_instance=self, extra="forbid")
 
-    # Tells pydantic that reading nested facts need not go through the strict constructor above.
+    # Lets pydantic read nested facts without the strict constructor above.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with these fields changed, shared values and all; the changes are trusted, not checked.
+        """Returns a copy with the given fields replaced. Does not validate the changes, and shares the other values.
 
-        Facts are copied at every step of a turn: this does what pydantic's own copy does for a frozen model without private
-        attributes, at a fifth of its cost.
+        Facts are copied at every step of a turn. This does what pydantic does for a frozen model without private
+        attributes, in a fifth of the time.
         """
         if deep:
             return super().model_copy(update=update, deep=True)

@@ -1,4 +1,4 @@
-"""How the gateway is to stand: where, for whom, and how much of it each may have."""
+"""The configuration of the gateway: address, authentication, limits and protocols."""
 
 from typing import Any, Literal
 
@@ -11,138 +11,146 @@ MEBIBYTE = 1024 * 1024
 
 
 class JwtConfig(Fact):
-    """Which tokens count.
-
-    algorithms: those that are accepted; all HS, or none. key: the shared secret of HS, or a public key as PEM; jwks_url: where
-    public keys are published instead. issuer: what the token has to name; None = not looked at. audience: likewise, but
-    without one a token that is meant for somebody in particular does not count. user_claim: who it is. role_claim: user,
-    operator or admin; a token without it is a user's. agent_roles_claim: a list, or words in one text. leeway_seconds: how far
-    clocks may differ.
-    """
+    """Validation of JSON Web Tokens."""
 
     algorithms: tuple[Algorithm, ...] = Field(default=("RS256",), min_length=1)
+    """The accepted algorithms: either only HS ones, or none of them."""
     key: str | None = Field(default=None, repr=False)
+    """The shared secret for HS algorithms, or a public key as PEM."""
     jwks_url: str | None = None
+    """The URL of the published public keys, in place of `key`."""
     issuer: str | None = None
+    """The required issuer; None accepts any."""
     audience: str | None = None
+    """The required audience. None accepts only tokens without an audience."""
     user_claim: str = "sub"
+    """The claim with the user's id."""
     role_claim: str = "turnwise_role"
+    """The claim with the role: user, operator or admin. A token without it has the role user."""
     agent_roles_claim: str = "roles"
+    """The claim with the agent roles: a list, or words in one text."""
     leeway_seconds: float = Field(default=30.0, ge=0)
+    """The allowed clock difference."""
 
 
 class AuthConfig(Fact):
-    """keys: whether API keys (`turnwise keys`) count. jwt: which tokens do; None = none."""
+    """Accepted credentials."""
 
     keys: bool = True
+    """True if API keys (`turnwise keys`) are accepted."""
     jwt: JwtConfig | None = None
+    """Which tokens are accepted; None means none."""
 
 
 class CallerLimits(Fact):
-    """What one credential, and one user, may have.
-
-    requests, bytes: in a minute. runs: answers at once. shared: counted in the session store's database, so that all processes
-    that serve it count together; otherwise each counts for itself. failures: requests with a wrong credential from one address
-    in a minute, always of one process.
-    """
+    """Limits per credential and per user."""
 
     requests: int = Field(default=600, ge=1)
+    """Requests per minute."""
     bytes: int = Field(default=200 * MEBIBYTE, ge=1)
+    """Bytes per minute."""
     runs: int = Field(default=20, ge=1)
+    """Concurrent answers."""
     failures: int = Field(default=30, ge=1)
+    """Requests with a wrong credential from one address per minute, always counted per process."""
     shared: bool = False
+    """True if all processes count together in the session store's database; otherwise each process counts alone."""
 
 
 class Switch(Fact):
-    """Whether a protocol is spoken. on: None = if what it takes is installed. In a file, `true` and `false` say it alone, and
-    settings say that it is.
-    """
+    """Enables a protocol. In a file, `true` and `false` stand for the whole section, and any setting enables it."""
 
     on: bool | None = None
+    """None enables the protocol if its dependencies are installed."""
 
     @model_validator(mode="before")
     @classmethod
-    def _in_short(cls, given: Any) -> Any:
-        if isinstance(given, bool):
-            return {"on": given}
-        return {"on": True, **given} if isinstance(given, dict) and given else given
+    def _expand_shorthand(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            return {"on": value}
+        return {"on": True, **value} if isinstance(value, dict) and value else value
 
 
 class A2aConfig(Switch):
-    """A2A: agents of others as callers.
-
-    name, description, version: of the card; None = the app's name, and what its root agent says of itself. card_seconds: how
-    long the card may be kept by who read it. private_pushes: whether notifications may be sent to addresses that are not
-    public, such as this machine's own.
-    """
+    """A2A: remote agents as callers."""
 
     name: str | None = None
+    """The name on the card; None means the app's name."""
     description: str | None = None
+    """The description on the card; None means that of the root agent."""
     version: str = "1"
+    """The version on the card."""
     card_seconds: int = Field(default=300, ge=0)
+    """How long readers may cache the card."""
     private_pushes: bool = False
+    """True if notifications may be sent to addresses that are not public, such as this machine's."""
 
 
 class AgUiConfig(Switch):
-    """AG-UI: front ends as callers.
-
-    questions: how an agent's question reaches the front end. `message`: as an answer like any other; the user's next message
-    replies to it. `interrupt`: as an interrupt, which the client has to answer before it may send another message. A request
-    may choose for itself. Confirmations of tool calls are interrupts either way.
-    """
+    """AG-UI: front ends as callers."""
 
     questions: Literal["message", "interrupt"] = "message"
+    """How an agent's question reaches the front end; a request may override it. `message`: as an ordinary answer, and the
+    user's next message replies to it. `interrupt`: as an interrupt, which the client must answer before its next message.
+    Confirmations of tool calls are always interrupts.
+    """
 
 
 class AdkConfig(Switch):
-    """The REST interface of Google's Agent Development Kit. web: the folder with the static files of its web page; None = no
-    page.
-    """
+    """The REST interface of Google's Agent Development Kit."""
 
     web: str | None = None
+    """The folder with the static files of its web page; None means no page."""
 
 
 class McpConfig(Switch):
-    """The front door as a server of the Model Context Protocol. agents: whether each agent is a tool of its own, too."""
+    """The runner as a server of the Model Context Protocol."""
 
     agents: bool = False
+    """True if each agent is also a tool."""
 
 
 class Protocols(Fact):
-    """What is spoken beside our own API, and below which path: OpenAI's (/v1), the reference router's (/api/v1/graph-chat), A2A
-    (/a2a), AG-UI (/ag-ui), ADK's (/adk), MCP (/mcp).
-    """
+    """The protocols beside the native API, and their paths."""
 
     openai: Switch = Switch()
+    """OpenAI's API, at /v1."""
     graph_chat: Switch = Switch()
+    """The reference router's API, at /api/v1/graph-chat."""
     a2a: A2aConfig = A2aConfig()
+    """At /a2a."""
     ag_ui: AgUiConfig = AgUiConfig()
+    """At /ag-ui."""
     adk: AdkConfig = AdkConfig()
+    """At /adk."""
     mcp: McpConfig = McpConfig()
+    """At /mcp."""
 
 
 class GatewayConfig(Fact):
-    """The section `gateway` of a configuration file.
-
-    host, port: where it listens. auth: who may enter; None = everybody, who is then an admin, so only on this machine's own
-    address. origins: web pages that may call it from a browser (CORS): each as `https://host[:port]`, or `*`. limits: of each
-    caller. body_bytes: one request's body, uploads aside, which `limits.blob_bytes` bounds. request_seconds: how long a body
-    may take to come; one that is large gets more, at a pace of 64 KiB a second. stream_ping_seconds: a sign of life on a quiet
-    stream. grace_seconds: what running answers may still take when it is stopped. trusted_proxies: addresses, or networks,
-    whose `X-Forwarded-*` headers count. documentation: whether `/docs` and the OpenAPI are there. public_url: where it is for
-    callers, without a slash at the end; None = as each request names it. protocols: what is spoken.
-    """
+    """The section `gateway` of a configuration file."""
 
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     auth: AuthConfig | None = None
+    """The accepted credentials. None makes every caller an admin, and is only allowed on a loopback address."""
     origins: tuple[str, ...] = ()
+    """Web pages that may call the gateway from a browser (CORS): `https://host[:port]`, or `*`."""
     limits: CallerLimits = CallerLimits()
+    """Limits per caller."""
     body_bytes: int = Field(default=40 * MEBIBYTE, ge=1024)
+    """The maximum request body, except for uploads, which `limits.blob_bytes` limits."""
     request_seconds: float = Field(default=30.0, gt=0)
+    """The timeout for receiving a body. Large bodies get more time, at 64 KiB per second."""
     stream_ping_seconds: float = Field(default=15.0, gt=0)
+    """The interval of keep-alive pings on a quiet stream."""
     grace_seconds: float = Field(default=25.0, ge=0)
+    """How long running answers may continue during shutdown."""
     trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks with trusted `X-Forwarded-*` headers."""
     documentation: bool = True
+    """True to serve `/docs` and the OpenAPI schema."""
     public_url: str | None = Field(default=None, pattern=r"^https?://[^\s/?#]+(/[^\s?#]*[^\s/?#])?$")
+    """The gateway's URL for callers, without a trailing slash; None means the URL of each request."""
     protocols: Protocols = Protocols()
+    """The enabled protocols."""

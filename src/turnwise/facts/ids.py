@@ -1,4 +1,4 @@
-"""The one seam for ids and time: replace the issuer, and a run is deterministic."""
+"""The source of ids and time. Replacing the issuer makes a run deterministic."""
 
 import os
 import random
@@ -8,27 +8,28 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 ID_CHARACTERS = 200
+"""The maximum length of an id."""
 
 
 class Issuer(Protocol):
-    """Issues ids and the time. Tests and replays pass their own."""
+    """Issues ids and the current time. Tests and replays pass their own."""
 
     def new_id(self, kind: str) -> str:
-        """A fresh id beginning with `kind` and a dash; later ids of one process sort after earlier ones."""
+        """Returns a new id that begins with `kind` and a dash. Within one process, later ids sort after earlier ones."""
         ...
 
     def now(self) -> datetime:
-        """The current time, aware, UTC."""
+        """Returns the current time, timezone-aware, in UTC."""
         ...
 
 
-# Ids have to differ, not to be secret: a seeded generator is ten times faster than asking the system for each.
+# Ids must be unique, not secret: a seeded generator is ten times faster than a system call for each id.
 _random = random.Random(secrets.randbits(128))
 os.register_at_fork(after_in_child=lambda: _random.seed(secrets.randbits(128)))
 
 
 class SystemIssuer:
-    """Ids of 48 bits of milliseconds and 64 random bits, in hexadecimal, so that they sort by time; the system's clock."""
+    """Issues time-sorted ids, of 48 bits of milliseconds and 64 random bits in hexadecimal, and the system time."""
 
     def new_id(self, kind: str) -> str:
         return f"{kind}-{time.time_ns() // 1_000_000:012x}{_random.getrandbits(64):016x}"
@@ -38,10 +39,10 @@ class SystemIssuer:
 
 
 def is_storable_id(text: str) -> bool:
-    """Whether it can be the id of a user, session or message: 1 to 200 characters, which every store can keep."""
+    """Returns whether the text can be the id of a user, session or message: 1 to 200 characters that every store accepts."""
     return 1 <= len(text) <= ID_CHARACTERS and "\x00" not in text and not _has_surrogates(text)
 
 
 def _has_surrogates(text: str) -> bool:
-    """Whether it holds what UTF-8 cannot write."""
+    """Returns whether the text holds surrogates, which UTF-8 cannot encode."""
     return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,4 +1,4 @@
-"""How much is too much, how one message is to be run, and how one process takes its part."""
+"""Limits, and the configuration of one run and of one process."""
 
 from typing import Literal
 
@@ -8,72 +8,80 @@ from turnwise.facts.fact import Fact
 
 
 class Limits(Fact):
-    """Bounds on what users and agents may cause. Sizes are bytes, times seconds.
-
-    transfers: hand-overs for one message. turns: turns of a team for one message. events: stored events of one invocation.
-    answer_bytes: one event of an agent: text, data and recorded steps, blobs aside. invocation_bytes: all of those in one
-    invocation.
-    queue: messages waiting in one session. message_bytes: text and data of one message, blobs aside. blob_bytes: one blob
-    or artifact. parts: parts of one content. tools: tools that a caller offers with one message. state_bytes: one state value
-    as JSON. history_events: one window of history.
-    invocation_seconds: one message until its answer. grace_seconds: what an agent that is told to stop may still take.
-    guardrail_seconds: one check by a guardrail. steps: calls of a model in one run of an agent. tool_seconds: one tool call.
-    wait_seconds: how long a wait stays open. waits: open waits of one session. call_depth: calls in calls. attempts: how
-    often one message is tried when the processes that answer it die.
-    """
+    """Limits on users and agents. Sizes are in bytes, times in seconds."""
 
     transfers: int = Field(default=8, ge=0)
+    """Transfers per message."""
     turns: int = Field(default=12, ge=1)
+    """Turns of a team per message."""
     events: int = Field(default=1_000, ge=1)
+    """Stored events per invocation."""
     answer_bytes: int = Field(default=2 * 1024 * 1024, ge=1)
+    """One event of an agent: text, data and recorded steps, without blobs."""
     invocation_bytes: int = Field(default=64 * 1024 * 1024, ge=1)
+    """All events of agents in one invocation."""
     queue: int = Field(default=100, ge=0)
+    """Waiting messages per session."""
     message_bytes: int = Field(default=256 * 1024, ge=1)
+    """Text and data of one message, without blobs."""
     blob_bytes: int = Field(default=20 * 1024 * 1024, ge=1)
+    """One blob or artifact."""
     parts: int = Field(default=100, ge=1)
+    """Parts of one content."""
     tools: int = Field(default=64, ge=0)
+    """Tools that a caller offers with one message."""
     state_bytes: int = Field(default=64 * 1024, ge=1)
+    """One state value as JSON."""
     history_events: int = Field(default=1_000, ge=1)
+    """Events in one window of history."""
     invocation_seconds: float = Field(default=300.0, gt=0)
+    """From a message to its answer."""
     grace_seconds: float = Field(default=5.0, ge=0)
+    """How long a cancelled agent may take to stop."""
     guardrail_seconds: float = Field(default=10.0, gt=0)
+    """One check by a guardrail."""
     steps: int = Field(default=25, ge=1)
+    """Model calls in one run of an agent."""
     tool_seconds: float = Field(default=60.0, gt=0)
+    """One tool call."""
     wait_seconds: float = Field(default=7 * 24 * 3600.0, gt=0)
+    """How long a wait stays open."""
     waits: int = Field(default=20, ge=1)
+    """Open waits per session."""
     call_depth: int = Field(default=8, ge=1)
+    """Nesting of calls between agents."""
     attempts: int = Field(default=3, ge=1)
+    """Attempts per message when its processes die."""
 
 
 class RunConfig(Fact):
-    """How one message is to be run; an agent reads it in its context (behaviour A43).
-
-    streaming: whether partial events are wanted. save_input_blobs_as_artifacts: behaviour A26. when_busy: what to do when
-    the session is answering another message. when_reader_leaves: whether the run goes on when its caller stops reading.
-    deadline_seconds: overrides limits.invocation_seconds. create_session: make a missing session instead of refusing.
-    """
+    """The configuration of one run; agents can read it in their context (behaviour A43)."""
 
     streaming: bool = True
+    """True to emit partial events."""
     save_input_blobs_as_artifacts: bool = False
+    """True to save the message's blobs as artifacts (behaviour A26)."""
     when_busy: Literal["queue", "reject", "interrupt"] = "queue"
+    """What to do when the session is answering another message."""
     when_reader_leaves: Literal["continue", "cancel"] = "continue"
+    """The effect on the run when its caller stops reading."""
     deadline_seconds: float | None = Field(default=None, gt=0)
+    """Overrides `limits.invocation_seconds`."""
     create_session: bool = True
+    """True to create a missing session instead of refusing the message."""
     limits: Limits = Limits()
 
 
 class ProcessConfig(Fact):
-    """How one process shares the work with others; times are seconds.
-
-    lease_seconds: how long a session stays claimed by a process that died, or stands still; it is renewed three times in
-    that time. concurrency: how many messages are answered at once, the others wait their turn in the inbox.
-    recovery_seconds: how often a worker looks for what others left behind. unknown_agent_seconds: how long work for an agent
-    that this process does not know is left to processes that know it; 0 = not at all.
-    job_retry_seconds: how long a background job that failed rests before it is tried again.
-    """
+    """How one process shares work with other processes. Times are in seconds."""
 
     lease_seconds: float = Field(default=15.0, gt=0, allow_inf_nan=False)
+    """How long a session stays claimed by a dead or suspended process. A lease is renewed three times in this period."""
     concurrency: int = Field(default=100, ge=1)
+    """The number of messages answered at once. Other messages wait in the inbox."""
     recovery_seconds: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """How often a worker looks for abandoned work."""
     unknown_agent_seconds: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    """How long work for an unknown agent is left to processes that know it; 0 means not at all."""
     job_retry_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    """The pause before a failed background job is retried."""

@@ -1,4 +1,4 @@
-"""What a caller hands in: the message and what is known of who sends it."""
+"""A caller's input: the message and its context."""
 
 from pydantic import Field, JsonValue
 
@@ -13,48 +13,48 @@ def _no_parameters() -> dict[str, JsonValue]:
 
 
 class OfferedTool(Fact):
-    """A tool of the caller's own: whoever answers the message may call it, and the caller makes the calls and sends what they
-    give. `parameters` is a JSON schema of an object.
+    """A tool that the caller offers with a message. The answering agent may call it; the caller runs the calls and sends the
+    results.
     """
 
     name: str
     description: str = ""
     parameters: dict[str, JsonValue] = Field(default_factory=_no_parameters)
+    """The JSON schema of an object."""
 
 
 class MessageContext(Fact):
-    """What the caller knows beside the message; selectors may use it, agents may read it.
-
-    direct_agent_id: bypass selection (behaviour C1). previous_agents: who helped before, newest last. channel and
-    user_kind pick a policy's segment (C18). roles: the caller's roles, for agents that only some may reach (C20).
-    attributes: anything else, such as a customer id. answers: the id of the open question that the message is the reply to,
-    so that nobody else is chosen for it. tools: what the caller can do for whoever answers, for as long as it takes: those of
-    the message that began an invocation count in all of it. state: keys of the state that are written with the message
-    (behaviour A18); None removes one.
-    """
+    """What the caller knows beside the message. Selectors may use it, and agents may read it."""
 
     direct_agent_id: str | None = None
+    """Bypasses selection (behaviour C1)."""
     previous_agents: tuple[str, ...] = ()
+    """The agents that helped before, newest last."""
     channel: str | None = None
+    """Selects the policy's segment, with `user_kind` (C18)."""
     user_kind: str | None = None
     roles: tuple[str, ...] = ()
+    """The caller's roles, for agents with restricted access (C20)."""
     attributes: dict[str, JsonValue] = Field(default_factory=dict)
+    """Any other facts, such as a customer id."""
     answers: str | None = optional(None)
+    """The id of the open question that the message answers, so that no other agent is selected."""
     tools: tuple[OfferedTool, ...] = optional(())
+    """The tools that the caller offers. Those of the message that began an invocation apply to all of it."""
     state: dict[str, JsonValue] = optional({})
+    """State keys to write with the message (behaviour A18). None removes a key."""
 
 
 class Message(Fact):
-    """One message as it was accepted. `id` is the caller's: the same id is the same message, and one answer.
-
-    config: how it is to be run, whichever process does; None = as that process runs its messages. guarded: what guardrails
-    changed in it before it was accepted; of one that was blocked, no content was. digest: of the request that brought it, so
-    that another request under the same id can be told from it; empty = not known.
-    """
+    """One accepted message."""
 
     id: str
+    """The caller's id: the same id is the same message, and gets one answer."""
     content: Content
     context: MessageContext = MessageContext()
     config: RunConfig | None = None
+    """The run's configuration in any process; None means the default of the process that runs it."""
     guarded: tuple[Guarded, ...] = optional(())
+    """The changes that guardrails made before the message was accepted. A blocked message is stored without content."""
     digest: str = optional("")
+    """The digest of the request, to detect a different request under the same id; empty when unknown."""

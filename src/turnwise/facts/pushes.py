@@ -1,4 +1,4 @@
-"""Who is to be notified of what becomes of a message, as somebody set it up."""
+"""The configuration of push notifications about an invocation."""
 
 from pydantic import ConfigDict, Field
 
@@ -7,19 +7,20 @@ from turnwise.facts.fact import Fact
 
 
 class PushConfig(Fact):
-    """Where notifications go. id: unique for its message. token: sent along, for whoever gets them to know them by. scheme,
-    credentials: sent as `Authorization`, if there is a scheme. caller: who set it up; no more is told than he may read. base:
-    the gateway's URL as he knows it, without a slash at the end.
-
-    The URL, the token and the credentials are secrets.
-    """
+    """The destination of push notifications. The URL, the token and the credentials are secrets."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
     id: str
+    """Unique per message."""
     url: str = Field(repr=False)
     token: str = Field(default="", repr=False)
+    """Sent with each notification, so that the receiver can verify it."""
     scheme: str = ""
+    """The scheme of the `Authorization` header; empty means no header."""
     credentials: str = Field(default="", repr=False)
+    """The credentials of the `Authorization` header."""
     caller: Caller
+    """The caller that created the configuration. Notifications contain only what this caller may read."""
     base: str = ""
+    """The gateway's URL as this caller knows it, without a trailing slash."""

@@ -1,4 +1,4 @@
-"""The decision record: who was chosen, by what, why, and whom the rules passed over."""
+"""The decision record: the selected agent, the selectors' verdicts, and the excluded agents."""
 
 from typing import Literal
 
@@ -10,55 +10,56 @@ Outcome = Literal["chosen", "abstained", "clarify"]
 
 
 class Candidate(Fact):
-    """An agent that was considered. `score` is 0 to 1, higher fits better; `evidence` says what it rests on."""
+    """An agent that was considered."""
 
     agent: str
     score: float
+    """0 to 1; higher fits better."""
     evidence: str = ""
+    """The basis of the score, in words."""
 
 
 class Exclusion(Fact):
-    """An agent that was not considered, or an author passed over: by which rule (a stable word), and the detail."""
+    """An agent that was not considered."""
 
     agent: str
     rule: str
+    """The rule that excluded the agent, as a stable word."""
     detail: str = ""
 
 
 class Verdict(Fact):
-    """What one selector said.
-
-    `agent` and `method` are set exactly when the outcome is `chosen`. `candidates` are best first. `confidence` is 0 to 1.
-    `ignored` lists what was seen and deliberately not obeyed, in words. `position` is the selector's new place in a fixed
-    order, written to the session's head with the selection; None when it keeps none. `question` is what the user is asked
-    when the outcome is `clarify`; empty = the reason. `also` names other agents that the message asks for something as well.
-    `novelty` is how likely nobody should take it, 0 to 1; None when the selector does not say. `usage` is what
-    a model took that was asked, `ms` the time of it all.
-    """
+    """The verdict of one selector. `agent` and `method` are set exactly when the outcome is `chosen`."""
 
     selector: str
     outcome: Outcome = "abstained"
     agent: str | None = None
     method: str | None = None
     confidence: float = 0.0
+    """0 to 1."""
     reason: str = ""
     candidates: tuple[Candidate, ...] = ()
+    """Best first."""
     passed_over: tuple[Exclusion, ...] = ()
     ignored: tuple[str, ...] = ()
+    """Inputs that the selector saw and deliberately did not follow, in words."""
     position: int | None = None
+    """The selector's new position in a fixed order, stored in the session's head; None when it keeps none."""
     question: str = ""
+    """The question to the user when the outcome is `clarify`; empty means the reason."""
     also: tuple[str, ...] = ()
+    """Other agents that the message also asks for something."""
     novelty: float | None = None
+    """The probability that the message is out of scope, 0 to 1; None when the selector does not estimate it."""
     usage: Usage | None = optional(None)
+    """The usage of the model that was asked; None without a model."""
     ms: float = 0.0
+    """The total time in milliseconds."""
 
 
 class Selection(Fact):
-    """The decision of one message (or answer), with every verdict on the way, in the order they were asked.
-
-    `fingerprint` identifies policy and thresholds, `tree_version` the agents; equal fingerprints over equal facts decide
-    equally. `segment` is the policy's segment that applied, None for the base. `excluded` are those who were not eligible,
-    the first 50 of `excluded_count`. With outcome `clarify` the user is asked to choose, and `agent` is who asks.
+    """The decision for one message or answer, with all verdicts in order. With outcome `clarify`, `agent` asks the user to
+    choose.
     """
 
     agent: str
@@ -69,9 +70,14 @@ class Selection(Fact):
     occasion: Occasion = "message"
     verdicts: tuple[Verdict, ...] = ()
     excluded: tuple[Exclusion, ...] = ()
+    """The agents that were not eligible, at most the first 50."""
     excluded_count: int = 0
+    """The number of all agents that were not eligible."""
     policy: str = ""
     fingerprint: str = ""
+    """Identifies the policy and its thresholds: the same fingerprint decides the same facts equally."""
     tree_version: str = ""
+    """The version of the agent tree."""
     segment: str | None = None
+    """The segment of the policy that applied; None for the base policy."""
     ms: float = 0.0

@@ -11,13 +11,15 @@ from turnwise.facts.events import USER, Await, End, Event
 from turnwise.facts.fact import Fact, optional
 
 LAST_REPLY_CHARACTERS = 2_000
+"""The maximum length of `Head.last_reply`."""
 RECENT_MESSAGES, RECENT_CHARACTERS = 6, 300
+"""How many of the user's messages a head keeps, and how much of each."""
 APP_PREFIX, USER_PREFIX, TEMP_PREFIX = "app:", "user:", "temp:"
 _GAP = " … "
 
 
 class SessionKey(NamedTuple):
-    """Who and what: the app, the user and the session's id; unique together."""
+    """The unique key of a session: app, user and session id."""
 
     app: str
     user: str
@@ -25,114 +27,124 @@ class SessionKey(NamedTuple):
 
 
 class AuthorMark(Fact):
-    """The last sequence numbers at which an author did something; 0 = never.
-
-    spoke: said something, handed on, or asked. handed: was given the floor. failed: an error, or an end by a limit before it
-    spoke. skipped: ended its turn without a word, or a guardrail stopped it.
-    """
+    """The sequence numbers of an author's latest actions; 0 means never."""
 
     spoke: int = 0
+    """It answered, transferred, or asked."""
     handed: int = 0
+    """It received a transfer."""
     failed: int = 0
+    """It raised an error, or a limit ended its turn before it answered."""
     skipped: int = 0
+    """It ended its turn without an answer, or a guardrail stopped it."""
 
 
 class OpenCall(Fact):
-    """A tool call without a result, and the branch on which it was made."""
+    """A tool call without a result."""
 
     agent: str
     invocation_id: str
     tool: str
     branch: str = optional("")
+    """The branch on which the call was made."""
 
 
 class OpenInvocation(Fact):
-    """An invocation that has not ended. `agent` holds the floor, in turn number `turn`, for the `attempt`-th time.
-
-    began, since and last are sequence numbers: of its first event, of the one by which the floor was given or taken up again
-    last or a checkpoint was made, and of its last event. What stands above `since` is run again in a new attempt. settled:
-    how many attempts it took to come to the last checkpoint, less the one that came there.
-    """
+    """An invocation that has not ended. A new attempt runs again everything above `since`."""
 
     state: Literal["running", "waiting"] = "running"
     agent: str
+    """The agent that has the turn."""
     turn: int = 1
+    """The number of the turn."""
     attempt: int = 1
+    """The number of the attempt at this turn."""
     settled: int = 0
+    """The number of attempts before the one that reached the last checkpoint."""
     began: int = 0
+    """The sequence number of the first event."""
     since: int = 0
+    """The sequence number of the event that began or resumed the turn, or made the last checkpoint."""
     last: int = 0
+    """The sequence number of the last event."""
     waits: tuple[tuple[str, Await], ...] = ()
-    """Who waits for what, oldest first."""
+    """The open waits and the agents that wait, oldest first."""
 
 
 class Exchange(Fact):
-    """An earlier message of the user, cut to 300 characters, and who answered it; None = nobody did.
-
-    before: how the reply ended that the user had read then, at most 300 characters; empty when there was none.
-    """
+    """An earlier message of the user and the agent that answered it."""
 
     message: str
+    """The message's first 300 characters."""
     agent: str | None = None
+    """None when no agent answered."""
     before: str = optional("")
+    """The end of the reply that preceded the message, at most 300 characters; empty when there was none."""
 
 
 class Head(Fact):
-    """All that a decision needs of a session's past, of a size that does not grow with the log.
-
-    authors: marks by author, users aside. active_agent: who spoke last. named_next: the name in the tag of its last answer, as
-    it wrote it, for the next message; None = no name, or the floor went to that agent already. last_reply: what it said; of
-    more than 2,000 characters the beginning and the end. recent: the user's last 6 messages, oldest first. offered: the agents
-    that the last answer let the user choose from, in the order they were shown; empty when it was no clarifying question.
-    invocations: the open ones by id. calls: tool calls without a result by call id. positions: places in fixed orders. turns:
-    how many messages of the user the log holds.
-    """
+    """The part of a session's past that decisions need. Its size does not grow with the log."""
 
     authors: dict[str, AuthorMark] = Field(default_factory=dict)
+    """Marks by author, without users."""
     active_agent: str | None = None
+    """The agent that answered last."""
     named_next: str | None = optional(None)
+    """The name in the `<next>` tag of the last answer, as written, for the next message. None when there is no name, or that
+    agent has already received the turn.
+    """
     last_reply: str = ""
+    """The last answer. Above 2,000 characters, only its beginning and end."""
     recent: tuple[Exchange, ...] = ()
+    """The user's last 6 messages, oldest first."""
     offered: tuple[str, ...] = ()
+    """The agents offered by the last answer, in display order; empty when it was no clarifying question."""
     invocations: dict[str, OpenInvocation] = Field(default_factory=dict)
+    """The open invocations by id."""
     calls: dict[str, OpenCall] = Field(default_factory=dict)
+    """The tool calls without a result, by call id."""
     positions: dict[str, int] = Field(default_factory=dict)
+    """The selectors' positions in fixed orders."""
     turns: int = 0
+    """The number of the user's messages in the log."""
 
     def waiting(self) -> tuple[tuple[str, str, Await], ...]:
-        """Open waits as (invocation id, agent, wait), newest invocation first."""
+        """Returns the open waits as (invocation id, agent, wait), newest invocation first."""
         newest = sorted(self.invocations.items(), key=lambda item: -item[1].began)
         return tuple((id_, agent, wait) for id_, open_ in newest for agent, wait in open_.waits)
 
 
 class Session(Fact):
-    """A session as of `revision`: a value; a store gives a new one with every append.
-
-    epoch: counts the holders of the lease; an append with an older one is refused. revision: goes up with every append,
-    0 = not stored yet. last_sequence: the newest event's number, 0 for an empty log. state: this session's keys;
-    `app_state` and `user_state` hold the shared ones, without their prefix. As it was read: holder: who had the lease, None =
-    nobody. queued: how many messages its inbox held. stop: the invocation that somebody wants stopped.
-    """
+    """A session at one revision. It is a value: a store returns a new one with every append."""
 
     app: str
     user: str
     id: str
     epoch: int = 0
+    """Counts the lease holders. The store refuses an append with an older epoch."""
     revision: int = 0
+    """Increases with every append; 0 means not stored yet."""
     last_sequence: int = 0
+    """The sequence number of the newest event; 0 for an empty log."""
     state: dict[str, JsonValue] = Field(default_factory=dict)
+    """The session's own keys."""
     app_state: dict[str, JsonValue] = Field(default_factory=dict)
+    """The state shared by the app, without the prefix `app:`."""
     user_state: dict[str, JsonValue] = Field(default_factory=dict)
+    """The state shared by the user's sessions, without the prefix `user:`."""
     head: Head = Head()
     holder: str | None = None
+    """The lease holder when the session was read; None when there was none."""
     queued: int = 0
+    """The number of messages in the inbox when the session was read."""
     stop: str | None = None
+    """The invocation with a pending stop request when the session was read."""
     created_at: datetime
     updated_at: datetime
 
     @property
     def held(self) -> bool:
-        """Whether somebody had the lease when it was read."""
+        """True if the session had a lease holder when it was read."""
         return self.holder is not None
 
     @property
@@ -141,14 +153,14 @@ class Session(Fact):
 
     @property
     def merged_state(self) -> dict[str, JsonValue]:
-        """The state of all scopes in one mapping, shared keys with their `app:` or `user:` prefix."""
+        """The state of all scopes in one mapping. Shared keys have their `app:` or `user:` prefix."""
         shared = {APP_PREFIX + key: value for key, value in self.app_state.items()}
         shared |= {USER_PREFIX + key: value for key, value in self.user_state.items()}
         return shared | self.state
 
 
 class ScopedState(NamedTuple):
-    """A state delta taken apart by scope, without prefixes; None values remove a key."""
+    """A state delta split by scope, without prefixes. A None value removes a key."""
 
     app: dict[str, JsonValue]
     user: dict[str, JsonValue]
@@ -156,7 +168,7 @@ class ScopedState(NamedTuple):
 
 
 def split_state(delta: Mapping[str, JsonValue]) -> ScopedState:
-    """Takes a delta apart by scope (behaviour A24). `temp:` keys are dropped: they live for one invocation only."""
+    """Splits a delta by scope (behaviour A24). Drops `temp:` keys, which live only for one invocation."""
     scoped = ScopedState({}, {}, {})
     for key, value in delta.items():
         if key.startswith(APP_PREFIX):
@@ -169,7 +181,7 @@ def split_state(delta: Mapping[str, JsonValue]) -> ScopedState:
 
 
 def storable(event: Event) -> Event:
-    """The event as it is stored: without `temp:` keys."""
+    """Returns the event as stored: without `temp:` keys."""
     if not any(key.startswith(TEMP_PREFIX) for key in event.actions.state_delta):
         return event
     kept = {key: value for key, value in event.actions.state_delta.items() if not key.startswith(TEMP_PREFIX)}
@@ -177,16 +189,16 @@ def storable(event: Event) -> Event:
 
 
 def merge(state: Mapping[str, JsonValue], delta: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The state after a delta; a None value removes the key."""
+    """Returns the state after a delta. A None value removes the key."""
     merged = {**state, **delta}
     return {key: value for key, value in merged.items() if value is not None}
 
 
 def fold(session: Session, events: Iterable[Event]) -> Session:
-    """The session after these events, which carry the sequence numbers that follow `last_sequence`.
+    """Returns the session after these events, whose sequence numbers follow `last_sequence`.
 
-    Revision and epoch are the store's and stay. A rewind cannot be folded onto a head: whoever appends one folds the
-    visible log anew.
+    The store sets revision and epoch; they stay unchanged here. A rewind cannot be folded onto a head: after a rewind,
+    fold the visible log from the beginning.
     """
     head, state, app_state, user_state = session.head, session.state, session.app_state, session.user_state
     last, updated = session.last_sequence, session.updated_at
@@ -213,7 +225,7 @@ def fold(session: Session, events: Iterable[Event]) -> Session:
 
 
 def visible(events: Iterable[Event]) -> list[Event]:
-    """What rewinds leave of these stored events, in append order. They may be the whole log, or one invocation's."""
+    """Returns the events that no rewind hides, in append order. The input may be the whole log or one invocation."""
     kept: list[Event] = []
     hidden_from: float = inf
     for event in sorted(events, key=lambda event: -(event.sequence or 0)):
@@ -254,7 +266,7 @@ def _fold_message(head: Head, event: Event) -> dict[str, object]:
 
 
 def _shortened(text: str) -> str:
-    """The end stays: a question to the user stands there."""
+    """Returns the beginning and the end of a long text: a question to the user is usually at the end."""
     if len(text) <= LAST_REPLY_CHARACTERS:
         return text
     half = LAST_REPLY_CHARACTERS // 2
@@ -287,8 +299,9 @@ def _fold_author(head: Head, event: Event, sequence: int) -> dict[str, object]:
 
 
 def _named_next(head: Head, event: Event) -> str | None:
-    """The name that the author's last answer leaves for the next message. Whom it handed the floor to has its turn now; what
-    is said below the holder of the floor, as in a team, belongs to that agent.
+    """Returns the name that the author's last answer leaves for the next message; None after a transfer.
+
+    Names in nested answers, as in a team, belong to the agent that runs the team.
     """
     if event.actions.transfer_to is not None:
         return None
@@ -298,7 +311,7 @@ def _named_next(head: Head, event: Event) -> str | None:
 
 
 def _silent_end(end: End) -> str | None:
-    """Which mark an end leaves whose author has not spoken; None when it was not the author's doing."""
+    """Returns the mark for an author that gave no answer before the end; None when the author did not cause the end."""
     if end.reason == "completed":
         return "skipped"
     return None if end.reason in {"cancelled", "clarify"} else "failed"

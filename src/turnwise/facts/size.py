@@ -1,19 +1,19 @@
-"""How large a value is, as far as that matters: a huge one is not read to its end."""
+"""Estimates the size of a value without reading all of a large one."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-_MARKS = 2
-"""What quotes, commas and short numbers take at least."""
+_MIN_OVERHEAD = 2
+"""The minimum for quotes, commas and short numbers."""
 
 
 def least_bytes(value: object, most: int) -> int:
-    """At least how many bytes the value takes as JSON. Stops counting above `most`, so it takes no longer than that."""
+    """Returns a lower bound of the value's size as JSON, in bytes. Stops counting above `most`."""
     count, open_ = 0, [iter((value,))]
     while open_ and count <= most:
-        inner = _count_on(open_[-1])
+        inner = _with_contents(open_[-1])
         for each, inside in inner:
-            count += _MARKS + (len(each) if isinstance(each, str) else 0)
+            count += _MIN_OVERHEAD + (len(each) if isinstance(each, str) else 0)
             if inside is not None:
                 open_.append(inside)
             if inside is not None or count > most:
@@ -23,8 +23,8 @@ def least_bytes(value: object, most: int) -> int:
     return count
 
 
-def _count_on(values: Iterator[object]) -> Iterator[tuple[object, Iterator[object] | None]]:
-    """Each value, with what stands in it if it is an object or a list."""
+def _with_contents(values: Iterator[object]) -> Iterator[tuple[object, Iterator[object] | None]]:
+    """Yields each value, with an iterator over its contents if it is an object or a list."""
     for value in values:
         if isinstance(value, Mapping):
             yield value, chain.from_iterable(value.items())

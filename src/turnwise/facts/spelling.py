@@ -1,17 +1,17 @@
-"""What was probably meant by a name that is not there."""
+"""Suggests known names for an unknown one, for error messages."""
 
 import difflib
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 NAME_SHOWN = 200
-"""So many characters of a name are looked at, and told."""
+"""The number of characters of a name that are compared and shown."""
 NAMES_SHOWN, CHARACTERS_SHOWN = 20, 500
-"""So many names are told, and so many characters of them in all."""
+"""The maximum number of suggested names, and of characters in all of them."""
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A sentence that names what was probably meant, or else what there is; of much, the first names."""
+    """Returns a sentence with the closest known name, or else with the first known names."""
     names = list(known)
     close = _closest(given[:NAME_SHOWN], names)
     if close is not None:
@@ -24,7 +24,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def _closest(given: str, names: Sequence[str]) -> str | None:
-    """As it is written, or else whatever the case of its letters."""
+    """Returns the closest name, matching case first."""
     close = difflib.get_close_matches(given, names, n=1)
     if close:
         return close[0]
@@ -33,5 +33,5 @@ def _closest(given: str, names: Sequence[str]) -> str | None:
 
 
 def _first(names: Sequence[str]) -> Sequence[str]:
-    """So many of them that they are not too long together."""
+    """Returns the first names that fit into CHARACTERS_SHOWN."""
     return names[: sum(length <= CHARACTERS_SHOWN for length in accumulate(map(len, names)))]

@@ -11,26 +11,29 @@ _NAMES_SHOWN = 20
 
 
 def _listed(names: Iterable[str], between: str = ", ") -> str:
-    every = list(names)
-    more = f"{between}… ({len(every)} in all)" if len(every) > _NAMES_SHOWN else ""
-    return between.join(every[:_NAMES_SHOWN]) + more
+    all_names = list(names)
+    more = f"{between}… ({len(all_names)} in all)" if len(all_names) > _NAMES_SHOWN else ""
+    return between.join(all_names[:_NAMES_SHOWN]) + more
 
 
 class AgentTree:
-    """The cards of an app and who is whose child. Immutable; a change is a new tree.
+    """The cards of an app and their parent-child relations. Immutable; a change is a new tree.
 
-    Made from cards whose `parent` names their parent; the order of the cards is the order of children. Raises
-    DuplicateAgent, TreeCycle or TreeError (no agents, no root or several, an unknown parent).
+    Args:
+        cards: The cards; `parent` names the parent, and the order of the cards is the order of children.
+
+    Raises:
+        DuplicateAgent: Two agents have the same name.
+        TreeCycle: An agent is below itself.
+        TreeError: There are no agents, there is not exactly one root, or a parent is unknown.
     """
 
     def __init__(self, cards: Iterable[AgentCard]) -> None:
         self._cards: dict[str, AgentCard] = {}
         for card in cards:
             self._add(card)
-        self._needed: dict[str, tuple[tuple[str, ...], ...] | None] = {}
-        """The lists of roles of each of which a caller needs one, for agents that were asked for: who chooses among many asks
-        for all of them each time. None = the agent, or one above it, is disabled.
-        """
+        self._required_roles: dict[str, tuple[tuple[str, ...], ...] | None] = {}
+        """Cache of `reachable`: per agent, lists of roles; a caller needs one role of each list. None means disabled."""
         self._children: dict[str, list[str]] = {name: [] for name in self._cards}
         self.root = self._connect()
 
@@ -84,41 +87,45 @@ class AgentTree:
         return iter(self._cards.values())
 
     def card(self, name: str) -> AgentCard:
-        """The card of that name. KeyError when there is none: ask `in` first."""
+        """Returns the card with that name. Raises KeyError when there is none; check with `in` first."""
         return self._cards[name]
 
     def children(self, name: str) -> tuple[str, ...]:
-        """The names of its children, in order."""
+        """Returns the names of the agent's children, in order."""
         return tuple(self._children[name])
 
     def chain(self, name: str) -> tuple[str, ...]:
-        """The agent, its parent, and so on up to and including the root."""
+        """Returns the agent, its parent, and so on up to and including the root."""
         links = [name]
         while (parent := self._cards[links[-1]].parent) is not None:
             links.append(parent)
         return tuple(links)
 
     def reachable(self, name: str, roles: Collection[str]) -> bool:
-        """Whether a caller with these roles may reach that agent: it and all above it are enabled and open to one of them."""
-        if name not in self._needed:
+        """Returns whether a caller with these roles may reach the agent: it and its ancestors must be enabled and allow one
+        of them.
+        """
+        if name not in self._required_roles:
             chain = [self._cards[each] for each in self.chain(name)]
-            self._needed[name] = tuple(card.roles for card in chain if card.roles) if all(c.enabled for c in chain) else None
-        needed = self._needed[name]
+            self._required_roles[name] = (
+                tuple(card.roles for card in chain if card.roles) if all(c.enabled for c in chain) else None
+            )
+        needed = self._required_roles[name]
         return needed is not None and (not needed or all(any(role in allowed for role in roles) for allowed in needed))
 
     @cached_property
     def version(self) -> str:
-        """Twelve hexadecimal digits that change when any card or the order of children does."""
+        """Twelve hexadecimal digits that change with any card and with the order of children."""
         digest = hashlib.sha256()
         for card in self._cards.values():
             digest.update(card.model_dump_json().encode())
         return digest.hexdigest()[:12]
 
     def transfer_targets(self, name: str) -> tuple[str, ...]:
-        """Whom that agent may hand the floor to: its children, its parent, its siblings (behaviour A35).
+        """Returns the agents to which this agent may transfer: its children, its parent, its siblings (behaviour A35).
 
-        The parent is left out when the card disallows it, the siblings when it disallows peers; disabled agents are never
-        among them. Children of a sequential, parallel or loop agent are run by it and are not handed the floor by others.
+        Leaves out the parent or the siblings when the card disallows them, and disabled agents. A composite agent runs
+        its children itself, so they are not targets of other agents.
         """
         card = self._cards[name]
         targets = list(self._children[name]) if not card.is_composite else []

@@ -1,23 +1,25 @@
-"""What a call of a model took."""
+"""Token usage and cost of model calls."""
 
 from turnwise.facts.fact import Fact
 
 
 class Usage(Fact):
-    """Tokens and cost of one call of a model; several calls add up.
-
-    model: who answered, as `provider:name`; empty for a sum over several. input_tokens: all of the request's, cached_tokens:
-    those of them that were read from the provider's cache. output_tokens: all of the answer's, thinking included. cost: in US
-    dollars; None when the price is not known. ms: how long it took. calls: how many calls this is.
-    """
+    """Tokens, cost and time of one model call, or of several added together."""
 
     model: str = ""
+    """The model as `provider:name`; empty for a sum over several models."""
     input_tokens: int = 0
+    """All tokens of the request."""
     cached_tokens: int = 0
+    """The input tokens read from the provider's cache."""
     output_tokens: int = 0
+    """All tokens of the answer, including thinking."""
     cost: float | None = None
+    """In US dollars; None when the price is unknown."""
     ms: float = 0.0
+    """The duration in milliseconds."""
     calls: int = 1
+    """The number of model calls."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(

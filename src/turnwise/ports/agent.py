@@ -1,4 +1,4 @@
-"""What an agent is."""
+"""The protocol of an agent."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
@@ -9,17 +9,21 @@ from turnwise.ports.context import AgentContext
 
 
 class Agent(Protocol):
-    """Something that can take a turn. It keeps nothing between turns: the session does.
+    """Takes turns in a conversation. It keeps no state between turns; the session does.
 
-    One that holds connections or the like may have `async def close(self) -> None` besides: it gives them up. The runner
-    awaits it when it closes itself. Idempotent; a later turn opens them anew. One that names others may have
-    `def check(self, tree: AgentTree) -> None`: it raises a ConfigError when they are not there, before anything runs. One that
-    runs others in its own turn, wherever they stand, may have `delegates_to: Sequence[str]`, their names: a circle is refused.
+    An agent may have further methods and attributes:
+
+    - `async def close(self) -> None` releases connections and the like. The runner awaits it in its own `close`. It is
+      idempotent, and a later turn reopens them.
+    - `def check(self, tree: AgentTree) -> None` raises a ConfigError if agents that it refers to do not exist, before
+      anything runs.
+    - `delegates_to: Sequence[str]` names the agents that it runs in its own turn, anywhere in the tree. Cycles are
+      refused.
     """
 
     @property
     def card(self) -> AgentCard:
-        """All that may be known of it without running it."""
+        """The agent's properties that are known without running it."""
         ...
 
     @property
@@ -28,13 +32,15 @@ class Agent(Protocol):
         ...
 
     def run(self, context: AgentContext) -> AsyncIterator[Event]:
-        """Takes one turn. Events it yields are stored before it goes on; what it raises ends the invocation `failed`."""
+        """Takes one turn. Each yielded event is stored before the agent continues. An exception ends the invocation as
+        `failed`.
+        """
         ...
 
 
 class MakesAgent(Protocol):
-    """What can be a runner's root although it is no agent, because it makes one of itself: a task."""
+    """A root that is not an agent but can create one, such as a task."""
 
     def as_agent(self) -> Agent:
-        """The agent that stands for it."""
+        """Returns the agent."""
         ...

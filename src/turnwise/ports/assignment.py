@@ -1,4 +1,4 @@
-"""What an agent is to do in a turn that a flow gives it."""
+"""The assignment of an agent in a flow: the tasks that it works on in one turn."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -9,33 +9,34 @@ from turnwise.facts.content import Content
 
 
 class Scope(NamedTuple):
-    """Where in a flow a run stands. labels: what its events are labelled with; sees: the labels of others that it sees, with
-    all below them, None = everything (behaviour D7).
-    """
+    """The place of a run within a flow."""
 
     labels: tuple[str, ...] = ()
+    """The labels of the run's events."""
     sees: frozenset[str] | None = None
+    """The labels of other agents' events that the run sees, with everything below them; None means all (behaviour D7)."""
 
 
 EVERYTHING = Scope()
 
 
 class AssignedTask(NamedTuple):
-    """A task that is ready, and the agent's to do. result: the JSON schema of its result; None = a text. given: the results
-    of the tasks that it depends on, by their names, of those that succeeded. interactive: whether the user may be asked.
-    """
+    """A ready task that is assigned to the agent."""
 
     name: str
     objective: str
     result: Mapping[str, JsonValue] | None = None
+    """The JSON schema of the result; None means text."""
     given: Mapping[str, JsonValue] = {}
+    """The results of the successful tasks on which this one depends, by name."""
     interactive: bool = False
+    """True if the agent may ask the user."""
 
 
 class Assignment(Protocol):
-    """An agent's part in a flow, for one turn (behaviours D3, D6).
+    """An agent's tasks in a flow, for one turn (behaviours D3, D6).
 
-    What is done here is on record when the call returns, and done once: if the turn is run again, it is found there.
+    When a call returns, its effect is recorded. If the turn runs again, the call finds the record and does nothing.
     """
 
     @property
@@ -45,17 +46,17 @@ class Assignment(Protocol):
 
     @property
     def giver(self) -> str | None:
-        """Whose word the message is that the turn begins with: the flow's, as a rule; None = the user's own."""
+        """The author of the turn's message: usually the flow; None for the user."""
         ...
 
     @property
     def request(self) -> Content:
-        """What the flow itself was asked."""
+        """The request to the flow itself."""
         ...
 
     @property
     def tasks(self) -> tuple[AssignedTask, ...]:
-        """What was ready for this agent when the turn began, in the flow's order; at least one."""
+        """The tasks that were ready for this agent when the turn began, in the flow's order; at least one."""
         ...
 
     @property
@@ -63,35 +64,46 @@ class Assignment(Protocol):
 
     @property
     def instructions(self) -> str:
-        """How the agent says that a task is done, for a model."""
+        """Instructions for a model on how to report the end of a task."""
         ...
 
     @property
     def tools(self) -> Sequence[Any]:
-        """`ports.tool.Tool`s for a model, beside the agent's own: to say how its tasks ended, and what the tasks bring. When
-        there are none, it answers as it always does, and its answer is the result.
+        """The `ports.tool.Tool`s for a model besides the agent's own: to end the tasks, and those that the tasks provide.
+
+        Without any, the agent's ordinary answer is the result.
         """
-        ...  # Any, as a tool is called with a context, which holds an assignment.
+        ...  # Any avoids an import cycle: a tool is called with a context, which holds an assignment.
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do in this turn: every task has its end, or the agent ended its turn."""
+        """True if no work is left in this turn: every task has ended, or the agent ended its turn."""
         ...
 
     async def succeed(self, result: JsonValue = "", *, task: str | None = None) -> None:
-        """The task is done, with this result. task: its name; None when there is only one.
+        """Ends a task with a result.
 
-        ToolFailed, and the task stays as it is, when the result is not of the task's type, or there is no such open task.
+        Args:
+            result: The result; must match the task's type.
+            task: The task's name; None when there is only one.
+
+        Raises:
+            ToolFailed: The result has the wrong type, or there is no such open task. The task stays open.
         """
         ...
 
     async def fail(self, reason: str, *, task: str | None = None) -> None:
-        """The task cannot be done. ToolFailed when there is no such open task."""
+        """Ends a task as failed. Raises ToolFailed when there is no such open task."""
         ...
 
     async def end_turn(self, *, next: str | None = None, message: str | Content | None = None) -> None:
-        """Another agent goes on: `next`, or whom the flow's strategy names; `message` reaches whoever it is.
+        """Ends the turn, so that another agent continues.
 
-        ToolFailed when `next` has nothing to do in the flow now.
+        Args:
+            next: The agent that continues; None lets the flow's strategy choose.
+            message: A message for the agent that continues.
+
+        Raises:
+            ToolFailed: `next` has no task in the flow now.
         """
         ...

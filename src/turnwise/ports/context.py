@@ -1,4 +1,4 @@
-"""What an agent can see and do during its turn."""
+"""The context of an agent's turn: what the agent can read and do."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -20,39 +20,40 @@ from turnwise.ports.stores import Artifact, ArtifactInfo
 
 T = TypeVar("T")
 Show = Callable[[Event], Awaitable[None]]
-"""Passes a partial event on to whoever reads; nothing is stored."""
+"""Shows a partial event to readers; nothing is stored."""
 
 
 class Suspend(BaseException):
-    """Raised through an agent that waits: its turn stops here, and is taken up again when the answer comes.
+    """Raised through an agent that waits: its turn stops here, and runs again when the answer comes.
 
-    Not an Exception, so that an agent's own `except Exception` does not swallow it.
+    It is no Exception, so that an agent's own `except Exception` does not catch it.
     """
 
 
 class History(Protocol):
-    """The log as this agent may see it: its branch, nothing rewound, nothing private to others."""
+    """The log as this agent may read it: on its branch, without rewound events and without private events of others."""
 
     async def last(self, count: int = 20) -> list[Event]:
-        """The newest events, oldest first; at most limits.history_events."""
+        """Returns the newest events, oldest first; at most limits.history_events."""
         ...
 
     async def after(self, sequence: int, *, limit: int = 100) -> list[Event]:
-        """Events with higher sequence numbers, oldest first."""
+        """Returns events with higher sequence numbers, oldest first."""
         ...
 
     def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
-        """Pages from the newest to the oldest, each oldest first, of `page` stored events less what this agent may not see;
-        at most limits.history_events in all. Whoever has enough stops reading.
+        """Yields pages from the newest to the oldest, each oldest first; at most limits.history_events in all.
+
+        A page covers `page` stored events, without those that this agent may not see. A reader that has enough may stop.
         """
         ...
 
 
 class State(Protocol):
-    """The merged state. What is written is seen at once and stored with the agent's next event, or at the turn's end.
+    """The merged state. Writes are visible at once, and stored with the agent's next event or at the turn's end.
 
-    What is read is a copy: set it again to store a change of it. Keys begin with `app:`, `user:` or `temp:`, or belong to
-    the session. Values are JSON values, copied; AgentFailed for others, LimitReached (state_bytes).
+    Reads return copies: set a value again to store a change. Keys begin with `app:`, `user:` or `temp:`, or belong to the
+    session. Values are JSON values; setting any other value raises AgentFailed, a large one LimitReached (state_bytes).
     """
 
     def __getitem__(self, key: str) -> Any: ...
@@ -64,13 +65,20 @@ class State(Protocol):
 
 
 class Artifacts(Protocol):
-    """The session's artifacts. ConfigError when the app has no artifact store."""
+    """The session's artifacts. Raises ConfigError when the app has no artifact store."""
 
     async def save(self, name: str, data: bytes | str | BlobPart | TextPart, *, mime_type: str | None = None) -> ArtifactInfo:
-        """Saves the next version of that artifact; it is recorded on the agent's next event.
+        """Saves the next version of the artifact. The agent's next event records it.
 
-        mime_type: None = that of the part, `text/plain; charset=utf-8` for text, `application/octet-stream` for bytes.
-        ArtifactName for a name that could leave its place or that a guardrail does not let into the log, ArtifactTooLarge.
+        Args:
+            name: The artifact's name.
+            data: The content.
+            mime_type: None means that of the part, `text/plain; charset=utf-8` for text, `application/octet-stream`
+                for bytes.
+
+        Raises:
+            ArtifactName: The name could escape its folder, or a guardrail does not allow it in the log.
+            ArtifactTooLarge: The data exceeds limits.blob_bytes.
         """
         ...
 
@@ -79,29 +87,30 @@ class Artifacts(Protocol):
 
 
 class Stream(Protocol):
-    """An answer in pieces: each is passed on at once, the whole is stored when the stream is left."""
+    """A streamed answer. Each piece is shown at once; the whole is stored when the block ends."""
 
     async def write(self, text: str) -> None: ...
 
 
 class Outcome(NamedTuple):
-    """How a child's run inside a composite ended.
-
-    text: what it said last, empty if nothing. escalated: it asked to leave the loop. moved: it handed the floor to someone
-    else, so the composite's turn is over. next: whom it named in its answer, if anyone. event: its last event that spoke.
-    model_calls: how many answers of models it took, those of whom it called or ran included.
-    """
+    """The result of a nested agent run."""
 
     text: str = ""
+    """The last answer; empty when there is none."""
     escalated: bool = False
+    """True if the agent asked to leave the loop."""
     moved: bool = False
+    """True if the agent transferred to another agent, which ends the composite's turn."""
     next: str | None = None
+    """The agent named in the answer, if any."""
     event: Event | None = None
+    """The last event that answers."""
     model_calls: int = 0
+    """The number of model calls, including those of nested agents."""
 
 
 class AgentContext(Protocol):
-    """One agent's turn. It holds the agent's card, never an agent."""
+    """The context of one agent's turn. It holds the agent's card, never an agent."""
 
     @property
     def card(self) -> AgentCard: ...
@@ -111,12 +120,12 @@ class AgentContext(Protocol):
     def invocation_id(self) -> str: ...
     @property
     def message(self) -> Content:
-        """The user's message, or what the caller handed to a called agent."""
+        """The user's message, or the caller's message to a called agent."""
         ...
 
     @property
     def assignment(self) -> Assignment | None:
-        """The tasks that this turn is for; None outside of flows, and in private calls."""
+        """The tasks of this turn; None outside of flows and in private calls."""
         ...
 
     @property
@@ -125,22 +134,22 @@ class AgentContext(Protocol):
     def config(self) -> RunConfig: ...
     @property
     def notice(self) -> str:
-        """Why this turn is unusual, for example that hand-overs ran in a loop; empty as a rule."""
+        """Why this turn is unusual, for example because transfers ran in a loop; usually empty."""
         ...
 
     @property
     def model_calls(self) -> int:
-        """How many answers of models this turn took so far, those of whom it called or ran included."""
+        """The number of model calls of this turn so far, including those of nested agents."""
         ...
 
     @property
     def transfer_targets(self) -> tuple[str, ...]:
-        """Whom `transfer` would accept now, in the tree's order; empty when no transfer is allowed."""
+        """The agents that `transfer` would accept now, in the tree's order; empty when no transfer is allowed."""
         ...
 
     @property
     def tree(self) -> AgentTree:
-        """The cards of all agents, as they were when the invocation began."""
+        """The cards of all agents, as of the invocation's beginning."""
         ...
 
     @property
@@ -151,11 +160,14 @@ class AgentContext(Protocol):
     def artifacts(self) -> Artifacts: ...
 
     async def say(self, content: str | Content, *, scope: tuple[str, ...] = ()) -> Event:
-        """Says it; when this returns, it is stored."""
+        """Emits an answer and returns once it is stored."""
         ...
 
     def stream(self) -> AbstractAsyncContextManager[Stream]:
-        """`async with context.stream() as out: await out.write("…")`: partial events, then one stored event."""
+        """Streams an answer: `async with context.stream() as out: await out.write("…")`.
+
+        Emits partial events, then one stored event.
+        """
         ...
 
     async def ask(
@@ -166,39 +178,58 @@ class AgentContext(Protocol):
         arguments: dict[str, JsonValue] | None = None,
         offered: bool = False,
     ) -> Content:
-        """Asks the user and returns the reply. With `tool`, waits for the result of that tool call instead: whoever does such
-        work gives it; with `offered`, the caller does, who offered that tool with its message (AgentFailed if it did not).
+        """Asks the user and returns the reply. The turn stops here without holding resources, and the invocation waits.
 
-        The turn stops here, without holding anything, and the invocation waits. When the answer comes, in this process or
-        another, the agent runs again from its beginning: what it said before is not said again, work inside `step` is not
-        repeated, and `ask` returns the recorded answer. It is given the same message, and up to its last question the state
-        reads as it was then. So before an `ask`, effects outside the session belong into a `step`, and so does whatever else
-        decides which questions are asked; and questions that are asked side by side, each into one of its own.
+        When the answer comes, in this or another process, the agent runs again from its beginning. Recorded answers are
+        not emitted again, work inside `step` is not repeated, and `ask` returns the recorded reply. The agent gets the
+        same message, and up to its last question the state reads as it did then.
+
+        So before an `ask`, put effects outside the session into a `step`, and also anything else that decides which
+        questions are asked. Questions that run side by side each belong into a step of their own.
+
+        Args:
+            question: The question.
+            tool: Wait for the result of this tool call instead of a reply.
+            arguments: The arguments of the tool call.
+            offered: The tool is one that the caller offered with its message; the caller makes the call.
+
+        Raises:
+            AgentFailed: The caller did not offer the tool, or a guardrail blocked the question.
         """
         ...
 
     async def results(self, *calls: str) -> tuple[ToolResultPart, ...]:
-        """The results of these tool calls, by their ids, which this agent said before; they come as messages with tool
-        results, in any order.
+        """Returns the results of these tool calls, which this agent emitted before, by their ids.
 
-        Until all are there, the turn stops here as with `ask`, and the invocation waits.
+        They arrive as messages with tool results, in any order. Until all are there, the turn stops as with `ask`.
         """
         ...
 
     async def transfer(self, agent: str, *, message: str | Content | None = None) -> None:
-        """Hands the floor to that agent once this one's run ends; the first of two transfers wins.
+        """Transfers to that agent once this agent's run ends. Of two transfers, the first wins.
 
-        The target's message is `message`, or what the user said last, which after an `ask` is the reply.
+        Args:
+            agent: The target.
+            message: The target's message; None means the user's last message, which after an `ask` is the reply.
 
-        TransferRefused when the target is unknown or not allowed (it names the allowed ones), or a transfer was made before.
+        Raises:
+            TransferRefused: The target is unknown or not allowed, or a transfer was made before. `allowed` names the
+                allowed targets.
         """
         ...
 
     async def call(self, agent: str, message: str | Content, *, segment: str | None = None) -> Content:
-        """Asks another agent of the app in private, and returns its last answer. The floor stays here.
+        """Asks another agent of the app privately and returns its last answer. The turn stays with this agent.
 
-        segment: names this call on the branch, once per turn; needed when calls are made side by side, as the order in which
-        they begin may differ when the turn is run again. AgentFailed when it fails, LimitReached (call_depth).
+        Args:
+            agent: The agent to ask.
+            message: The message.
+            segment: The name of this call on the branch, unique within the turn. Required for calls that run side by
+                side, since their order may differ when the turn runs again.
+
+        Raises:
+            AgentFailed: The called agent failed, or may not be called here.
+            LimitReached: `call_depth`.
         """
         ...
 
@@ -212,11 +243,17 @@ class AgentContext(Protocol):
         followed: bool = False,
         private: bool = False,
     ) -> Outcome:
-        """Runs a child in the open, as composites do. `segment` names this run on the branch, once per turn.
+        """Runs a child visibly, as composites do.
 
-        assignment: the tasks that the run is for; None = those of this one, which the child can read, but not end. When it is
-        over there is nothing to run: what is on record counts. followed: unless the assignment is over with the run, something
-        is said at once that has to be stored with the child's last word. private: it is any agent, asked as by `call`.
+        Args:
+            child: The agent to run.
+            segment: The name of this run on the branch, unique within the turn.
+            message: The child's message; None means this agent's own.
+            assignment: The tasks of the run; None passes on this turn's tasks, which the child can read but not end.
+                If it is already over, the recorded outcome is returned.
+            followed: The caller emits an event right after the run, to be stored with the child's last one, unless
+                the assignment is over with the run.
+            private: Run any agent privately, as `call` does.
         """
         ...
 
@@ -229,11 +266,17 @@ class AgentContext(Protocol):
         tasks: Mapping[str, int] | None = None,
         lead: str | None = None,
     ) -> Verdict:
-        """Asks a selector who of `among` speaks next, on the message or on an answer; the verdict is recorded.
+        """Asks a selector which agent of `among` continues, on the message or on an answer. Records the verdict.
 
-        tasks: in a flow, how many ready tasks each of them has. lead: who works first, and takes what names nobody.
-        A selector that raises, returns no verdict or names somebody else abstains, on record. When it abstains, the verdict
-        chooses nobody; the asker falls back to its lead.
+        A selector that raises, returns no verdict or chooses another agent abstains, which is recorded. The verdict then
+        chooses no agent, and the caller falls back to its lead.
+
+        Args:
+            selector: The selector.
+            among: The agents to choose from.
+            answer: The answer to decide on; None decides on the message.
+            tasks: In a flow, the number of ready tasks of each agent.
+            lead: The agent that works first and gets messages that name no agent.
         """
         ...
 
@@ -243,7 +286,7 @@ class AgentContext(Protocol):
 
     @property
     def recorded(self) -> Container[str]:
-        """The keys of this run's steps that are on record: what is done under them is not done again."""
+        """The keys of this run's recorded steps; their work is not repeated."""
         ...
 
     @overload
@@ -251,25 +294,31 @@ class AgentContext(Protocol):
     @overload
     async def step(self, key: str, work: Callable[[], T]) -> T: ...
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
-        """Does the work once: its result is recorded under `key`, and returned from the record if this turn is run again.
+        """Does the work once. Records its result under `key`, and returns the recorded result if this turn runs again.
 
-        The result is a JSON value, given back as JSON reads it: a tuple comes back as a list. AgentFailed for others. It is in
-        the store, and no reader of the session's events sees it, but for the key.
-        Guardrails do not look at it, unless it is a ToolResultPart: of that, `{"result": …, "failed": …}` is recorded and
-        returned, with what they left, and a failed one says why it was blocked.
+        The result must be a JSON value and is returned as JSON reads it: a tuple becomes a list. It is in the store, but
+        readers of the session's events see only the key.
+
+        Guardrails check the result only if it is a ToolResultPart. Then `{"result": …, "failed": …}` is recorded and
+        returned, as the guardrails left it; a blocked one is failed and holds the reason.
+
+        Raises:
+            AgentFailed: The result is no JSON value.
         """
         ...
 
     async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
-        """Says the event that `make` gives, and returns it as it is stored: with what guardrails left of it.
+        """Emits the event that `make` returns, once, and returns it as stored, after guardrails.
 
-        What is said is recorded under `key`, as in `step`, in the same append: if this turn is run again it is not made
-        again. While it is made, pieces of it may be shown: partial events with its id. An event with an `end` is this
-        agent's last word, and is stored with the end of the turn. One with a `checkpoint` is where a new attempt goes on, when
-        this process dies: what stands before it in the log is not done again, as far as that needs no unfinished run.
+        The content is recorded under `key`, as in `step`, in the same append. If this turn runs again, `make` is not
+        called again. Meanwhile `make` may show partial events with the event's id.
+
+        An event with an `end` is this agent's last one, and is stored with the end of the turn. At an event with a
+        `checkpoint`, a new attempt resumes when this process dies: earlier events are kept, as far as no unfinished run
+        needs them repeated.
         """
         ...
 
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
-        """A new event of this agent, to yield; the keywords are fields of `Actions`."""
+        """Returns a new event of this agent, to yield. The keywords are fields of `Actions`."""
         ...

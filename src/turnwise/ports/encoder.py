@@ -1,4 +1,4 @@
-"""What turns texts into vectors that lie close together when the texts mean much the same."""
+"""The protocol of an encoder, which turns texts into vectors that are close when the texts mean much the same."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -9,27 +9,28 @@ if TYPE_CHECKING:
 
 
 class Encoder(Protocol):
-    """Safe to share between threads. Equal texts give equal vectors, in every process."""
+    """Encodes texts as vectors. Safe to share between threads. Equal texts get equal vectors in every process."""
 
     @property
     def fingerprint(self) -> str:
-        """Identifies the vectors: two encoders with one fingerprint give the same vector for the same text."""
+        """Identifies the vectors: two encoders with the same fingerprint give the same vectors."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has."""
+        """The length of a vector."""
         ...
 
     @property
     def is_local(self) -> bool:
-        """Whether encoding one text is about a millisecond's work of this process. False: it waits for somebody else, so
-        who decides asks it in a thread."""
+        """True if one text takes about a millisecond of local work. False if the encoder waits for a service; it is then
+        called in a thread.
+        """
         ...
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """One row a text, in their order, each of length 1; an empty text has a vector too.
+        """Returns one row per text, in order, each of length 1. An empty text has a vector, too.
 
-        Any text is allowed; what is too long is read from the beginning. EncoderError when it cannot.
+        Accepts any text; one that is too long is truncated at the end. Raises EncoderError.
         """
         ...

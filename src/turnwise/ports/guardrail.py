@@ -1,4 +1,4 @@
-"""What may stop or change a message, a tool call or an answer."""
+"""The protocol of a guardrail, which may block or change a message, a tool call or an answer."""
 
 from collections.abc import Awaitable
 from typing import Literal, NamedTuple, Protocol
@@ -9,23 +9,24 @@ Place = Literal["message", "tool_call", "answer"]
 
 
 class GuardrailVerdict(NamedTuple):
-    """allow, rewrite (then `content` is what takes its place), or block.
-
-    reason: of a block, it is told to the user, or to the model whose tool call it was; of a rewrite, it is put on record. It
-    never holds what was taken out.
-    """
+    """The verdict of a guardrail: allow, rewrite or block."""
 
     action: Literal["allow", "rewrite", "block"] = "allow"
     content: Content | None = None
+    """For a rewrite, the new content."""
     reason: str = ""
+    """Never holds the removed content. The user, or the model that made the tool call, reads the reason of a block. The
+    reason of a rewrite is recorded.
+    """
 
 
 ALLOW = GuardrailVerdict()
 
 
 class Guardrail(Protocol):
-    """Looks at every message before it is stored, every tool call before it is made, and every answer before it is
-    delivered, whatever the kind of agent.
+    """Checks every message before it is stored, every tool call before it is made, and every answer before it is delivered.
+
+    Applies to all kinds of agents.
     """
 
     @property
@@ -33,19 +34,23 @@ class Guardrail(Protocol):
 
     @property
     def reach(self) -> int | None:
-        """How many characters, at most, it takes to recognise what it looks for; None when it must see a whole answer.
+        """The maximum number of characters needed to recognise a finding; None when it must see the whole answer.
 
-        While an answer is streamed, about that many characters are held back; with None, all of it is. Characters that
-        nobody sees do not count.
+        About that many characters of a streamed answer are held back; with None, all of it. Invisible characters do not
+        count.
         """
         ...
 
     def check(self, place: Place, content: Content, agent: str | None) -> Awaitable[GuardrailVerdict] | GuardrailVerdict:
-        """A coroutine function runs on the event loop, and must not hold it. A plain function runs in one of a few threads.
+        """Checks a content. A coroutine function runs on the event loop and must not block it; a sync function runs in a
+        thread.
 
-        `agent` is the author of the answer or the tool call; None for a message.
+        A guardrail that does not apply to a place allows. One that raises, or returns an invalid verdict, blocks. So does
+        one that rewrites a call into a different call, or adds one.
 
-        With place `tool_call`, the content is one tool call. A guardrail that has nothing to say about a place allows. One
-        that raises, or says what is no verdict, has blocked; so has one that rewrites a call into another, or adds one.
+        Args:
+            place: What the content is. For `tool_call`, the content is one tool call.
+            content: The content to check.
+            agent: The author of the answer or the tool call; None for a message.
         """
         ...

@@ -1,4 +1,4 @@
-"""Who may watch. A hook never decides: what it returns is ignored, and what it raises is logged."""
+"""The protocol of hooks. A hook only observes: its return value is ignored, and its exceptions are logged."""
 
 from typing import Protocol, runtime_checkable
 
@@ -8,27 +8,31 @@ from turnwise.facts.sessions import SessionKey
 
 
 class Hooks(Protocol):
+    """Observes decisions, stored events, and the ends of invocations."""
+
     async def selected(self, key: SessionKey, selection: Selection) -> None:
-        """A decision was made and stored."""
+        """Called after a decision was stored."""
         ...
 
     async def stored(self, key: SessionKey, event: Event) -> None:
-        """An event was stored. Of recorded steps it holds the keys, not what they gave."""
+        """Called after an event was stored. The event holds the keys of steps, but not their values."""
         ...
 
     async def ended(self, key: SessionKey, invocation_id: str, reason: str) -> None:
-        """An invocation ended, waits (`waiting`), or was lost (`lost`): to another process, which answers on, or because the
-        store cannot be reached; then it is taken up again later.
+        """Called when an invocation ended, waits (`waiting`), or was lost (`lost`).
+
+        A lost invocation continues in another process, or is recovered once the store is reachable again.
         """
         ...
 
 
 @runtime_checkable
 class PieceHooks(Hooks, Protocol):
-    """A hook that also wants to know when an answer begins to come."""
+    """A hook that also observes the first piece of an answer."""
 
     async def shown(self, key: SessionKey, event: Event) -> None:
-        """The first piece of an answer's text was shown to whoever reads it: a partial event. Not told where nobody wants
-        pieces; once more when the answer is begun again.
+        """Called with the partial event that holds the first piece of an answer's text.
+
+        Not called when partial events are off. Called again when the answer begins again.
         """
         ...

@@ -1,4 +1,4 @@
-"""What is kept of those who may enter: API keys, and how much each has had."""
+"""The store of API keys and of usage counters."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,54 +11,56 @@ class Keys(Protocol):
     """The API keys of apps, without their secrets. Raises StoreError."""
 
     async def add(self, app: str, key: ApiKey) -> None:
-        """Keeps a new key; the same key again changes nothing."""
+        """Stores a new key. Storing the same key again changes nothing."""
         ...
 
     async def find(self, app: str, id: str) -> ApiKey | None:
-        """The key of that id, expired or not; None when there is none."""
+        """Returns the key with that id, expired or not; None when there is none."""
         ...
 
     async def list(self, app: str) -> Sequence[ApiKey]:
-        """All keys of an app, the expired ones too, oldest first."""
+        """Returns all keys of an app, including expired ones, oldest first."""
         ...
 
     async def expire(self, app: str, id: str, at: datetime) -> bool:
-        """From then on it does not count; never later than it was before. Whether there is such a key."""
+        """Makes the key invalid from that time on, never later than before. Returns whether the key exists."""
         ...
 
     async def forget(self, app: str, id: str) -> None:
-        """Deletes it. Idempotent."""
+        """Deletes the key. Idempotent."""
         ...
 
 
 class Tally(NamedTuple):
-    """How much was counted in the present window, and the seconds until the next."""
+    """The count of the current window."""
 
     total: int
     seconds: float
+    """The seconds until the next window."""
 
 
 class Counters(Protocol):
-    """Counts that all processes on a database share, by its clock. Raises StoreError."""
+    """Counters that all processes on a database share, by its clock. Raises StoreError."""
 
     async def add(self, name: str, amount: int, window: float) -> Tally:
-        """Adds to that counter, which starts anew every `window` seconds; atomically."""
+        """Adds to the counter atomically. It restarts every `window` seconds."""
         ...
 
     async def take(self, name: str, holder: str, most: int, seconds: float) -> bool:
-        """Takes one of `most` places under that name, for so long at most, and says whether there was one. Taking again what
-        the holder has prolongs it.
+        """Takes one of `most` slots under that name for at most that many seconds. Returns whether one was free.
+
+        A holder that takes its slot again renews it.
         """
         ...
 
     async def give(self, name: str, holder: str) -> None:
-        """Gives the place back. Idempotent."""
+        """Releases the slot. Idempotent."""
         ...
 
 
 @runtime_checkable
 class KeyStore(Protocol):
-    """A session store that keeps these, too, has them as `keys` and `counters`."""
+    """A session store that also stores keys and counters."""
 
     @property
     def keys(self) -> Keys: ...

@@ -1,4 +1,4 @@
-"""What a language model is: a request in, pieces of the answer as they come, then the whole."""
+"""The protocol of a language model: a request in, the pieces of the answer as they arrive, then the whole answer."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Literal, NamedTuple, Protocol
@@ -11,50 +11,50 @@ from turnwise.ports.tool import ToolSpec
 
 ToolChoice = Literal["auto", "required", "none"]
 LENGTH = "length"
-"""Why an answer stopped that ran into its limit of tokens."""
+"""The finish reason of an answer that reached its token limit."""
 
 
 class ModelRequest(NamedTuple):
-    """All that a model is to know.
-
-    instructions: what it is told about its part; may be empty. messages: the conversation as `transcript` compiles it: user
-    and agent in turn, beginning and ending with the user, the results of tool calls first in the content right after the
-    calls. tools: what it may call; `choice` says whether it must. settings: passed on to the provider by its usual names
-    (`temperature`, `max_tokens`, `timeout` in seconds, …).
-    """
+    """The input of a model call."""
 
     messages: tuple[Content, ...]
+    """The conversation as compiled by `transcript`. User and agent alternate; the first and last message are the user's. The
+    results of tool calls come first in the message right after the calls.
+    """
     instructions: str = ""
+    """The system prompt; may be empty."""
     tools: tuple[ToolSpec, ...] = ()
+    """The tools that the model may call."""
     choice: ToolChoice = "auto"
+    """`required` means that the model must call a tool."""
     settings: Mapping[str, JsonValue] = {}
+    """Settings passed to the provider under its usual names (`temperature`, `max_tokens`, `timeout` in seconds, …)."""
 
 
 class ModelPiece(NamedTuple):
-    """The next piece of an answer. `call` is the place of the tool call, from 0, whose arguments it goes on; `tool` is
-    that tool's name."""
+    """The next piece of an answer."""
 
     kind: Literal["text", "thinking", "arguments"]
     text: str
     call: int = 0
+    """The index of the tool call, from 0, to which a piece of arguments belongs."""
     tool: str = ""
+    """The name of that tool."""
 
 
 class ModelReply(NamedTuple):
-    """A whole answer. Its tool calls carry the provider's ids, which may repeat from one answer to the next.
-
-    finish: why it stopped, in the provider's words; LENGTH when it ran into its limit of tokens: then the answer is not
-    whole, and a tool call that stands last in it may have lost arguments.
-    """
+    """A complete answer. Its tool calls carry the provider's ids, which may repeat in later answers."""
 
     content: Content
     usage: Usage = Usage()
     finish: str = ""
+    """The provider's finish reason; LENGTH when the answer reached its token limit. The answer is then incomplete, and a
+    tool call at its end may lack arguments.
+    """
 
 
 class Model(Protocol):
-    """Holds no conversation: equal requests are equal to it. Safe to share between tasks of one event loop and between
-    event loops."""
+    """A language model. It keeps no conversation, and may be shared between tasks and event loops."""
 
     @property
     def name(self) -> str:
@@ -62,8 +62,14 @@ class Model(Protocol):
         ...
 
     def answer(self, request: ModelRequest, *, stream: bool) -> AsyncIterator[ModelPiece | ModelReply]:
-        """Pieces as they come if `stream`, then, last, the whole reply; one call of the provider, nothing is tried again.
+        """Makes one call to the provider, without retries. A reader that stops reading ends the call.
 
-        Whoever stops reading ends the call. ModelUnavailable, ModelRefused, ModelAnswerInvalid.
+        Yields:
+            With `stream`, the pieces as they arrive. Then, last, the whole reply.
+
+        Raises:
+            ModelUnavailable: The provider is unreachable or overloaded.
+            ModelRefused: The provider rejected the request.
+            ModelAnswerInvalid: The answer is malformed.
         """
         ...

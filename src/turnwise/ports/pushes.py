@@ -1,4 +1,4 @@
-"""What is kept of those who want to be notified of invocations: whom, of what, how far, and which process does it."""
+"""The store of push subscriptions: who is notified of an invocation, how far, and which process does it."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -9,65 +9,80 @@ from turnwise.ports.stores import Lease
 
 
 class PushPlace(NamedTuple):
-    """Which one it is: the session, the message that began the invocation, and the id of the configuration."""
+    """The key of a push subscription."""
 
     key: SessionKey
     message_id: str
+    """The id of the message that began the invocation."""
     id: str
+    """The id of the configuration."""
 
 
 class Push(NamedTuple):
-    """Somebody to be notified. told: the number of the last event that he heard of."""
+    """A push subscription."""
 
     place: PushPlace
     config: PushConfig
     told: int
+    """The sequence number of the last event that was delivered."""
 
 
 class Pushes(Protocol):
-    """Those who want to be notified, by invocation. They go with their session. Raises StoreError."""
+    """Push subscriptions by invocation. They are deleted with their session. Raises StoreError."""
 
     async def put(self, key: SessionKey, message_id: str, config: PushConfig, *, after: int | None, most: int) -> bool:
-        """Keeps it, in place of one with the same id; the same again changes nothing. after: events up to that number are known
-        already; None = all that there are. False, and nothing is kept, when there are `most` others for that message.
-        SessionMissing.
+        """Stores a subscription, replacing one with the same id. Storing the same one again changes nothing.
+
+        Args:
+            key: The session.
+            message_id: The message that began the invocation.
+            config: The destination.
+            after: Skip events up to this sequence number; None skips all present events.
+            most: The maximum number of subscriptions per message.
+
+        Returns:
+            False if the message already has `most` others; nothing is stored then.
+
+        Raises:
+            SessionMissing: The session does not exist.
         """
         ...
 
     async def list(self, key: SessionKey, message_id: str) -> Sequence[PushConfig]:
-        """All for that message, by their ids."""
+        """Returns all subscriptions of that message, by id."""
         ...
 
     async def remove(self, key: SessionKey, message_id: str, id: str) -> None:
-        """Forgets it; whoever notifies stops at his next step. Idempotent."""
+        """Deletes the subscription; its sender stops at the next step. Idempotent."""
         ...
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[Push]:
-        """Takes some that are due: nobody has them, and in their sessions something was stored since they were last looked at.
+        """Claims due subscriptions: unclaimed ones whose sessions have new events since they were last checked.
+
         Costs one read when there are none.
         """
         ...
 
     async def renew(self, lease: Lease) -> Collection[PushPlace]:
-        """Prolongs all that the holder has; gives them. What is not among them was taken away."""
+        """Renews all claims of the holder and returns them. A missing one was lost."""
         ...
 
     async def tell(self, place: PushPlace, holder: str, told: int) -> bool:
-        """Notes how far it was told; False when the holder does not have it any more."""
+        """Records the last delivered event. Returns False when the holder lost its claim."""
         ...
 
     async def leave(self, place: PushPlace, holder: str, *, seen: int | None) -> None:
-        """Gives it back. It is due again when its session holds an event above the number `seen`; None = never."""
+        """Releases the claim. It is due again once its session has an event above the number `seen`; None means never."""
         ...
 
     async def give_up(self, holder: str) -> None:
-        """Gives back all that the holder has; they are due."""
+        """Releases all claims of the holder; they are due at once."""
         ...
 
 
 @runtime_checkable
 class KeepsPushes(Protocol):
-    """A session store that keeps these, too, has them as `pushes`."""
+    """A session store that also stores push subscriptions."""
 
     @property
     def pushes(self) -> Pushes: ...

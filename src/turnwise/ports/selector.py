@@ -1,4 +1,4 @@
-"""What a selector is: it says who should answer, and why."""
+"""The protocol of a selector, which decides which agent should answer."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
@@ -12,30 +12,33 @@ from turnwise.facts.tree import AgentTree
 
 
 class SelectionRequest(NamedTuple):
-    """All that a decision may rest on: values only.
+    """The input of a decision. It contains only values.
 
-    occasion: a user's message, an agent's answer (then `answer` is that event), or a flow. A tag is out of the answer's text;
-    the name in it is `answer.actions.next`, and for the next message `head.named_next`. eligible: the agents that may be
-    chosen, in the tree's order (a team's members only, when a team asks); excluded: the others, and why. positions: the
-    selectors' places in their orders, by selector's name, from the session's head; missing means 0. verdicts: what the
-    selectors before said in this decision, all of them abstentions. tasks: in a flow, how many ready tasks each of the eligible
-    has. message_id: the caller's id of the message; None when none was sent, as for a preview. lead: the agent that works
-    first and takes what names nobody, when a team asks; None = the tree's root.
+    A `<next>` tag is removed from the answer's text. Its name is in `answer.actions.next`, and for the next message in
+    `head.named_next`.
     """
 
     message: Content
     tree: AgentTree
     head: Head
     eligible: tuple[str, ...]
+    """The agents that may be chosen, in the tree's order. For a team, only its members."""
     excluded: tuple[Exclusion, ...] = ()
+    """The other agents, with the reason."""
     context: MessageContext = MessageContext()
     occasion: Occasion = "message"
+    """A user's message, an agent's answer (then `answer` is set), or a flow."""
     answer: Event | None = None
     positions: Mapping[str, int] = {}
+    """The selectors' positions in fixed orders, by selector name; a missing position means 0."""
     verdicts: tuple[Verdict, ...] = ()
+    """The verdicts of earlier selectors in this decision; all of them abstained."""
     tasks: Mapping[str, int] = {}
+    """In a flow, the number of ready tasks of each eligible agent."""
     message_id: str | None = None
+    """The caller's id of the message; None when none was sent, as for a preview."""
     lead: str | None = None
+    """For a team, the agent that works first and gets messages that name no agent; None means the tree's root."""
 
     @property
     def text(self) -> str:
@@ -43,17 +46,17 @@ class SelectionRequest(NamedTuple):
 
 
 class Selector(Protocol):
-    """Holds no per-request state: the same request gives the same verdict in every process.
+    """Decides which agent answers. Keeps no state per request: equal requests get equal verdicts in every process.
 
-    One that may ask somebody outside of this process, such as a model, has a method `asks(request) -> bool` besides, which
-    says without asking whether it would: then the message is accepted first.
+    A selector that may ask another service, such as a model, also has a method `asks(request) -> bool`. It returns
+    whether `select` would do so, without asking. The message is then accepted first.
     """
 
     @property
     def name(self) -> str:
-        """Its name in a policy; it keys its place in `positions`."""
+        """The selector's name in a policy, which is also its key in `positions`."""
         ...
 
     async def select(self, request: SelectionRequest) -> Verdict:
-        """Chooses among `request.eligible`, abstains, or asks to clarify. Never raises for what a user may write."""
+        """Chooses among `request.eligible`, abstains, or asks to clarify. Never raises for any user input."""
         ...

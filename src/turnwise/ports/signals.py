@@ -1,4 +1,4 @@
-"""How those who wait for a session hear of news: readers of a running answer, and processes that wait for their turn."""
+"""Signals that a session has changed, for readers of a running answer and for processes that wait for the session."""
 
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -8,39 +8,41 @@ from turnwise.facts.sessions import SessionKey
 
 
 class Watch(Protocol):
-    """One ear for one session, open while somebody waits; one caller waits at it at a time."""
+    """A subscription to one session. One caller at a time may wait on it."""
 
     async def next(self, seconds: float) -> Event | None:
-        """The next partial event, or None: look at the store, for something was stored, or that many seconds are over.
+        """Returns the next partial event; or None when something was stored, or the seconds are over: then read the store.
 
-        What comes while nobody listens is kept in its order: adjacent changes as one, partial events up to a bound. One that
-        had to be dropped counts as a change.
+        Signals are buffered in order while no caller waits. Adjacent changes count as one. Partial events are buffered up
+        to a limit; a dropped one counts as a change.
         """
         ...
 
 
 class Signals(Protocol):
-    """Tells watchers, in this process and in others as far as it reaches, that a session changed.
+    """Notifies watchers, in this process and where possible in others, that a session changed.
 
-    A signal is a hint: it may be lost, late, or come twice. The store has the truth, and whoever waits looks there by
-    himself every `poll_seconds`. Publishing neither waits for anybody nor raises.
+    A signal is a hint: it may be lost, late or repeated. The store is authoritative, and watchers read it every
+    `poll_seconds`. Publishing neither blocks nor raises.
     """
 
     @property
     def poll_seconds(self) -> float: ...
 
     def watch(self, key: SessionKey) -> AbstractContextManager[Watch]:
-        """An ear for that session, until the block is left."""
+        """Subscribes to the session for the duration of the block."""
         ...
 
     def changed(self, key: SessionKey) -> None:
-        """Something of the session was stored, or its lease was given up."""
+        """Signals that something in the session was stored, or that its lease was released."""
         ...
 
     def partial(self, key: SessionKey, event: Event) -> None:
-        """A partial event of the session. Watchers in this process get it always, those in others if it can be carried."""
+        """Signals a partial event. Watchers in this process always receive it; those in others if the transport can carry
+        it.
+        """
         ...
 
     async def close(self) -> None:
-        """Gives back connections and threads. Idempotent."""
+        """Closes connections and threads. Idempotent."""
         ...

@@ -1,18 +1,23 @@
-"""Tells what users' code raised from a stop from outside."""
+"""Distinguishes exceptions of user code from a cancellation from outside."""
 
 import asyncio
 from typing import Any
 
 
 def is_stopped(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
-    """Whether the exception stops the code from outside, and must go on: its task is cancelled, or its coroutine is closed.
+    """Returns whether the exception stops the code from outside and must propagate: its task was cancelled, or its coroutine
+    closed.
 
-    Everything else is what the code itself raised, also SystemExit, KeyboardInterrupt, and a GeneratorExit or a cancellation
-    nobody asked for. task: the one that runs the code, as it was when the code began.
+    Any other exception is the code's own, including SystemExit, KeyboardInterrupt, and an unrequested GeneratorExit or
+    cancellation.
+
+    Args:
+        error: The exception.
+        task: The task that ran the code, as of the code's beginning.
     """
     if isinstance(error, asyncio.CancelledError):
         return task is not None and task.cancelling() > 0
-    # A task never closes its own coroutine: whoever does is outside of it.
+    # A task never closes its own coroutine, so another task did.
     return isinstance(error, GeneratorExit) and _current_task() is not task
 
 

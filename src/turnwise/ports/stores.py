@@ -1,4 +1,4 @@
-"""Where things are kept: sessions and artifacts. The conformance suites in `turnwise.testing` say the same in tests."""
+"""The protocols of session and artifact stores. The conformance suites in `turnwise.testing` test them."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -16,37 +16,42 @@ T = TypeVar("T")
 
 
 class Lease(NamedTuple):
-    """A claim to be the one writer of a session: who, and for how many seconds if it is not renewed."""
+    """The exclusive right to write to a session."""
 
     holder: str
+    """The name of the writer."""
     seconds: float
+    """The lease expires after this time unless it is renewed."""
 
 
 class Receipt(NamedTuple):
-    """What became of a message: where it stands, and whether it had been accepted before.
-
-    state: `queued` (in the inbox), `started` (its invocation began) or `refused` (it could not be run; `problem` says why).
-    invocation_id is None while queued. The message is the one first accepted under this id, once started as it was answered:
-    guardrails may have rewritten it.
-    """
+    """The status of an accepted message."""
 
     message: Message
+    """The message first accepted under this id. Once started, as guardrails left it."""
     state: str
+    """`queued` (in the inbox), `started` (its invocation began) or `refused` (it could not be run)."""
     invocation_id: str | None
+    """None while queued."""
     repeated: bool
+    """True if the message had been accepted before."""
     problem: str = ""
+    """Why the message was refused."""
 
 
 class InboxLengths(NamedTuple):
-    """What waits in an app: how many messages, in how many sessions, and how many in the session with the most."""
+    """The queued messages of an app."""
 
     messages: int
+    """The number of messages."""
     sessions: int
+    """The number of sessions with messages."""
     longest: int
+    """The number of messages in the longest inbox."""
 
 
 class SessionInfo(NamedTuple):
-    """A row of a list: no state, no events."""
+    """A session in a list, without state and events."""
 
     key: SessionKey
     revision: int
@@ -56,14 +61,15 @@ class SessionInfo(NamedTuple):
 
 
 class Page(NamedTuple, Generic[T]):
-    """One page, and the cursor of the next; None at the end."""
+    """One page of a list."""
 
     items: tuple[T, ...]
     next: str | None
+    """The cursor of the next page; None at the end."""
 
 
 class Decision(NamedTuple):
-    """A selection as it can be searched across sessions, with the label somebody gave it (None: none)."""
+    """A selection in the search across sessions."""
 
     key: SessionKey
     sequence: int
@@ -72,71 +78,75 @@ class Decision(NamedTuple):
     selection: Selection
     created_at: datetime
     label: str | None = None
+    """The agent that should have been chosen, as labelled by a person; None means unlabelled."""
 
 
 class InvocationInfo(NamedTuple):
-    """How an invocation stands: a row of a list.
-
-    sequence, event_id: of the user's message that began it, where its decision is. state: `running`, `waiting`, or why it ended
-    (`EndReason`); None = an older version wrote it, and the log alone says. changed_at: since when it stands so; without a
-    state, when it began.
-    """
+    """An invocation in a list."""
 
     key: SessionKey
     sequence: int
+    """The sequence number of the user's message that began the invocation, which also holds its decision."""
     event_id: str
+    """The id of that event."""
     invocation_id: str
     state: str | None
+    """`running`, `waiting`, or the reason of its end (`EndReason`). None means that an older version wrote it; the log has
+    the state.
+    """
     changed_at: datetime
+    """The time of the last change of state; without a state, when it began."""
 
 
 class BackgroundJob(NamedTuple):
-    """A stored job. event_id: of the event that asked for it, by `agent`; with the kind it names the job in its session.
-
-    attempt: counts the claims from 1, those of processes that died among them.
-    """
+    """A stored background job."""
 
     key: SessionKey
     agent: str
     event_id: str
+    """The id of the event that requested the job. With the kind, it identifies the job within its session."""
     request: JobRequest
     attempt: int
+    """The number of claims, from 1, including those of dead processes."""
 
     @property
     def name(self) -> tuple[SessionKey, str, str]:
-        """Names the job among all of a store."""
+        """Identifies the job within a store."""
         return self.key, self.request.kind, self.event_id
 
 
 class Inbox(Protocol):
-    """The messages of a session: accepted means stored here, in the order of acceptance."""
+    """The accepted messages of a session, in order of acceptance."""
 
     async def accept(self, key: SessionKey, message: Message, *, create: bool, limit: int) -> Receipt:
-        """Puts the message in the session's inbox; the same id again changes nothing and gives the first receipt.
+        """Stores the message in the session's inbox. Accepting the same id again changes nothing and returns the first
+        receipt.
 
-        SessionMissing unless `create`; QueueFull when `limit` messages are queued.
+        Raises:
+            SessionMissing: The session does not exist and `create` is False.
+            QueueFull: `limit` messages are queued.
         """
         ...
 
     async def receipt(self, key: SessionKey, message_id: str) -> Receipt | None:
-        """What became of that message; None when it was never accepted."""
+        """Returns the status of that message; None when it was never accepted."""
         ...
 
     async def queued(self, key: SessionKey) -> Message | None:
-        """The oldest message of the inbox, left there; None when it is empty."""
+        """Returns the oldest message of the inbox without removing it; None when it is empty."""
         ...
 
     async def refuse(self, key: SessionKey, message_id: str, problem: str) -> None:
-        """Takes a queued message that cannot be run out of the inbox, and keeps why."""
+        """Removes a queued message that cannot be run from the inbox, and stores the reason."""
         ...
 
     async def lengths(self, app: str) -> InboxLengths:
-        """How much waits in the inboxes of an app now. Its cost goes by the sessions that are busy, not by all."""
+        """Returns the number of queued messages of an app. Its cost depends on the number of busy sessions only."""
         ...
 
 
 class Decisions(Protocol):
-    """Every selection of an app, searchable across sessions, with labels beside them."""
+    """The selections of an app, searchable across sessions, with their labels."""
 
     async def search(
         self,
@@ -149,17 +159,21 @@ class Decisions(Protocol):
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Decision]:
-        """Decisions, oldest first, of all users and sessions or of one; `after` is a page's cursor. CursorInvalid."""
+        """Returns decisions, oldest first, of all users and sessions or of one. Raises CursorInvalid.
+
+        Args:
+            after: The cursor of a page.
+        """
         ...
 
     async def find(self, key: SessionKey, sequence: int) -> Decision | None:
-        """The decision recorded at that sequence number; None when there is none."""
+        """Returns the decision recorded at that sequence number; None when there is none."""
         ...
 
     async def label(self, key: SessionKey, sequence: int, label: str | None) -> None:
-        """Labels the decision recorded at that sequence number with the agent that should have been chosen.
+        """Labels the decision at that sequence number with the agent that should have been chosen.
 
-        None takes the label away. InvocationMissing when there is no decision there.
+        None removes the label. Raises InvocationMissing when there is no decision.
         """
         ...
 
@@ -174,11 +188,14 @@ class Decisions(Protocol):
         after: str | None = None,
         limit: int = 50,
     ) -> Page[InvocationInfo]:
-        """A user's invocations, or those of one session of his, the one that changed last first; `after` is a page's cursor.
+        """Returns a user's invocations, or those of one session, the most recently changed first. Raises CursorInvalid.
 
-        Each stands there as of the append that let it. What a rewind took back is not listed, nor what a fork copied. states:
-        only these, and those of which it is not known; `limit:` = any limit. since: only what changed then or later.
-        CursorInvalid.
+        Each has its state as of its last append. Rewound invocations, and those copied by a fork, are not listed.
+
+        Args:
+            states: Only these states, and unknown ones; `limit:` matches any limit.
+            since: Only invocations that changed at this time or later.
+            after: The cursor of a page.
         """
         ...
 
@@ -191,77 +208,81 @@ class Decisions(Protocol):
         states: Sequence[str] | None = None,
         since: datetime | None = None,
     ) -> int:
-        """How many there are on all pages of `invocations`."""
+        """Returns the number of entries on all pages of `invocations`."""
         ...
 
 
 class Leases(Protocol):
-    """Who writes to which session: how claims last, what was left unclaimed, and word for whoever has one."""
+    """Leases of sessions, abandoned sessions, and stop requests."""
 
     async def renew(self, session: Session, lease: Lease) -> None:
-        """Prolongs the lease. StaleWriter when it was lost."""
+        """Renews the lease. Raises StaleWriter when it was lost."""
         ...
 
     async def release(self, session: Session) -> None:
-        """Gives up the lease without an append; nothing happens when it was lost."""
+        """Releases the lease without an append. Does nothing when it was lost."""
         ...
 
     async def due(self, app: str, *, limit: int = 100) -> Sequence[SessionKey]:
-        """Sessions of an app that nobody holds although something is to be done there, in no order: their lease ran out
-        instead of being given up, or messages are in their inbox.
+        """Returns sessions of an app that no process holds although they have work, in no order.
+
+        Their lease expired without a release, or messages are in their inbox.
         """
         ...
 
     async def stop(self, key: SessionKey, invocation_id: str) -> None:
-        """Leaves word that this invocation is to be stopped, for whoever holds the session, or recovers it.
+        """Requests that the session's holder, or the process that recovers it, stop this invocation.
 
-        Nothing happens when it is not open (any more).
+        Does nothing when the invocation is not open.
         """
         ...
 
     async def stops(self, holder: str) -> Sequence[tuple[SessionKey, str]]:
-        """Which invocations are to be stopped in the sessions that this holder has, by what `stop` left."""
+        """Returns the invocations to stop in this holder's sessions, as requested by `stop`."""
         ...
 
 
 class Jobs(Protocol):
-    """The open jobs of a store. Raises StoreError.
+    """The open background jobs of a store. Raises StoreError.
 
-    `SessionStore.append`, `begin` and `take` store a job in the transaction of the event that asks for it
-    (`actions.jobs`). They leave it out when its agent has an open one of that kind in the session. A rewind that hides an
-    event up to the job's `until` deletes the job. Deleting the session deletes it, too; a fork has no copy.
+    `SessionStore.append`, `begin` and `take` store a job in the transaction of the event that requests it
+    (`actions.jobs`). They skip it when its agent has an open job of that kind in the session. A rewind that hides an
+    event up to the job's `until` deletes the job. Deleting the session deletes it, too; a fork does not copy it.
     """
 
     async def claim(self, app: str, lease: Lease, *, limit: int) -> Sequence[BackgroundJob]:
-        """Takes open jobs of an app that nobody holds, and whose pause is over, the oldest first.
+        """Claims open, unclaimed jobs of an app whose pause is over, oldest first.
 
         Costs one read when there are none.
         """
         ...
 
     async def renew(self, lease: Lease) -> Collection[BackgroundJob]:
-        """Prolongs the claims of that holder, and returns its jobs. A job that is missing was deleted, or lost to another."""
+        """Renews the claims of that holder, and returns its jobs. A missing job was deleted or claimed by another holder."""
         ...
 
     async def put_back(self, job: BackgroundJob, holder: str, *, pause: float = 0.0, counts: bool = True) -> None:
-        """Gives up the claim; the job can be claimed again in `pause` seconds. Nothing happens when the claim was lost.
+        """Releases the claim; the job can be claimed again in `pause` seconds. Does nothing when the claim was lost.
 
-        counts: whether this attempt is one of those that `BackgroundJob.attempt` counts.
+        Args:
+            counts: Whether `BackgroundJob.attempt` counts this attempt.
         """
         ...
 
     async def finish(self, job: BackgroundJob, holder: str) -> None:
-        """Deletes the job. Nothing happens when the claim was lost."""
+        """Deletes the job. Does nothing when the claim was lost."""
         ...
 
 
 class SessionStore(Protocol):
-    """Keeps sessions and their logs.
+    """Stores sessions and their logs.
 
-    Every method is atomic and durable when it returns. Values go in and out as copies. A `Session` is a token: an append
-    is accepted when its epoch and revision are still the stored ones, refused with StaleWriter otherwise. Raises StoreError
-    when the place itself has a problem; then nothing of the call was stored. After StoreUnavailable that is not known, and
-    the same call may be made again: what was stored is found by its ids and not stored twice.
+    Every method is atomic, and its write is durable when it returns. Values go in and out as copies. A `Session` is a
+    token: an append is accepted when its epoch and revision are the stored ones, and refused with StaleWriter otherwise.
+
+    Every method may raise StoreError when the store has a problem; nothing of the call was stored then. After
+    StoreUnavailable that is unknown. The same call may then be repeated: what was stored is found by its ids and not
+    stored twice.
     """
 
     @property
@@ -278,17 +299,18 @@ class SessionStore(Protocol):
 
     @property
     def signals(self) -> Signals:
-        """How the processes that share this store wake each other."""
+        """The signals by which the processes that share this store wake each other."""
         ...
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
-        """An empty session whose state is split by scope. SessionExists when the key is taken."""
+        """Creates an empty session whose state is split by scope. Raises SessionExists."""
         ...
 
     async def open(self, key: SessionKey, *, blank: bool = False) -> Session | None:
-        """The session's head and state, or None. Its cost does not depend on the length of the log.
+        """Returns the session's head and state, or None. Its cost does not depend on the length of the log.
 
-        With `blank`, a missing session is given as an empty one of revision 0, not yet stored: `begin` stores it.
+        Args:
+            blank: Return a missing session as an empty one of revision 0, not stored yet; `begin` stores it.
         """
         ...
 
@@ -303,42 +325,64 @@ class SessionStore(Protocol):
         invocation_id: str | None = None,
         hidden: bool = False,
     ) -> list[Event]:
-        """Events in append order with their sequence numbers; [] for a missing session.
+        """Returns events in append order with their sequence numbers; [] for a missing session.
 
-        after: only higher numbers; before: only lower ones. last: only the newest that many (still oldest first). limit: at
-        most that many, oldest first. hidden: also those that a rewind hides.
+        Args:
+            after: Only events with higher numbers.
+            before: Only events with lower numbers.
+            last: Only this many of the newest events, still oldest first.
+            limit: At most this many events, oldest first.
+            invocation_id: Only events of this invocation.
+            hidden: Also events that a rewind hides.
         """
         ...
 
     async def begin(
         self, session: Session, lease: Lease, message: Message, events: Sequence[Event], *, queue_limit: int | None
     ) -> Session:
-        """One transaction: takes the lease (the epoch goes up), appends, and marks the message started or accepts it so.
+        """Begins an invocation in one transaction: takes the lease (the epoch increases), appends, and marks the message as
+        started.
 
-        Stores a blank session, and forgets what `stop` left. Made again by the same holder, it gives the session as it was
-        begun. Raises SessionBusy when somebody else holds the lease, or older messages wait in the inbox:
-        the message is then in the inbox, as by `Inbox.accept` with the limit `queue_limit`; nowhere if that is None.
-        StaleWriter when the revision is old or the message was started before; nothing is stored.
+        Accepts the message if it was not accepted before, stores a blank session, and clears the request of `stop`.
+        Repeated by the same holder, it returns the session as it was begun.
+
+        Args:
+            queue_limit: The limit of the inbox; None does not queue the message.
+
+        Raises:
+            SessionBusy: Another holder has the lease, or older messages are in the inbox. Unless `queue_limit` is
+                None, the message is then in the inbox, as by `Inbox.accept`.
+            StaleWriter: The revision is old, or the message was started before. Nothing is stored.
         """
         ...
 
     async def take(self, session: Session, lease: Lease, events: Sequence[Event], *, release: bool = False) -> Session:
-        """One transaction: takes the lease of a session that nobody holds (the epoch goes up), and appends as `append` does.
+        """Takes the lease of a session that no process holds (the epoch increases), and appends as `append` does, in one
+        transaction.
 
-        SessionBusy when somebody else holds it, StaleWriter when the revision is old; nothing is stored then.
+        Raises:
+            SessionBusy: Another holder has the lease. Nothing is stored.
+            StaleWriter: The revision is old. Nothing is stored.
         """
         ...
 
     async def append(self, session: Session, events: Sequence[Event], *, release: bool = False) -> Session:
-        """Appends in order, folds the head, and gives up the lease if `release`. Events already stored are left out.
+        """Appends events in order, folds the head, and with `release` releases the lease. Skips events that are already
+        stored.
 
-        StaleWriter when epoch or revision are not the stored ones, unless every event is already stored.
-        An event with a rewind hides what it names and the head is folded anew over what stays visible.
+        An event with a rewind hides the events that it names; the head is then folded again over the visible ones.
+
+        Raises:
+            StaleWriter: Epoch or revision are not the stored ones, unless every event is already stored.
         """
         ...
 
     async def list(self, app: str, *, user: str | None = None, after: str | None = None, limit: int = 50) -> Page[SessionInfo]:
-        """Sessions of an app, or of one user of it, ordered by user and id; `after` is a page's cursor. CursorInvalid."""
+        """Returns the sessions of an app, or of one of its users, ordered by user and id. Raises CursorInvalid.
+
+        Args:
+            after: The cursor of a page.
+        """
         ...
 
     async def delete(self, key: SessionKey) -> None:
@@ -350,57 +394,61 @@ class SessionStore(Protocol):
         ...
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
-        """A copy of the visible log under a new id, or of what came before that invocation. Open invocations stay behind.
+        """Copies the visible log, or the part before the invocation, to a new id. Leaves out open invocations.
 
-        SessionMissing, SessionExists, InvocationMissing.
+        Raises SessionMissing, SessionExists, InvocationMissing.
         """
         ...
 
     async def check_writable(self) -> None:
-        """Commits a write that changes nothing. StoreError when the store takes no writes: unreachable, read-only, full."""
+        """Commits a write that changes nothing. Raises StoreError when the store is unreachable, read-only or full."""
         ...
 
     async def close(self) -> None:
-        """Gives back connections and threads. Idempotent."""
+        """Closes connections and threads. Idempotent."""
         ...
 
 
 class ArtifactInfo(NamedTuple):
-    """One version of an artifact. `size` in bytes; versions count from 1."""
+    """One version of an artifact."""
 
     name: str
     version: int
+    """Counts from 1."""
     mime_type: str
     size: int
+    """In bytes."""
 
 
 class Artifact(NamedTuple):
+    """An artifact version with its data."""
+
     info: ArtifactInfo
     data: bytes
 
 
 class ArtifactStore(Protocol):
-    """Keeps named, versioned blobs of a session; names that begin with `user:` belong to the user in all sessions.
+    """Stores named, versioned blobs of a session. Names that begin with `user:` belong to the user, in all sessions.
 
-    Raises ArtifactName for a name that could leave its place, ArtifactTooLarge, StoreError.
+    Raises ArtifactName for a name that could escape its folder, ArtifactTooLarge, StoreError.
     """
 
     async def save(
         self, key: SessionKey, name: str, data: bytes, *, mime_type: str = "application/octet-stream"
     ) -> ArtifactInfo:
-        """Stores a new version, one above the newest; two saves at once never get the same."""
+        """Stores a new version, one above the newest. Concurrent saves never get the same version."""
         ...
 
     async def load(self, key: SessionKey, name: str, *, version: int | None = None) -> Artifact | None:
-        """That version, or the latest; None when there is none."""
+        """Returns that version, or the latest; None when there is none."""
         ...
 
     async def versions(self, key: SessionKey, name: str) -> tuple[ArtifactInfo, ...]:
-        """All versions, oldest first; empty when there is none."""
+        """Returns all versions, oldest first; empty when there is none."""
         ...
 
     async def list(self, key: SessionKey) -> tuple[ArtifactInfo, ...]:
-        """The latest version of each artifact the session sees, its user's included, by name."""
+        """Returns the latest version of each artifact of the session and its user, by name."""
         ...
 
     async def delete(self, key: SessionKey, name: str) -> None:
@@ -408,11 +456,11 @@ class ArtifactStore(Protocol):
         ...
 
     async def delete_session(self, key: SessionKey) -> None:
-        """Deletes the session's artifacts and leaves the user's. Idempotent."""
+        """Deletes the session's artifacts, but not the user's. Idempotent."""
         ...
 
     async def delete_user(self, app: str, user: str) -> None:
-        """Deletes everything of that user. Idempotent."""
+        """Deletes all artifacts of that user. Idempotent."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What a tool is: something that an agent's model may call."""
+"""The protocol of a tool, which an agent's model may call."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -10,40 +10,46 @@ from turnwise.ports.context import AgentContext
 
 
 class ToolSpec(Fact):
-    """A tool as the model sees it. `parameters` is a JSON schema of an object."""
+    """A tool as the model sees it."""
 
     name: str
     description: str = ""
     parameters: dict[str, JsonValue]
+    """The JSON schema of an object."""
 
 
 class ToolCall(NamedTuple):
-    """One call, as a tool gets it: its id, the arguments (checked against the schema), and the turn that it belongs to."""
+    """One call of a tool."""
 
     id: str
     arguments: Mapping[str, JsonValue]
+    """The arguments, valid against the schema."""
     context: AgentContext
+    """The turn that makes the call."""
 
 
 class ToolRules(NamedTuple):
-    """How a call of the tool is made.
-
-    confirm: whether a person must agree first; a function decides by the call. later: what `run` returns is only a word that
-    it has begun; the result comes later, as a message with a tool result for the call. seconds: its own time limit; None =
-    limits.tool_seconds. recorded: its result is a step, so it is not run again once it is on record; False for what acts on
-    the turn itself, and is on record by that (a transfer, a question, a call of an agent). last: it is called when all other
-    calls beside it are done, one such call after the other. private: other agents see neither call nor result.
-    """
+    """The rules for calls of a tool."""
 
     confirm: bool | Callable[[ToolCall], bool | Awaitable[bool]] = False
+    """Requires the approval of a person; a function decides per call."""
     later: bool = False
+    """The result comes later, as a message with a tool result; the value of `run` only acknowledges the call."""
     seconds: float | None = None
+    """The tool's timeout; None means limits.tool_seconds."""
     recorded: bool = True
+    """Records the result as a step, so that the call is not repeated. False for tools that act on the turn itself and are
+    recorded by that action: a transfer, a question, a call of an agent.
+    """
     last: bool = False
+    """Runs the call after all other calls of the same answer; several such calls run one after the other."""
     private: bool = False
+    """Hides call and result from other agents."""
 
 
 class Tool(Protocol):
+    """A tool that an agent's model may call."""
+
     @property
     def spec(self) -> ToolSpec: ...
 
@@ -51,32 +57,35 @@ class Tool(Protocol):
     def rules(self) -> ToolRules: ...
 
     async def run(self, call: ToolCall) -> JsonValue:
-        """What the model is told, as a JSON value.
+        """Runs the call and returns the result for the model, as a JSON value.
 
-        ToolFailed, with words for the model, when it cannot; what else it raises is told as the error's type and message.
-        Suspend passes through: the turn waits.
+        Raises:
+            ToolFailed: The call failed; the model reads the error's text. For any other exception it reads type and
+                message.
+            Suspend: The turn waits. Must propagate.
         """
         ...
 
 
 @runtime_checkable
 class ChecksCalls(Protocol):
-    """A tool that can say before it runs whether it will take a call. Nobody is asked for leave for one that it will not; of
-    other tools only the names of the arguments are checked by then.
+    """A tool that can validate a call before it runs. No approval is requested for an invalid call.
+
+    For other tools, only the names of the arguments are checked before the approval.
     """
 
     def check_call(self, call: ToolCall) -> None:
-        """ToolFailed, with words for the model, when `run` would refuse the arguments."""
+        """Raises ToolFailed, with a text for the model, when `run` would refuse the arguments."""
         ...
 
 
 class Toolset(Protocol):
-    """Tools that are known only when they are asked for, such as those of a server."""
+    """Tools that are only known at run time, such as those of a server."""
 
     async def tools(self, context: AgentContext) -> Sequence[Tool]:
-        """The tools for this turn, in a stable order. ToolFailed when they cannot be had now."""
+        """Returns the tools for this turn, in a stable order. Raises ToolFailed when they are unavailable."""
         ...
 
     async def close(self) -> None:
-        """Gives up what it holds. Idempotent; a later use opens it anew."""
+        """Closes connections. Idempotent; a later use reopens them."""
         ...

@@ -1,4 +1,4 @@
-"""The runner: one message through, and everything on record."""
+"""The runner: takes a message, selects the agent that answers, runs it, and records everything."""
 
 from turnwise.runner.message.invocation import Invocation, Result
 from turnwise.runner.runner import Runner

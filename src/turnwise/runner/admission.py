@@ -1,4 +1,4 @@
-"""What may come in: the checks on a message before anything is stored (behaviour A25)."""
+"""Validates messages, contexts and runner arguments before anything is stored (behaviour A25)."""
 
 import json
 import reprlib
@@ -20,16 +20,18 @@ from turnwise.tools.offers import check_offers
 
 
 def checked_message(message: str | Content, limits: Limits) -> Content:
-    """The message as content in the user's role, a copy; the caller's object is untouched.
+    """Returns the message as a copied content in the user's role.
 
-    Raises EmptyMessage, ForbiddenPart (a tool call), MessageTooLarge (text and data, one blob, too many parts, or values
-    nested too deep), and MessageError for what is no message, or holds what cannot be written as UTF-8, or a result that is
-    no JSON value.
+    Raises:
+        EmptyMessage: The message has no content.
+        ForbiddenPart: The message holds a tool call.
+        MessageTooLarge: Text and data, a blob, the number of parts, or the nesting exceeds its limit.
+        MessageError: The value is no message, is not valid UTF-8, or holds a result that is not JSON.
     """
     content = text_content(message) if isinstance(message, str) else message
     if not isinstance(content, Content):
         raise MessageError(f"A {type(message).__name__} is no message.", fix="Send a str or Content.")
-    if not any(_says_something(part) for part in content.parts):
+    if not any(_has_content(part) for part in content.parts):
         raise EmptyMessage("The message is empty.", fix="Send text, a file, data or a tool result.")
     if content.tool_calls:
         raise ForbiddenPart(
@@ -62,8 +64,9 @@ def checked_message(message: str | Content, limits: Limits) -> Content:
 
 
 def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
-    """The context, which is stored with its message. MessageTooLarge, MessageError for what UTF-8 cannot write, and for tools
-    that cannot be offered, or keys of the state that cannot be kept.
+    """Returns the context after validating it; it is stored with its message.
+
+    Raises MessageTooLarge, or MessageError for invalid UTF-8, tools that cannot be offered, or invalid state keys.
     """
     if not isinstance(context, MessageContext):
         raise MessageError(f"The message's context is a {type(context).__name__}.", fix="Pass MessageContext(…).")
@@ -80,14 +83,14 @@ def checked_context(context: MessageContext, limits: Limits) -> MessageContext:
 
 
 def check_delta(delta: Mapping[str, JsonValue], limits: Limits) -> None:
-    """Whether a caller may write that to the state, as far as its form goes. MessageError, MessageTooLarge."""
+    """Validates the form of a caller's state delta. Raises MessageError, MessageTooLarge."""
     for key, value in delta.items():
         if not is_storable_id(key):
             problem = "A key of the state is empty, overlong, or cannot be stored."
             raise MessageError(problem, fix=f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates.")
         if key.startswith(TEMP_PREFIX):
             raise MessageError(
-                f"The key {key!r} of the state would be kept by nobody.", fix="Send it as one of the context's attributes."
+                f"The key {key!r} of the state would not be stored.", fix="Send it as one of the context's attributes."
             )
         what = f"value of {key!r} in the state"
         if is_deep(value):
@@ -104,7 +107,7 @@ def check_delta(delta: Mapping[str, JsonValue], limits: Limits) -> None:
 
 
 def checked_id(what: str, value: str) -> str:
-    """The id of a user, session or message. MessageError for one that is empty, overlong, or cannot be stored."""
+    """Returns the id of a user, session or message. Raises MessageError if it is empty, too long, or not storable."""
     if not isinstance(value, str):
         raise MessageError(f"The {what} id is a {type(value).__name__}.", fix="Pass a text.")
     if not is_storable_id(value):
@@ -124,12 +127,12 @@ def _check_size(what: str, of: str, size: int, limits: Limits) -> None:
 
 
 def _too_deep(what: str) -> MessageTooLarge:
-    """It could be stored, and then nobody could read the session any more."""
+    """Returns the error for values nested so deeply that the stored session could not be read again."""
     return MessageTooLarge(f"The {what} has values that are nested more than {DEEPEST} levels deep.", fix="Flatten them.")
 
 
 def _check_result(part: ToolResultPart) -> None:
-    """A log can hold NaN and infinities, but no model can be told of them, so nobody could go on with such a result."""
+    """Rejects NaN and infinities: the log can hold them, but no model can receive them."""
     try:
         json.dumps(part.result, allow_nan=False)
     except ValueError as error:
@@ -143,7 +146,7 @@ def _unwritable(what: str, error: ValueError) -> MessageError:
     return MessageError(f"The {what} cannot be stored: {error}.", fix="Send text that UTF-8 can write.")
 
 
-def _says_something(part: object) -> bool:
+def _has_content(part: object) -> bool:
     return bool(part.text.strip()) if isinstance(part, TextPart) else True
 
 
@@ -158,49 +161,49 @@ def _size(part: Part) -> int:
 def check_arguments(
     *, app: object, policy: object, custom_selectors: object, keep: object, config: object, process: object
 ) -> None:
-    """Raises ConfigError that names the first argument of a runner that is of the wrong kind, and what to pass."""
+    """Raises ConfigError for the first argument of a runner with a wrong type."""
     if not isinstance(app, str) or not is_storable_id(app):
-        raise _wrong("app", app, f"a name of 1 to {ID_CHARACTERS} characters")
+        raise _argument_error("app", app, f"a name of 1 to {ID_CHARACTERS} characters")
     if not isinstance(policy, str | PolicySpec):
-        raise _wrong("policy", policy, 'a name such as "default", or PolicySpec(…)')
+        raise _argument_error("policy", policy, 'a name such as "default", or PolicySpec(…)')
     if custom_selectors is not None and not isinstance(custom_selectors, Mapping):
-        raise _wrong("custom_selectors", custom_selectors, "a dict from names to functions that make a selector")
+        raise _argument_error("custom_selectors", custom_selectors, "a dict from names to functions that make a selector")
     if keep is not None and not isinstance(keep, str | Path):
-        raise _wrong("keep", keep, "the path of a folder")
+        raise _argument_error("keep", keep, "the path of a folder")
     check_config(config)
     if process is not None and not isinstance(process, ProcessConfig):
-        raise _wrong("process", process, "ProcessConfig(…)")
+        raise _argument_error("process", process, "ProcessConfig(…)")
 
 
 def check_config(config: object) -> None:
-    """ConfigError when that is no configuration of a run."""
+    """Raises ConfigError if the value is not a RunConfig."""
     if config is not None and not isinstance(config, RunConfig):
-        raise _wrong("config", config, "RunConfig(…)")
+        raise _argument_error("config", config, "RunConfig(…)")
 
 
-def checked_parts(name: str, given: Any, methods: Sequence[str], instead: str) -> tuple[Any, ...]:
-    """Returns what is given as a list, each with these methods. ConfigError names the place of the first without one."""
-    if isinstance(given, str | type) or not isinstance(given, Sequence):
-        raise _wrong(name, given, f"a list of {instead}")
-    for place, each in enumerate(given, 1):
+def checked_parts(name: str, value: Any, methods: Sequence[str], expected: str) -> tuple[Any, ...]:
+    """Returns the values as a tuple. Raises ConfigError for the first one that lacks one of the methods."""
+    if isinstance(value, str | type) or not isinstance(value, Sequence):
+        raise _argument_error(name, value, f"a list of {expected}")
+    for place, each in enumerate(value, 1):
         missing = _missing(each, methods)
         if missing is not None:
-            raise _wrong(f"{name}[{place - 1}]", each, f"{instead}: it has no method `{missing}`")
-    return tuple(given)
+            raise _argument_error(f"{name}[{place - 1}]", each, f"{expected}: it has no method `{missing}`")
+    return tuple(value)
 
 
-def check_part(name: str, given: Any, methods: Sequence[str], instead: str) -> None:
-    """ConfigError when something else than None is given that lacks one of the methods."""
-    if given is not None and _missing(given, methods) is not None:
-        raise _wrong(name, given, instead)
+def check_part(name: str, value: Any, methods: Sequence[str], expected: str) -> None:
+    """Raises ConfigError if the value is set and lacks one of the methods."""
+    if value is not None and _missing(value, methods) is not None:
+        raise _argument_error(name, value, expected)
 
 
-def _missing(given: Any, methods: Sequence[str]) -> str | None:
-    if isinstance(given, type | str | bytes):  # a text has an `encode`, too
+def _missing(value: Any, methods: Sequence[str]) -> str | None:
+    if isinstance(value, type | str | bytes):  # str has an `encode` method, too
         return methods[0]
-    return next((each for each in methods if not callable(getattr(given, each, None))), None)
+    return next((each for each in methods if not callable(getattr(value, each, None))), None)
 
 
-def _wrong(name: str, given: object, instead: str) -> ConfigError:
-    shown = f"the class {given.__name__}" if isinstance(given, type) else f"{type(given).__name__} {reprlib.repr(given)}"
-    return ConfigError(f"A runner cannot use this as `{name}`: {shown}.", fix=f"Pass {instead}.")
+def _argument_error(name: str, value: object, expected: str) -> ConfigError:
+    shown = f"the class {value.__name__}" if isinstance(value, type) else f"{type(value).__name__} {reprlib.repr(value)}"
+    return ConfigError(f"A runner cannot use this as `{name}`: {shown}.", fix=f"Pass {expected}.")

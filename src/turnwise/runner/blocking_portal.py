@@ -1,4 +1,4 @@
-"""The one sync door: a thread with an event loop of its own, for programs that have none."""
+"""Runs coroutines for sync callers on a background event loop."""
 
 import asyncio
 import threading
@@ -10,14 +10,14 @@ T = TypeVar("T")
 
 
 class BlockingPortal:
-    """Runs coroutines for threads that wait for them. The loop is made at first use, and goes with this instance."""
+    """Runs coroutines for threads that wait for the results. Starts its loop at first use, and ends it with this instance."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result. An interrupted wait cancels it."""
+        """Returns the coroutine's result. An interrupted wait cancels the coroutine."""
         future = asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
         try:
             return future.result()
@@ -29,17 +29,17 @@ class BlockingPortal:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_at_work, args=(self._loop,), name="turnwise-sync-door", daemon=True)
+                thread = threading.Thread(target=_run_loop, args=(self._loop,), name="turnwise-sync-door", daemon=True)
                 thread.start()
                 weakref.finalize(self, _close, self._loop, thread)
             return self._loop
 
 
-def _at_work(loop: asyncio.AbstractEventLoop) -> None:
-    """All that the thread does; it ends what is left, too, since whoever lets go of the door may be inside another loop."""
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Runs the loop and then cleans it up in this thread, since the portal may be released inside another loop."""
     loop.run_forever()
-    loop.run_until_complete(_end(asyncio.all_tasks(loop)))  # what holds something lets go of it in its own task
-    loop.run_until_complete(loop.shutdown_asyncgens())  # what is kept for this loop, such as connections to models
+    loop.run_until_complete(_cancel_all(asyncio.all_tasks(loop)))  # tasks release their resources themselves
+    loop.run_until_complete(loop.shutdown_asyncgens())  # resources of this loop, such as connections to models
     loop.close()
 
 
@@ -49,7 +49,7 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         thread.join()
 
 
-async def _end(tasks: Set[asyncio.Task[Any]]) -> None:
+async def _cancel_all(tasks: Set[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Where messages are answered: one desk for each event loop. To each other they are like processes."""
+"""One runtime per event loop. The loops of one process share sessions as separate processes do."""
 
 import asyncio
 import weakref
@@ -19,44 +19,44 @@ from turnwise.selection.cascade import Cascade
 
 
 class LoopRuntime(NamedTuple):
-    """All that answers messages in one event loop, under one holder's name."""
+    """The services that answer messages in one event loop, under one lease holder."""
 
     driver: Driver
-    lanes: SessionQueues
-    rounds: RecoveryLoop
+    queues: SessionQueues
+    recovery_loop: RecoveryLoop
     jobs: JobWorker
 
 
 class LoopRuntimes:
-    """Makes a desk when an event loop first needs one; it goes with the loop.
+    """Creates a runtime when an event loop first needs one. It is discarded with the loop.
 
-    What asyncio makes belongs to one loop. So loops that share a runner, such as that of `run_sync` and one of its
-    program's own, share a session as processes do: by its lease.
+    asyncio objects belong to one loop. So two loops that share a runner, such as that of `run_sync` and the program's
+    own, share sessions as processes do: by lease.
     """
 
     def __init__(
-        self, cast: Runtime, cascade: Cascade, hooks: Sequence[Hooks], app: str, config: RunConfig, process: ProcessConfig
+        self, runtime: Runtime, cascade: Cascade, hooks: Sequence[Hooks], app: str, config: RunConfig, process: ProcessConfig
     ) -> None:
-        self._cast, self._cascade, self._hooks = cast, cascade, hooks
+        self._runtime, self._cascade, self._hooks = runtime, cascade, hooks
         self._app, self.config, self._process = app, config, process
-        self._made: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopRuntime] = weakref.WeakKeyDictionary()
+        self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopRuntime] = weakref.WeakKeyDictionary()
 
     @property
-    def here(self) -> LoopRuntime:
-        """The running event loop's desk."""
+    def current(self) -> LoopRuntime:
+        """The runtime of the running event loop."""
         loop = asyncio.get_running_loop()
-        desk = self._made.get(loop)
-        if desk is None:
-            desk = self._made[loop] = self._make()
-        return desk
+        loop_runtime = self._by_loop.get(loop)
+        if loop_runtime is None:
+            loop_runtime = self._by_loop[loop] = self._make()
+        return loop_runtime
 
     def _make(self) -> LoopRuntime:
-        # Whatever issues the other ids: no two holders may have this one.
+        # Always a system id, even with a custom issuer: two holders must never share it.
         lease = Lease(SystemIssuer().new_id("runner"), self._process.lease_seconds)
-        unknown = UnknownAgents(self._cast.tree, self._process.unknown_agent_seconds)
-        jobs = JobWorker(self._cast, self._hooks, self._app, self.config.limits, self._process)
-        driver = Driver(self._cast, self._cascade, self._hooks, lease, unknown, jobs.wake)
-        recovering = Recovery(self._cast, driver, self.config, unknown)
-        lanes = SessionQueues(driver, recovering, self._cast.store, self.config, concurrency=self._process.concurrency)
-        rounds = RecoveryLoop(self._cast.store, lanes, jobs, self._app, self._process.recovery_seconds)
-        return LoopRuntime(driver, lanes, rounds, jobs)
+        unknown = UnknownAgents(self._runtime.tree, self._process.unknown_agent_seconds)
+        jobs = JobWorker(self._runtime, self._hooks, self._app, self.config.limits, self._process)
+        driver = Driver(self._runtime, self._cascade, self._hooks, lease, unknown, jobs.wake)
+        recovery = Recovery(self._runtime, driver, self.config, unknown)
+        queues = SessionQueues(driver, recovery, self._runtime.store, self.config, concurrency=self._process.concurrency)
+        recovery_loop = RecoveryLoop(self._runtime.store, queues, jobs, self._app, self._process.recovery_seconds)
+        return LoopRuntime(driver, queues, recovery_loop, jobs)

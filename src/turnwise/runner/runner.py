@@ -1,4 +1,4 @@
-"""The front door: hand in a message, get the invocation that answers it."""
+"""The runner: the entry point that takes messages and returns the invocations that answer them."""
 
 import asyncio
 import inspect
@@ -46,13 +46,13 @@ from turnwise.selection.policy import PolicySpec
 from turnwise.selection.vectors import Progress
 
 CLOSE_SECONDS = 30.0
-"""How long one agent may take for it."""
+"""The timeout for closing one agent."""
 
 log = logging.getLogger("turnwise.runner")
 
 
 async def close_agents(agents: Iterable[Agent]) -> None:
-    """Awaits `close` of every agent that has one, side by side. What it raises, or that it hangs, is logged."""
+    """Awaits `close` of every agent that has it, concurrently. Logs exceptions and timeouts."""
     await asyncio.gather(*(_close(agent) for agent in agents if inspect.iscoroutinefunction(getattr(agent, "close", None))))
 
 
@@ -66,7 +66,7 @@ async def _close(agent: Agent) -> None:
 
 NO_CONTEXT = MessageContext()
 IN_MEMORY = "sqlite://"
-"""The URL of a store that ends with the process."""
+"""The URL of a store that lives as long as the process."""
 _IN_A_LOOP = (
     'In a notebook, or in an `async def` function: `invocation = await runner.start("hi", user="ada", session="s")`, then '
     "`result = await invocation.result()`."
@@ -74,15 +74,29 @@ _IN_A_LOOP = (
 
 
 class Runner:
-    """Decides for every message who answers, runs them, and records everything.
+    """Selects the agent that answers each message, runs it, and records everything.
 
-    root: the root of the agent tree, or a task. store: where sessions are kept: a store, or the URL of a database, such as
-    `sqlite:///sessions.db`; by default in memory, where they end with the process. policy: how to choose, by name or as a spec.
-    custom_selectors: factories of selectors of your own, by the name they have in the policy. artifacts: where blobs are
-    kept; None = nowhere. encoder: turns texts into vectors where the policy goes by meaning; None = the one that is shipped,
-    loaded only if it is needed. keep: a folder for what is fitted to the agents; None = nowhere. config: how messages are run
-    unless a call says otherwise. process: how this process shares the work with others on the same store. Raises ConfigError
-    and below it for whatever does not fit together; nothing is read from the store or written before the first message.
+    Reads and writes nothing before the first message.
+
+    Args:
+        root: The root agent of the tree, or a task.
+        store: A session store, or the URL of a database such as `sqlite:///sessions.db`. By default sessions live in
+            memory.
+        app: The name of the app; sessions of different apps are separate.
+        policy: The selection policy, by name or as a spec.
+        custom_selectors: Factories of the app's own selectors, by their names in the policy.
+        artifacts: The store for blobs; None means that there is none.
+        encoder: Turns texts into vectors for policies that match by meaning. None means the built-in one, loaded on
+            demand.
+        keep: A folder that caches what is fitted to the agents; None means no cache.
+        config: The default configuration of runs.
+        process: How this process shares work with other processes on the same store.
+        guardrails: The guardrails, in the order in which they run.
+        hooks: The hooks, which observe but decide nothing.
+        issuer: The source of ids and times.
+
+    Raises:
+        ConfigError: The arguments are invalid or do not fit together.
     """
 
     def __init__(
@@ -103,7 +117,7 @@ class Runner:
         issuer: Issuer | None = None,
     ) -> None:
         if root is None:
-            raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers when nobody else does.")
+            raise ConfigError("A runner needs a root agent.", fix="Pass the agent that answers by default.")
         check_arguments(app=app, policy=policy, custom_selectors=custom_selectors, keep=keep, config=config, process=process)
         check_part("artifacts", artifacts, ("save", "load"), "an artifact store, such as OnDiskArtifactStore(FOLDER)")
         check_part("encoder", encoder, ("encode",), "an encoder: an object with `encode`, `dimensions` and `fingerprint`")
@@ -112,25 +126,27 @@ class Runner:
         hooks = checked_parts("hooks", hooks, ("selected", "stored", "ended"), "hooks")
         keep = Path(keep) if isinstance(keep, str) else keep
         self._agents, self.tree = collect(as_agent(root))
-        store = _store(store)
+        store = _open_store(store)
         self.app, self.store, self.artifacts = app, store, artifacts
         self.config = config or RunConfig()
         spec = named_policy(policy) if isinstance(policy, str) else policy
         self.cascade = Cascade(spec, self.tree, custom_selectors or {}, encoder=encoder, keep=keep)
         self._issuer = issuer or SystemIssuer()
-        cast = Runtime(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
+        runtime = Runtime(self._agents, self.tree, store, artifacts, tuple(guardrails), self._issuer)
         self.process = process or ProcessConfig()
-        self._desks = LoopRuntimes(cast, self.cascade, tuple(hooks), app, self.config, self.process)
+        self._loop_runtimes = LoopRuntimes(runtime, self.cascade, tuple(hooks), app, self.config, self.process)
         self.checks = CHECKS
-        self._sync_door = BlockingPortal()
-        self.sessions = Sessions(cast, self._desks, tuple(hooks), app)
+        self._blocking_portal = BlockingPortal()
+        self.sessions = Sessions(runtime, self._loop_runtimes, tuple(hooks), app)
 
     async def ready(self, progress: Progress | None = None) -> None:
-        """Returns when the policy can decide without preparing anything first: the encoder is loaded, and what is fitted to
-        the agents is fitted. The first decision waits for it otherwise.
+        """Prepares the policy: loads the encoder and fits what is fitted to the agents. Otherwise the first decision waits
+        for it.
 
-        progress: told of the work, as (what, done, total), in another thread. A policy that does not go by meaning is ready
-        at once. EncoderError.
+        A policy that does not match by meaning is ready at once. Raises EncoderError.
+
+        Args:
+            progress: Called from another thread with (what, done, total).
         """
         await self.cascade.prepare(progress)
 
@@ -145,22 +161,34 @@ class Runner:
         config: RunConfig | None = None,
         digest: str = "",
     ) -> Invocation:
-        """Accepts the message and returns when it is stored; the run goes on by itself.
+        """Accepts the message and returns once it is stored; the run continues in the background.
 
-        message_id: the caller's; the same id again in a session is the same message, and gives the same answer. digest: as
-        of `Message`, kept with the message. Raises MessageError (nothing was stored; of one that was blocked, only by whom),
-        SessionMissing, SessionBusy, QueueFull, StoreError.
+        Args:
+            message: The message, as text or content.
+            user: The user's id.
+            session: The session's id.
+            message_id: The caller's id. The same id again in a session is the same message, and gets the same answer.
+            context: Further facts about the message.
+            config: The configuration of this run.
+            digest: As of `Message`; stored with it.
+
+        Raises:
+            MessageError: The message is invalid or blocked. Nothing was stored, except which guardrail blocked it.
+            SessionMissing: The session does not exist and may not be created.
+            SessionBusy: Another message is being answered and the policy is `reject`.
+            QueueFull: Too many messages wait in the session.
+            StoreError: The store failed.
         """
-        job = self._job(message, self.key(user, session), message_id, context, config, digest)
-        if message_id is not None and await self._known(job):
-            return job.invocation
-        await self._desks.here.lanes.submit(job)
-        return job.invocation
+        run = self._run(message, self.key(user, session), message_id, context, config, digest)
+        if message_id is not None and await self._follow_if_started(run):
+            return run.invocation
+        await self._loop_runtimes.current.queues.submit(run)
+        return run.invocation
 
     async def run(self, message: str | Content, *, user: str, session: str, **options: Any) -> AsyncIterator[Event]:
-        """`start`, and the events of the invocation as they come, partial ones too.
+        """Starts a message and yields the events of its invocation live, with partial events.
 
-        When the caller stops reading, the run goes on, or is cancelled if `config.when_reader_leaves` says so.
+        When the caller stops reading, the run continues, or is cancelled if `config.when_reader_leaves` is `cancel`.
         """
         invocation = await self.start(message, user=user, session=session, **options)
         config = options.get("config") or self.config
@@ -172,9 +200,14 @@ class Runner:
                 await invocation.cancel()
 
     def run_sync(self, message: str | Content, *, user: str = "user", session: str | None = None, **options: Any) -> Result:
-        """`start` and `result` for programs without an event loop: the one sync door, for any number of threads.
+        """Runs a message and returns its result, for programs without an event loop. Safe to call from any number of
+        threads.
 
-        session: None = a new one for this message. ConfigError inside a running event loop.
+        Args:
+            session: The session's id; None means a new session.
+
+        Raises:
+            ConfigError: It was called inside a running event loop.
         """
         session = self._issuer.new_id("session") if session is None else session
         try:
@@ -188,12 +221,12 @@ class Runner:
             invocation = await self.start(message, user=user, session=session, **options)
             return await invocation.result()
 
-        return self._sync_door.run(answered())
+        return self._blocking_portal.run(answered())
 
     async def select(
         self, message: str | Content, *, user: str = "user", session: str | None = None, context: MessageContext | None = None
     ) -> Selection:
-        """Who would answer this message now, and why. Nothing is stored and nobody runs. SessionMissing."""
+        """Returns the selection for this message without storing anything or running an agent. Raises SessionMissing."""
         content = checked_message(message, self.config.limits)
         head = Head()
         if session is not None:
@@ -203,29 +236,38 @@ class Runner:
     async def regenerate(
         self, key: SessionKey, invocation_id: str, *, context: MessageContext | None = None, config: RunConfig | None = None
     ) -> Invocation:
-        """Rewinds to before that invocation and answers its message again, in the same context unless another is given.
+        """Rewinds the session to before the invocation and answers its message again, in the same context unless another is
+        given.
 
-        If another message comes between, it is answered first: this one is never rejected for it. SessionMissing,
-        InvocationMissing, SessionBusy. MessageError when it is refused now; then nothing was rewound.
+        A message that arrives in between is answered first; the regenerated one then waits and is never rejected.
+
+        Raises:
+            SessionMissing: The session does not exist.
+            InvocationMissing: The invocation does not exist.
+            SessionBusy: The session is answering a message.
+            MessageError: The message is refused now. The session was not rewound.
         """
         asked = await self.sessions.message_of(key, invocation_id)
         config = (config or asked.config or self.config).model_copy(update={"when_busy": "queue"})
-        job = self._job(asked.content, key, None, context or asked.context, config)
-        await self._desks.here.driver.prepare(job)
-        if job.blocked:
-            raise job.blocked
+        run = self._run(asked.content, key, None, context or asked.context, config)
+        await self._loop_runtimes.current.driver.prepare(run)
+        if run.blocked:
+            raise run.blocked
         await self.sessions.rewind(key, invocation_id)
-        await self._desks.here.lanes.submit(job)
-        return job.invocation
+        await self._loop_runtimes.current.queues.submit(run)
+        return run.invocation
 
     async def attach(
         self, *, user: str, session: str, message_id: str | None = None, invocation_id: str | None = None
     ) -> Invocation:
-        """A handle for a message that was accepted before, wherever it is answered, or for a whole invocation.
+        """Returns a handle for an accepted message, wherever it is answered, or for a whole invocation.
 
-        Its `events(after=…)` gives what is stored above that sequence number, then what comes, until the end or a wait;
-        attempts whose process died are among it. Partial events are the live ones only. InvocationMissing, SessionError
-        when the message was refused.
+        Its `events(after=…)` yields stored events above that sequence number, then new ones, until the end or a wait.
+        They include the attempts of dead processes. Partial events are live only.
+
+        Raises:
+            InvocationMissing: The message or invocation is unknown.
+            SessionError: The message was refused.
         """
         key = self.key(user, session)
         if invocation_id is not None:
@@ -235,58 +277,62 @@ class Runner:
             receipt = await self.store.inbox.receipt(key, checked_id("message", message_id))
         if receipt is None:
             raise InvocationMissing(f"Session {session!r} never accepted message {message_id!r}.", fix="Check the ids.")
-        job = MessageRun(key, receipt.message, receipt.message.config or self.config)
+        run = MessageRun(key, receipt.message, receipt.message.config or self.config)
         if receipt.state == "queued":
-            self._desks.here.lanes.join(job)
+            self._loop_runtimes.current.queues.join(run)
         else:
-            self._desks.here.lanes.followers.share_or_follow(job, receipt)
-        return job.invocation
+            self._loop_runtimes.current.queues.followers.share_or_follow(run, receipt)
+        return run.invocation
 
     async def recover(self) -> int:
-        """Takes up what other processes left: unfinished answers, messages that nobody began, and background jobs.
+        """Recovers abandoned work once: unfinished answers, messages that were never started, and background jobs.
 
-        Returns in how many sessions, when it is done there. What another process still holds is left alone. StoreError.
+        Leaves alone what another process still holds. Raises StoreError.
+
+        Returns:
+            The number of sessions recovered, once their work is done.
         """
-        return await self._desks.here.rounds.once()
+        return await self._loop_runtimes.current.recovery_loop.once()
 
     async def work(self) -> None:
-        """`recover`, again and again, until it is cancelled; what it began goes on then, see `close`.
+        """Repeats `recover` until cancelled. Work in progress then continues; see `close`.
 
-        Any number of processes may do this; each answers at most `process.concurrency` messages at once.
+        Any number of processes may do this. Each answers at most `process.concurrency` messages at once.
         """
-        await self._desks.here.rounds.forever()
+        await self._loop_runtimes.current.recovery_loop.forever()
 
     async def idle(self, *, last: bool = False) -> None:
-        """Returns when no message is being answered in this process.
+        """Waits until no message is being answered in this process.
 
-        last: it is to take up nothing more. What waits in inboxes is left to others, and whoever waits here for what another
-        process answers is told to ask again, as by `close`.
+        Args:
+            last: Also take up no further work. Queued messages are left to other processes, and readers that wait for
+                another process get an error, as by `close`.
         """
-        desk = self._desks.here
+        loop_runtime = self._loop_runtimes.current
         if last:
-            desk.jobs.stop()
-        await (desk.lanes.close() if last else desk.lanes.idle())
+            loop_runtime.jobs.stop()
+        await (loop_runtime.queues.close() if last else loop_runtime.queues.idle())
 
     async def close(self) -> None:
-        """Waits for what is running, then closes the agents that hold something, and the stores. Idempotent.
+        """Waits for running answers, then closes the agents and the stores. Idempotent.
 
-        Background jobs get a few seconds; one that is not done then is left to another process.
+        Background jobs get a few seconds; unfinished ones are left to another process.
         """
         self.cascade.close()
-        desk = self._desks.here
-        desk.jobs.stop()
-        await desk.lanes.close()
-        await desk.jobs.close()
+        loop_runtime = self._loop_runtimes.current
+        loop_runtime.jobs.stop()
+        await loop_runtime.queues.close()
+        await loop_runtime.jobs.close()
         await close_agents(self._agents.values())
         await self.store.close()
         if self.artifacts is not None:
             await self.artifacts.close()
 
     def key(self, user: str, session: str) -> SessionKey:
-        """The session's key in this app. MessageError for an empty or overlong id."""
+        """Returns the session's key in this app. Raises MessageError for an empty or overlong id."""
         return SessionKey(self.app, checked_id("user", user), checked_id("session", session))
 
-    def _job(
+    def _run(
         self,
         message: str | Content,
         key: SessionKey,
@@ -309,29 +355,31 @@ class Runner:
         if asked is None:
             raise InvocationMissing(f"Session {key.id!r} has no invocation {invocation_id!r}.", fix="Check the ids.")
         message = await message_of_event(self.store, key, asked)
-        job = MessageRun(key, message, message.config or self.config)
-        self._desks.here.lanes.followers.follow_invocation(job, invocation_id, whole=True)
-        return job.invocation
+        run = MessageRun(key, message, message.config or self.config)
+        self._loop_runtimes.current.queues.followers.follow_invocation(run, invocation_id, whole=True)
+        return run.invocation
 
-    async def _known(self, job: MessageRun) -> bool:
-        """Whether this message was started before; then its handle gives what is, and will be, recorded of it."""
-        receipt = await self.store.inbox.receipt(job.key, job.message.id)
+    async def _follow_if_started(self, run: MessageRun) -> bool:
+        """Follows the message if it was started before. Returns whether that was so; raises MessageBlocked if it was
+        blocked.
+        """
+        receipt = await self.store.inbox.receipt(run.key, run.message.id)
         if receipt is None or receipt.state == "queued":
             return False
         if blocked := blocked_message(receipt.message.guarded):
             raise blocked
-        self._desks.here.lanes.followers.share_or_follow(job, receipt)
+        self._loop_runtimes.current.queues.followers.share_or_follow(run, receipt)
         return True
 
 
-def _store(given: object) -> SessionStore:
-    """The store that is given, or that of the database at a URL. ConfigError, StoreError."""
-    if isinstance(given, str):
+def _open_store(value: object) -> SessionStore:
+    """Returns the given store, or opens the database at a URL. Raises ConfigError, StoreError."""
+    if isinstance(value, str):
         from turnwise.stores.sql import SqlSessionStore
 
-        return SqlSessionStore(given)
-    if isinstance(given, type) or not callable(getattr(given, "take", None)):
-        shown = given.__name__ if isinstance(given, type) else type(given).__name__
+        return SqlSessionStore(value)
+    if isinstance(value, type) or not callable(getattr(value, "take", None)):
+        shown = value.__name__ if isinstance(value, type) else type(value).__name__
         fix = 'Pass a URL such as "sqlite:///sessions.db", or SqlSessionStore(URL).'
         raise ConfigError(f"A runner cannot use this as its session store: {shown}.", fix=fix)
-    return given  # type: ignore[return-value]
+    return value  # type: ignore[return-value]

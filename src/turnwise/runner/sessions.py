@@ -1,4 +1,4 @@
-"""What can be done with a session besides answering its messages (behaviour A44)."""
+"""Session management besides answering messages: read, rewind, cancel, fork, import, delete (behaviour A44)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -32,68 +32,70 @@ from turnwise.runner.record.events import (
     with_actions,
 )
 from turnwise.runner.record.journal import public_event
-from turnwise.runner.record.recorder import write_apart
+from turnwise.runner.record.recorder import append_between_runs
 from turnwise.runner.turn.state import Runtime
 
 
 class PastExchange(NamedTuple):
-    """A message of the user's, and what was said to it, in order: texts, calls of tools, and behind them their results.
-
-    message: None = nobody had asked. id: the message's; None = it gets one.
-    """
+    """A past message of the user and its answers, to import into a session."""
 
     message: Content | None
+    """None when the user had not asked."""
     said: tuple[Content, ...] = ()
+    """The answers in order: texts, tool calls, and the results after their calls."""
     id: str | None = None
+    """The id of the message; None means a new one."""
 
 
 class ConversationImport:
-    """Makes events of exchanges, for a session. Guardrails look at each as if it were had here, and files become artifacts."""
+    """Turns past exchanges into events. Guardrails check them as if they took place here, and files become artifacts."""
 
-    def __init__(self, cast: Runtime, driver: Driver, config: RunConfig) -> None:
-        self._cast, self._driver, self._config = cast, driver, config
-        self._guarding = Guardrails(cast.guardrails, config.limits.guardrail_seconds)
+    def __init__(self, runtime: Runtime, driver: Driver, config: RunConfig) -> None:
+        self._runtime, self._driver, self._config = runtime, driver, config
+        self._guardrails = Guardrails(runtime.guardrails, config.limits.guardrail_seconds)
 
     async def events(self, key: SessionKey, past: Sequence[PastExchange], author: str) -> list[Event]:
-        """The events of these exchanges, one invocation for each; `author` said what was said. MessageError, ArtifactError;
-        nothing is stored of them yet.
+        """Returns the events of the exchanges, one invocation each. Stores no events. Raises MessageError, ArtifactError.
+
+        Args:
+            author: The agent that gave the answers.
         """
-        found: list[Event] = []
+        events: list[Event] = []
         for exchange in past:
-            found += await self._exchange(key, exchange, author)
-            await asyncio.sleep(0)  # others have their turn in between: there may be thousands
-        return found
+            events += await self._exchange(key, exchange, author)
+            await asyncio.sleep(0)  # lets other tasks run: there may be thousands of exchanges
+        return events
 
     async def _exchange(self, key: SessionKey, exchange: PastExchange, author: str) -> list[Event]:
-        asked = None if exchange.message is None else await self._asked(key, exchange.message, exchange.id)
-        id_ = self._cast.issuer.new_id("invocation") if asked is None else asked.invocation_id
-        said = [await self._said(content, author, id_) for content in exchange.said]
-        answers = said or [empty_event(self._cast.issuer, author, id_)]
+        asked = None if exchange.message is None else await self._message_event(key, exchange.message, exchange.id)
+        id_ = self._runtime.issuer.new_id("invocation") if asked is None else asked.invocation_id
+        said = [await self._answer_event(content, author, id_) for content in exchange.said]
+        answers = said or [empty_event(self._runtime.issuer, author, id_)]
         answers[-1] = with_actions(answers[-1], end=End())
         return answers if asked is None else [asked, *answers]
 
-    async def _asked(self, key: SessionKey, content: Content, given: str | None) -> Event:
-        id_ = self._cast.issuer.new_id("message") if given is None else checked_id("message", given)
+    async def _message_event(self, key: SessionKey, content: Content, message_id: str | None) -> Event:
+        id_ = self._runtime.issuer.new_id("message") if message_id is None else checked_id("message", message_id)
         message = Message(id=id_, content=checked_message(content, self._config.limits))
-        job = MessageRun(key, message, self._config)
-        await self._driver.prepare(job)
-        if job.blocked:
-            raise job.blocked
-        assert job.prepared is not None
-        _, content, versions, guarded, _ = job.prepared
+        run = MessageRun(key, message, self._config)
+        await self._driver.prepare(run)
+        if run.blocked:
+            raise run.blocked
+        assert run.prepared is not None
+        _, content, versions, guarded, _ = run.prepared
         event = Event(
-            id=job.event_id,
+            id=run.event_id,
             author=USER,
-            invocation_id=job.prepared.invocation_id,
-            created_at=self._cast.issuer.now(),
+            invocation_id=run.prepared.invocation_id,
+            created_at=self._runtime.issuer.now(),
             content=content,
         )
         return with_actions(event, artifact_versions=dict(versions), guarded=guarded)
 
-    async def _said(self, content: Content, author: str, invocation_id: str) -> Event:
+    async def _answer_event(self, content: Content, author: str, invocation_id: str) -> Event:
         self._check(content)
-        event = empty_event(self._cast.issuer, author, invocation_id, branch="1")
-        return await self._guarding.event(event.model_copy(update={"content": content.model_copy(update={"role": "agent"})}))
+        event = empty_event(self._runtime.issuer, author, invocation_id, branch="1")
+        return await self._guardrails.event(event.model_copy(update={"content": content.model_copy(update={"role": "agent"})}))
 
     def _check(self, content: Content) -> None:
         limits = self._config.limits
@@ -113,53 +115,58 @@ State = Literal["running", "waiting", "ended"]
 
 
 class InvocationStatus(NamedTuple):
-    """state: `running` also while it is queued; `waiting` as long as one of its questions or calls is open. result: what was
-    said so far, and how it ended; None while it is queued. waits: the ids of what is open.
-    """
+    """The status of a message or of a whole invocation."""
 
     message_id: str
     state: State
+    """`running` includes queued messages. `waiting` means that one of its questions or calls is open."""
     result: Result | None
+    """The answer so far and its end; None while the message is queued."""
     waits: frozenset[str] = frozenset()
+    """The ids of the open questions and calls."""
 
 
 def invocation_status(session: Session, events: Sequence[Event], event_id: str | None = None) -> InvocationStatus | None:
-    """The reading of an invocation by all its events, the hidden ones too; with `event_id`, of the message in that event alone.
+    """Returns the status of an invocation from all its events, including hidden ones. None when the message is not among
+    them.
 
-    The session has to be read before its events. None when there is no such message among them.
+    Args:
+        session: The session, read before the events.
+        events: The events of the invocation.
+        event_id: Limits the status to the message in this event.
     """
     asked = [index for index, event in enumerate(events) if event.author == USER and event.content is not None]
     first = next((index for index in asked if event_id in (None, events[index].id)), None)
     if first is None:
         return None
     following = next((index for index in asked if index > first), None) if event_id is not None else None
-    told = [public_event(event) for event in events[first:following]]
-    result = result_of(told)
-    open_ = session.head.invocations.get(told[0].invocation_id)
+    shown = [public_event(event) for event in events[first:following]]
+    result = result_of(shown)
+    open_ = session.head.invocations.get(shown[0].invocation_id)
     waits = {wait.id for _, wait in open_.waits} if open_ else set()
-    waits &= {event.actions.awaits.id for event in told if event.actions.awaits}
-    running = following is None and not is_over(session, told[0].invocation_id)
+    waits &= {event.actions.awaits.id for event in shown if event.actions.awaits}
+    running = following is None and not is_over(session, shown[0].invocation_id)
     state: State = "ended" if result.end else "running" if running else "waiting" if waits else "ended"
-    return InvocationStatus(origin_of(told[0].id).message, state, result, frozenset(waits))
+    return InvocationStatus(origin_of(shown[0].id).message, state, result, frozenset(waits))
 
 
-WRITES = 4
-"""How often a write is made again that a background job came between."""
+WRITE_ATTEMPTS = 4
+"""The number of retries of a write when background jobs write in between."""
 
 
 class Sessions:
-    """Rewind, cancel, fork and delete, never in the middle of a running answer."""
+    """Manages sessions, but never while they are answering a message."""
 
-    def __init__(self, cast: Runtime, desks: LoopRuntimes, hooks: Sequence[Hooks], app: str) -> None:
-        self._cast, self._store, self._artifacts, self._issuer = cast, cast.store, cast.artifacts, cast.issuer
-        self._desks, self._hooks, self._app = desks, hooks, app
+    def __init__(self, runtime: Runtime, loop_runtimes: LoopRuntimes, hooks: Sequence[Hooks], app: str) -> None:
+        self._runtime, self._store, self._artifacts, self._issuer = runtime, runtime.store, runtime.artifacts, runtime.issuer
+        self._loop_runtimes, self._hooks, self._app = loop_runtimes, hooks, app
 
     async def create(self, key: SessionKey, *, state: dict[str, JsonValue] | None = None) -> Session:
-        """An empty session, as `SessionStore.create` makes it. SessionExists."""
+        """Creates an empty session, as `SessionStore.create`. Raises SessionExists."""
         return await self._store.create(key, state=state)
 
     async def get(self, key: SessionKey) -> Session:
-        """The session's head and state. SessionMissing."""
+        """Returns the session's head and state. Raises SessionMissing."""
         session = await self._store.open(key)
         if session is None:
             raise SessionMissing(f"Session {key.id!r} of user {key.user!r} does not exist.", fix="Check the ids.")
@@ -176,7 +183,9 @@ class Sessions:
         invocation_id: str | None = None,
         hidden: bool = False,
     ) -> list[Event]:
-        """The session's events as `SessionStore.events` gives them, but for what steps gave: that is for their agent alone."""
+        """Returns the session's events as `SessionStore.events` does, without the values of steps, which are private to
+        their agent.
+        """
         events = await self._store.events(
             key, after=after, before=before, last=last, limit=limit, invocation_id=invocation_id, hidden=hidden
         )
@@ -185,9 +194,12 @@ class Sessions:
     async def reading(
         self, key: SessionKey, *, message_id: str | None = None, invocation_id: str | None = None
     ) -> InvocationStatus:
-        """What is on record of that message, or of that whole invocation, now. Nothing is waited for, nor taken up.
+        """Returns the current status of the message, or of the whole invocation. Neither waits nor recovers anything.
 
-        SessionMissing, InvocationMissing; SessionError when the message was refused.
+        Raises:
+            SessionMissing: The session does not exist.
+            InvocationMissing: The message or invocation is unknown.
+            SessionError: The message was refused.
         """
         session, event_id = await self.get(key), None
         if message_id is not None:
@@ -198,7 +210,7 @@ class Sessions:
                 raise earlier_refusal(receipt)
             if receipt.invocation_id is None:
                 return InvocationStatus(message_id, "running", None)
-            # Once more: it may have begun after the session was read.
+            # Read again: the message may have begun after the session was read.
             session, invocation_id, event_id = await self.get(key), receipt.invocation_id, Origin(key.id, message_id).event_id
         events = await self._store.events(key, invocation_id=invocation_id, hidden=True) if invocation_id else []
         reading = invocation_status(session, events, event_id)
@@ -207,51 +219,67 @@ class Sessions:
         return reading
 
     async def message_of(self, key: SessionKey, invocation_id: str) -> Message:
-        """The message that began that invocation. SessionMissing, InvocationMissing."""
+        """Returns the message that began the invocation. Raises SessionMissing, InvocationMissing."""
         for event in await self._events_of(key, invocation_id):
             if event.author == USER and event.content is not None:
                 return await message_of_event(self._store, key, event)
         raise InvocationMissing(f"Invocation {invocation_id!r} has no message of the user.")
 
     async def rewind(self, key: SessionKey, invocation_id: str, *, revision: int | None = None) -> Session:
-        """Takes the session back to before that invocation; what is hidden stays in the log.
+        """Takes the session back to before the invocation. The hidden events stay in the log.
 
-        `app:` and `user:` state, and artifacts, are not taken back. revision: which the session must have. SessionMissing,
-        InvocationMissing, SessionBusy, StaleWriter.
+        Does not restore `app:` and `user:` state, or artifacts.
+
+        Args:
+            revision: The revision that the session must have; None means any.
+
+        Raises:
+            SessionMissing: The session does not exist.
+            InvocationMissing: The invocation does not exist.
+            SessionBusy: The session is answering a message.
+            StaleWriter: The session has another revision.
         """
-        session = await self._idle(key, revision)
+        session = await self._require_idle(key, revision)
         first = (await self._events_of(key, invocation_id))[0]
         rewind = Rewind(from_sequence=first.sequence or 0, invocation_id=invocation_id)
         event = empty_event(self._issuer, USER, self._issuer.new_id("rewind"))
-        return await self._write_again(session, [with_actions(event, rewind=rewind)])
+        return await self._write_with_retry(session, [with_actions(event, rewind=rewind)])
 
     async def write_state(self, key: SessionKey, delta: Mapping[str, JsonValue], *, revision: int | None = None) -> Session:
-        """Writes these keys of the state, as an event of the user's that says nothing; None removes a key.
+        """Writes state keys through a user event without content. None removes a key.
 
-        revision: which the session must have. SessionMissing, SessionBusy, StaleWriter; MessageError, MessageTooLarge for
-        what cannot be kept.
+        Args:
+            revision: The revision that the session must have; None means any.
+
+        Raises:
+            SessionMissing: The session does not exist.
+            SessionBusy: The session is answering a message.
+            StaleWriter: The session has another revision.
+            MessageError: A key or value cannot be stored; MessageTooLarge if it is too large.
         """
-        check_delta(delta, self._desks.config.limits)
-        session = await self._idle(key, revision)
+        check_delta(delta, self._loop_runtimes.config.limits)
+        session = await self._require_idle(key, revision)
         event = empty_event(self._issuer, USER, self._issuer.new_id("state"))
-        return await self._write_again(session, [with_actions(event, state_delta=dict(delta))]) if delta else session
+        return await self._write_with_retry(session, [with_actions(event, state_delta=dict(delta))]) if delta else session
 
     async def cancel(self, key: SessionKey, invocation_id: str) -> None:
-        """Cancels that invocation, running anywhere or waiting; returns when its end is recorded.
+        """Cancels the invocation, running in any process or waiting. Returns when its end is recorded.
 
-        Nothing happens when it has ended. SessionMissing.
+        Does nothing when it has ended. Raises SessionMissing.
         """
-        for job in self._desks.here.lanes.running():
-            if job.key == key and job.invocation.id == invocation_id:
-                await job.invocation.cancel()
+        for run in self._loop_runtimes.current.queues.running():
+            if run.key == key and run.invocation.id == invocation_id:
+                await run.invocation.cancel()
                 return
         with self._store.signals.watch(key) as watch:
             while (session := await self.get(key)).head.invocations.get(invocation_id) is not None:
-                if not await self._cancelled(session, invocation_id):
+                if not await self._try_cancel(session, invocation_id):
                     await watch.next(self._store.signals.poll_seconds)
 
-    async def _cancelled(self, session: Session, invocation_id: str) -> bool:
-        """Ends an open invocation if nobody runs anything in its session, else has it stopped; whether it was ended."""
+    async def _try_cancel(self, session: Session, invocation_id: str) -> bool:
+        """Ends an open invocation if no process holds its session; otherwise requests its stop. Returns whether it was
+        ended.
+        """
         open_ = session.head.invocations[invocation_id]
         if session.held:
             if is_being_answered(session, open_) and session.stop != invocation_id:
@@ -259,8 +287,8 @@ class Sessions:
             return False
         orphan = orphan_of(session)
         if orphan is not None and orphan.invocation_id != invocation_id:
-            # What another attempt takes back must not be the end of something else.
-            self._desks.here.lanes.take_up(session.key)
+            # The orphan's next attempt would hide this end with the events that it takes back.
+            self._loop_runtimes.current.queues.take_up(session.key)
             return False
         end, steps = End(reason="cancelled"), await steps_of(self._store, session, invocation_id)
         events = closing_events(self._issuer, session.head, invocation_id, open_.agent, end, steps=steps)
@@ -271,9 +299,10 @@ class Sessions:
         return True
 
     async def fork(self, key: SessionKey, new_id: str, *, before_invocation: str | None = None) -> Session:
-        """A new session of the same user with the visible log, or with what came before that invocation.
+        """Creates a session of the same user with the visible log, or with the part before the invocation. Copies all
+        artifacts.
 
-        The session's artifacts are copied, all versions. SessionMissing, SessionExists, InvocationMissing.
+        Raises SessionMissing, SessionExists, InvocationMissing.
         """
         session = await self._store.fork(key, new_id, before_invocation=before_invocation)
         if self._artifacts is not None:
@@ -285,35 +314,47 @@ class Sessions:
     async def bring(
         self, key: SessionKey, past: Sequence[PastExchange], *, author: str | None = None, new: bool = False
     ) -> Session:
-        """Puts exchanges that were had elsewhere at the end of the session, which is made if it is missing: each is an ended
-        invocation that nobody was selected for. author: who said what was said; None = the root agent. new: the session has
-        to be missing.
+        """Imports past exchanges at the end of the session, all or none. Creates the session if it is missing.
 
-        Guardrails look at all of it. What is there then is all of them or none. MessageError, ArtifactError, SessionBusy,
-        SessionExists.
+        Each exchange becomes an ended invocation without a selection. Guardrails check all of them.
+
+        Args:
+            past: The exchanges, oldest first.
+            author: The agent that gave the answers; None means the root agent.
+            new: Require that the session does not exist yet.
+
+        Raises:
+            MessageError: An exchange is invalid or blocked.
+            ArtifactError: A file cannot be saved.
+            SessionBusy: The session is answering a message.
+            SessionExists: `new` was set and the session exists.
         """
-        said = self._cast.tree.root if author is None else author
-        events = await ConversationImport(self._cast, self._desks.here.driver, self._desks.config).events(key, past, said)
+        author_name = self._runtime.tree.root if author is None else author
+        events = await ConversationImport(self._runtime, self._loop_runtimes.current.driver, self._loop_runtimes.config).events(
+            key, past, author_name
+        )
         if new or await self._store.open(key) is None:
             await self._store.create(key)
-        session = await self._idle(key)
-        return await self._write_again(session, events) if events else session
+        session = await self._require_idle(key)
+        return await self._write_with_retry(session, events) if events else session
 
     async def delete(self, key: SessionKey) -> None:
-        """Deletes the session, its log, inbox, decisions and artifacts; not the user's. Idempotent. SessionBusy."""
+        """Deletes the session with its log, inbox, decisions and artifacts, but not the user's. Idempotent. Raises
+        SessionBusy.
+        """
         if await self._store.open(key) is not None:
-            await self._idle(key)
+            await self._require_idle(key)
         await self._store.delete(key)
         if self._artifacts is not None:
             await self._artifacts.delete_session(key)
 
     async def delete_user(self, user: str) -> None:
-        """Deletes everything that is kept of a user in this app. Idempotent. SessionBusy."""
+        """Deletes all data of a user in this app. Idempotent. Raises SessionBusy."""
         after: str | None = None
         while True:
             page = await self._store.list(self._app, user=user, after=after)
             for info in page.items:
-                await self._idle(info.key)
+                await self._require_idle(info.key)
             after = page.next
             if after is None:
                 break
@@ -321,22 +362,22 @@ class Sessions:
         if self._artifacts is not None:
             await self._artifacts.delete_user(self._app, user)
 
-    async def _write_again(self, session: Session, events: Sequence[Event]) -> Session:
-        """As `_write`, again when only a background job wrote since the session was read: it leaves the head as it is."""
-        for _ in range(WRITES):
+    async def _write_with_retry(self, session: Session, events: Sequence[Event]) -> Session:
+        """Writes, and retries while only background jobs wrote since the session was read; those leave the head unchanged."""
+        for _ in range(WRITE_ATTEMPTS):
             try:
                 return await self._write(session, events)
             except StaleWriter:
-                now = await self._idle(session.key)
+                now = await self._require_idle(session.key)
                 if now.head != session.head or now.created_at != session.created_at:
                     raise
                 session = now
         return await self._write(session, events)
 
     async def _write(self, session: Session, events: Sequence[Event]) -> Session:
-        """Appends to a session that nobody holds. Whoever held it before cannot come back to it: the epoch goes up."""
-        lease = self._desks.here.driver.lease._replace(holder=self._issuer.new_id("writer"))
-        return await write_apart(self._store, self._hooks, session, lease, events)
+        """Appends to a session that no process holds. The epoch increases, so an earlier holder can no longer write."""
+        lease = self._loop_runtimes.current.driver.lease._replace(holder=self._issuer.new_id("writer"))
+        return await append_between_runs(self._store, self._hooks, session, lease, events)
 
     async def _copy(self, artifacts: ArtifactStore, source: SessionKey, target: SessionKey, name: str) -> None:
         for info in await artifacts.versions(source, name):
@@ -344,17 +385,18 @@ class Sessions:
             if artifact is not None:
                 await artifacts.save(target, name, artifact.data, mime_type=info.mime_type)
 
-    async def _idle(self, key: SessionKey, revision: int | None = None) -> Session:
-        """The session, if nobody answers a message of it, here or in another process. SessionMissing, SessionBusy.
+    async def _require_idle(self, key: SessionKey, revision: int | None = None) -> Session:
+        """Returns the session if no process answers a message of it. Raises SessionMissing, SessionBusy, StaleWriter.
 
-        revision: which it must have; None = any. StaleWriter.
+        Args:
+            revision: The revision that the session must have; None means any.
         """
         session = await self.get(key)
         if revision not in (None, session.revision):
             raise StaleWriter(f"Session {key.id!r} has revision {session.revision} by now.", fix="Read it again.")
-        desk = self._desks.here
-        elsewhere = session.holder not in (None, desk.driver.lease.holder)
-        if elsewhere or any(job.key == key for job in desk.lanes.running()):
+        loop_runtime = self._loop_runtimes.current
+        elsewhere = session.holder not in (None, loop_runtime.driver.lease.holder)
+        if elsewhere or any(run.key == key for run in loop_runtime.queues.running()):
             raise _busy(key)
         return session
 

@@ -1,4 +1,4 @@
-"""The log as one agent's model reads it (behaviours D7 to D9, A41)."""
+"""Compiles the log into the messages for one agent's model (behaviours D7 to D9, A41)."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -15,8 +15,8 @@ _BLANK = Content()
 
 
 def assemble_messages(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int]:
-    """The messages, and the estimate of their tokens. They begin and end with the user; where nobody spoke in between, a note
-    stands for it.
+    """Returns the messages and their estimated tokens. They begin and end with the user; notes fill the gaps between agent
+    messages.
     """
     messages: list[tuple[Role, list[Part]]] = []
     ids: set[str] = set()
@@ -37,19 +37,19 @@ def assemble_messages(groups: Iterable[Group]) -> tuple[tuple[Content, ...], int
         if group.said and not messages:
             note(NOT_SHOWN)
         elif is_thought(group) and messages[-1][0] == "agent":
-            note(YOUR_TURN)  # some providers want thinking to come first in a message
+            note(YOUR_TURN)  # some providers require thinking to come first in a message
         said, heard = _with_own_ids(group, ids)
         add("agent", said)
         add("user", heard)
         tokens += group.tokens
     if not messages or messages[-1][0] == "agent":
         note(YOUR_TURN)
-    # Copied, not made: the parts were checked when they were read, and a long conversation holds thousands.
+    # Copies skip validation: the parts were validated when they were read, and there may be thousands.
     return tuple(_BLANK.model_copy(update={"role": role, "parts": tuple(parts)}) for role, parts in messages), tokens
 
 
 def _with_own_ids(group: Group, ids: set[str]) -> tuple[Sequence[Part], Sequence[Part]]:
-    """What was said and heard, with ids of calls that no group before has, and no other call in this one."""
+    """Returns the parts of a group with call ids that are unique in the transcript."""
     calls = [part.call_id for part in group.said if isinstance(part, ToolCallPart)]
     if not calls:
         return group.said, group.heard
@@ -75,26 +75,29 @@ def _renamed(parts: Sequence[Part], ids: Sequence[str]) -> list[Part]:
 
 
 class Transcript(NamedTuple):
-    """What a model is sent: messages of user and agent in turn, the first and the last the user's.
-
-    tokens: the estimate. dropped: how many of the given events did not fit; those that a summary stands for are not among
-    them. summarized: a summary is the first thing in it.
-    """
+    """The messages for a model. User and agent alternate; the first and the last message are the user's."""
 
     messages: tuple[Content, ...]
     tokens: int
+    """The estimated size."""
     dropped: int
+    """The number of events that did not fit, without those that a summary replaces."""
     summarized: bool
+    """True if the transcript begins with a summary."""
 
 
 def compile_transcript(events: Sequence[Event], view: View, opening: Content, budget: Budget) -> Transcript:
-    """The log as that view sees it, within the budget.
+    """Returns the log as that view sees it, within the budget.
 
-    events: stored ones, oldest first, to the end of the log. opening: what the run was begun with, `context.message`; it is
-    shown once, before the run's first event, whether or not the log holds it.
+    The opening, the agent's events of this run and the user's messages of this invocation take precedence. If they alone
+    exceed the budget, long texts are cut in the middle; only if that does not suffice, the budget is exceeded.
 
-    The opening, what the agent did in this run, and what the user said in this invocation are kept before all else; where
-    they alone are too much, long texts are cut in the middle, and only if that is not enough do they exceed the budget.
+    Args:
+        events: Stored events, oldest first, up to the end of the log.
+        view: The reader.
+        opening: The message that began the run (`context.message`). It is shown once, before the run's first event,
+            even if the log does not hold it.
+        budget: The maximum size.
     """
     choice = choose_groups(visible_log(events, view), view, budget, opening)
     messages, tokens = assemble_messages(choice.groups)
@@ -102,26 +105,27 @@ def compile_transcript(events: Sequence[Event], view: View, opening: Content, bu
 
 
 def reaches_far_enough(events: Sequence[Event], view: View, budget: Budget) -> bool:
-    """Whether events before these would change nothing in the messages, whatever they hold: so who reads the log backwards
-    may stop. It holds the beginning of this invocation, and fills the budget or goes back to what a summary covers.
+    """Returns whether earlier events cannot change the messages, so that reading the log backwards may stop.
+
+    The events must hold the beginning of this invocation, and fill the budget or reach back to the end of a summary.
     """
     reading = visible_log(events, view)
     if not reading.begun:
         return False
     choice = choose_groups(reading, view, budget, None)
-    if choice.covers is not None and _begins_by(events, choice.covers):
+    if choice.covers is not None and _holds_all_above(events, choice.covers):
         return True
-    return (choice.stop is not None or choice.full) and not _is_torn(reading, choice.stop)
+    return (choice.stop is not None or choice.full) and not _may_change(reading, choice.stop)
 
 
-def _begins_by(events: Sequence[Event], sequence: int) -> bool:
-    """Whether all events above that sequence number are among these."""
+def _holds_all_above(events: Sequence[Event], sequence: int) -> bool:
+    """Returns whether the events include all those above that sequence number."""
     first = events[0].sequence
     return first is not None and first <= sequence + 1
 
 
-def _is_torn(reading: VisibleLog, stop: int | None) -> bool:
-    """Whether something that is shown may read differently with what stands before."""
+def _may_change(reading: VisibleLog, stop: int | None) -> bool:
+    """Returns whether earlier events may change something that is shown."""
     if reading.torn is None or stop is None:
         return reading.torn is not None
     return stop < reading.current and reading.torn > reading.order[stop]

@@ -1,4 +1,4 @@
-"""How many tokens a part takes: an estimate that errs on the high side, without any provider's tokenizer."""
+"""Token estimates that err on the high side, without any provider's tokenizer."""
 
 import json
 from collections.abc import Iterable
@@ -9,18 +9,18 @@ from pydantic_core import to_json
 from turnwise.facts.content import BlobPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 
 PART_TOKENS = 4
-"""What a part takes besides its text, and its share of what stands around a message."""
+"""The tokens of a part besides its text, with its share of the message's overhead."""
 CALL_TOKENS = 30
-"""What the ids and the frame of a tool call, or of a result, take."""
+"""The tokens of the ids and the structure of a tool call or a result."""
 FILE_TOKENS = 2_000
-"""A file that is no text: somewhat more than an image takes where images take most."""
+"""The tokens of a file that is no text: slightly more than the most expensive image."""
 
 
 def tokens_of(text: str) -> int:
-    """A token for three characters; those that UTF-8 writes in several bytes count two thirds more for each further byte.
+    """Returns one token per three characters, plus two thirds for each further UTF-8 byte of a character.
 
-    English takes about one for four, code and JSON one for three; Cyrillic is counted as 1 a character, Chinese and Japanese
-    as 1.7, emoji as 2.3, which is more than tokenizers of today make of them.
+    English needs about one token per four characters, code and JSON one per three. Cyrillic counts as 1 per character,
+    Chinese and Japanese as 1.7, emoji as 2.3. That is more than current tokenizers need.
     """
     characters = len(text)
     further = 0 if text.isascii() else len(text.encode("utf-8", "surrogatepass")) - characters
@@ -28,7 +28,7 @@ def tokens_of(text: str) -> int:
 
 
 def tokens_of_part(part: Part) -> int:
-    """The estimate for one part of a message."""
+    """Returns the estimate for one part."""
     if isinstance(part, TextPart | ThinkingPart):
         return PART_TOKENS + tokens_of(part.text)
     if isinstance(part, ToolResultPart):
@@ -42,15 +42,15 @@ def tokens_of_part(part: Part) -> int:
 
 
 def tokens_of_parts(parts: Iterable[Part]) -> int:
-    """The estimate for several parts."""
+    """Returns the estimate for several parts."""
     return sum(map(tokens_of_part, parts))
 
 
 def as_text(value: JsonValue) -> str:
-    """A value as a model reads it: a text as it is, everything else as JSON."""
+    """Returns a value as a model reads it: text unchanged, any other value as JSON."""
     if isinstance(value, str):
         return value
     try:
         return to_json(value).decode()
-    except ValueError:  # a text in it that UTF-8 cannot write
+    except ValueError:  # a text that UTF-8 cannot encode
         return json.dumps(value)

@@ -1,4 +1,4 @@
-"""Which groups are shown: those of the run that goes on, then the newest, until the budget is used up (behaviour D9)."""
+"""Selects the groups to show: those of the current run, then the newest ones, within the budget (behaviour D9)."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -15,12 +15,13 @@ from turnwise.transcript.view import Budget, View
 from turnwise.transcript.visible import VisibleLog
 
 LENGTHS = (8_000, 2_000, 400, 80)
-"""To how many characters a text is cut, if need be: what is longest first, then what is oldest."""
+"""The lengths in characters to which texts are cut: the longest first, then the oldest."""
 
 
 def fit_groups(groups: Sequence[Group], tokens: int) -> list[Group]:
-    """The groups, oldest first, with texts cut until all of them together take no more than that many tokens, or nothing is
-    left to cut. What is cut says so, and how much of it is missing.
+    """Returns the groups with texts cut until they fit into that many tokens, or until there is nothing left to cut.
+
+    A cut text says how much is missing. Groups are given and returned oldest first.
     """
     fitted = list(groups)
     over = sum(group.tokens for group in groups) - tokens
@@ -28,13 +29,13 @@ def fit_groups(groups: Sequence[Group], tokens: int) -> list[Group]:
         for index, group in enumerate(fitted):
             if over <= 0:
                 return fitted
-            fitted[index] = _shortened(group, length, over)
+            fitted[index] = _shorten_group(group, length, over)
             over -= group.tokens - fitted[index].tokens
     return fitted
 
 
 def cut(text: str, characters: int) -> str:
-    """A text of about that many characters: its beginning, how much is missing, its end. Our marks around it stay."""
+    """Returns the beginning and the end of a text, with a note on the missing characters. Keeps the marks around it."""
     opening, inner, closing = fenced(text)
     missing = len(inner) - characters
     if missing <= 0:
@@ -45,18 +46,18 @@ def cut(text: str, characters: int) -> str:
     return f"{opening}{shorter}{closing}" if len(shorter) < len(inner) else text
 
 
-def _shortened(group: Group, length: int, over: int) -> Group:
+def _shorten_group(group: Group, length: int, over: int) -> Group:
     said, heard = list(group.said), list(group.heard)
     for parts in (said, heard):
         for index, part in enumerate(parts):
             if over > 0:
-                parts[index] = _shortest(part, length, over)
+                parts[index] = _shorten_part(part, length, over)
                 over -= tokens_of_part(part) - tokens_of_part(parts[index])
     return group_of(said, heard, group.events)
 
 
-def _shortest(part: Part, length: int, over: int) -> Part:
-    """The part cut to that length, or less if `over` tokens are gone before; it never grows."""
+def _shorten_part(part: Part, length: int, over: int) -> Part:
+    """Returns the part cut to that length, or less if that already saves `over` tokens. The part never grows."""
     size = tokens_of_part(part)
     shorter = _cut(part, length)
     if size - tokens_of_part(shorter) <= over:
@@ -99,7 +100,9 @@ def _cut_within(value: JsonValue, shorten: Callable[[str], str]) -> JsonValue:
 
 
 def opening_place(reading: VisibleLog, view: View, opening: Content) -> int | None:
-    """The place of the event that says it, before the reader's first event of this run; None when the log does not hold it."""
+    """Returns the place of the event that holds the opening, before the reader's first event of this run; None when there is
+    none.
+    """
     if _is_called(view) or view.giver is not None:
         return None
     for place in reversed(reading.order[reading.current : run_begins(reading, view)]):
@@ -115,8 +118,9 @@ def opening_place(reading: VisibleLog, view: View, opening: Content) -> int | No
 
 
 def opening_author(reading: VisibleLog, view: View) -> str | None:
-    """Who handed over an opening that the log does not hold: whom the view names, or the agent that made the private call,
-    empty when it is not known by its words; None when it is the user.
+    """Returns the author of an opening that the log does not hold; None for the user.
+
+    It is the view's giver, or the agent that made the private call; empty when that agent has no event here.
     """
     if view.giver is not None or not _is_called(view):
         return view.giver
@@ -126,7 +130,7 @@ def opening_author(reading: VisibleLog, view: View) -> str | None:
 
 
 def run_begins(reading: VisibleLog, view: View) -> int:
-    """The index in the reading's order of the reader's first event of this run; its length when there is none yet."""
+    """Returns the index in the display order of the reader's first event of this run; its length when there is none yet."""
     for index in range(reading.current, len(reading.order)):
         event = reading.events[reading.order[index]]
         if event.author == view.agent and event.branch == view.branch:
@@ -141,51 +145,54 @@ def _is_called(view: View) -> bool:
 YOUR_TURN = TextPart(text=runtime_note("floor", "It is your turn."))
 NOT_SHOWN = TextPart(text=runtime_note("start", "What came before is not shown."))
 _RESERVED = tokens_of_parts((YOUR_TURN, NOT_SHOWN))
-_LEAST = tokens_of_parts((TextPart(text="."),))
-"""What the smallest group takes."""
+_SMALLEST_GROUP = tokens_of_parts((TextPart(text="."),))
+"""The size of the smallest group."""
 
 
 class ChosenGroups(NamedTuple):
-    """What is shown: groups in order. summarized: the first of them is a summary. dropped: how many events did not fit.
-
-    stop: the index in the reading's order of the newest event that does not fit, were there no summary; None when all do.
-    full: nothing fits besides, whatever stands before them. covers: up to which sequence number a summary takes the place of
-    events.
-    """
+    """The groups to show, in order."""
 
     groups: list[Group]
     dropped: int
+    """The number of events that did not fit."""
     stop: int | None
+    """The index in the display order of the newest event that does not fit when summaries are ignored; None when all fit."""
     full: bool
+    """True if nothing else fits, regardless of earlier events."""
     covers: int | None = None
+    """The sequence number up to which a summary replaces events."""
     summarized: bool = False
+    """True if the first group is a summary."""
 
 
 class _Required(NamedTuple):
-    """What is shown whatever else fits, by the index in the order, and what room it leaves. opened: the opening that the log
-    does not hold, and before which index it stands.
-    """
+    """The groups that must be shown, by their index in the display order."""
 
     groups: dict[int, Group]
     opened: tuple[int, Group] | None
+    """The opening that the log does not hold, and the index before which it is shown."""
     room: Budget
+    """The budget that they leave."""
 
 
 def choose_groups(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> ChosenGroups:
-    """What fits. Without an opening, at least what fits with any."""
-    must = _must(reading, view, budget, opening)
-    choice = _newest(reading, view, must)
-    made = _summary(reading, view, choice.stop)
-    if made is None:
+    """Returns the groups that fit. Without an opening, returns only what would fit with any opening."""
+    required = _required_groups(reading, view, budget, opening)
+    choice = _add_newest(reading, view, required)
+    summary = _usable_summary(reading, view, choice.stop)
+    if summary is None:
         return choice
-    first = _summarized(made, must.room.tokens)
-    room = must.room._replace(tokens=must.room.tokens - sum(group.tokens for group in first))
-    newer = _newest(reading, view, must._replace(room=room), above=made.until)
-    return choice._replace(groups=[*first, *newer.groups], dropped=newer.dropped, covers=made.until, summarized=bool(first))
+    first = _summary_groups(summary, required.room.tokens)
+    room = required.room._replace(tokens=required.room.tokens - sum(group.tokens for group in first))
+    newer = _add_newest(reading, view, required._replace(room=room), above=summary.until)
+    return choice._replace(groups=[*first, *newer.groups], dropped=newer.dropped, covers=summary.until, summarized=bool(first))
 
 
-def _must(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> _Required:
-    """The opening, what the reader did in this run, and what the user said in this invocation; cut if it is too much."""
+def _required_groups(reading: VisibleLog, view: View, budget: Budget, opening: Content | None) -> _Required:
+    """Returns the required groups: the opening, the reader's events in this run, and the user's messages in this invocation.
+
+    Cuts them if they exceed the budget.
+    """
     opened = None if opening is None else opening_place(reading, view, opening)
     groups: dict[int, Group] = {}
     for index in range(reading.current, len(reading.order)):
@@ -199,15 +206,15 @@ def _must(reading: VisibleLog, view: View, budget: Budget, opening: Content | No
     if opening is not None and opened is None:
         group = group_of((), opening_group(opening, opening_author(reading, view)))
         handed_over = (run_begins(reading, view), group)
-    return _within(groups, handed_over, budget)
+    return _fit_required(groups, handed_over, budget)
 
 
-def _within(groups: dict[int, Group], opened: tuple[int, Group] | None, budget: Budget) -> _Required:
-    every = [*([opened[1]] if opened else []), *groups.values()]
-    taken, events = sum(group.tokens for group in every), sum(group.events for group in every)
-    tokens = budget.tokens - _RESERVED - _breaks(list(groups.values())) * tokens_of_part(YOUR_TURN)
+def _fit_required(groups: dict[int, Group], opened: tuple[int, Group] | None, budget: Budget) -> _Required:
+    all_groups = [*([opened[1]] if opened else []), *groups.values()]
+    taken, events = sum(group.tokens for group in all_groups), sum(group.events for group in all_groups)
+    tokens = budget.tokens - _RESERVED - _notes_needed(list(groups.values())) * tokens_of_part(YOUR_TURN)
     if taken > tokens:
-        cut_ = fit_groups(every, tokens)
+        cut_ = fit_groups(all_groups, tokens)
         if opened:
             opened = (opened[0], cut_.pop(0))
         groups = dict(zip(groups, cut_, strict=True))
@@ -215,21 +222,21 @@ def _within(groups: dict[int, Group], opened: tuple[int, Group] | None, budget: 
     return _Required(groups, opened, Budget(tokens - taken, budget.events - events))
 
 
-def _breaks(groups: list[Group]) -> int:
-    """How often a word of ours has to stand between two of the reader's: see `assembly`."""
+def _notes_needed(groups: list[Group]) -> int:
+    """Returns how many notes are needed between two groups of the reader: see `compile.assemble_messages`."""
     return sum(1 for before, group in pairwise(groups) if not before.heard and is_thought(group))
 
 
 def is_thought(group: Group) -> bool:
-    """Whether thinking is in it."""
+    """Returns whether the group holds thinking."""
     return any(isinstance(part, ThinkingPart) for part in group.said)
 
 
-def _newest(reading: VisibleLog, view: View, must: _Required, above: int = 0) -> ChosenGroups:
-    """What must be shown, and the newest besides, but nothing of other invocations up to sequence number `above`."""
-    (tokens, events), kept, stop, dropped = must.room, dict(must.groups), None, 0
+def _add_newest(reading: VisibleLog, view: View, required: _Required, above: int = 0) -> ChosenGroups:
+    """Returns the required groups and the newest others, but none of other invocations up to sequence number `above`."""
+    (tokens, events), kept, stop, dropped = required.room, dict(required.groups), None, 0
     for index in range(len(reading.order) - 1, -1, -1):
-        if index in must.groups:
+        if index in required.groups:
             continue
         event = reading.events[reading.order[index]]
         if index < reading.current and (event.sequence or above + 1) <= above:
@@ -247,16 +254,17 @@ def _newest(reading: VisibleLog, view: View, must: _Required, above: int = 0) ->
         tokens, events = tokens - group.tokens, events - group.events
     ordered = sorted(kept.items())
     groups = [group for _, group in ordered]
-    if must.opened is not None:
-        at = sum(1 for index, _ in ordered if index < must.opened[0])
-        groups.insert(at, must.opened[1])
-    return ChosenGroups(groups, dropped, stop, tokens < _LEAST or events < 1)
+    if required.opened is not None:
+        at = sum(1 for index, _ in ordered if index < required.opened[0])
+        groups.insert(at, required.opened[1])
+    return ChosenGroups(groups, dropped, stop, tokens < _SMALLEST_GROUP or events < 1)
 
 
-def _summary(reading: VisibleLog, view: View, stop: int | None) -> Summary | None:
-    """The reader's last summary; None when there is none, or what does not fit stands between it and what is shown.
+def _usable_summary(reading: VisibleLog, view: View, stop: int | None) -> Summary | None:
+    """Returns the reader's last summary; None when there is none, or an event that does not fit lies between it and the
+    rest.
 
-    So what is shown depends on nothing that stands before it: a log can be read backwards until enough is there.
+    The shown groups therefore never depend on earlier events, and the log can be read backwards until there are enough.
     """
     if reading.summarized is None:
         return None
@@ -265,9 +273,9 @@ def _summary(reading: VisibleLog, view: View, stop: int | None) -> Summary | Non
     return None if beyond and event.invocation_id != view.invocation_id else event.actions.summary
 
 
-def _summarized(made: Summary, tokens: int) -> list[Group]:
-    """The summary as a note that takes no more than that many tokens; nothing when it does not fit."""
-    text = made.text.strip()
+def _summary_groups(summary: Summary, tokens: int) -> list[Group]:
+    """Returns the summary as a note of at most that many tokens; empty when it does not fit."""
+    text = summary.text.strip()
     if not text:
         return []
     whole = group_of((), [TextPart(text=runtime_note("summary", text))], events=0)

@@ -1,4 +1,4 @@
-"""Whether a provider takes these messages, by the rules of the strictest for each."""
+"""Checks whether providers accept a list of messages, by the strictest provider's rule in each respect."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,10 +9,11 @@ _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def problems(messages: Sequence[Content]) -> list[str]:
-    """What is wrong, one line each; empty when nothing is.
+    """Returns the problems, one line each; empty when there are none.
 
-    They begin and end with the user and alternate, none is empty or has a blank text; thinking is no message by itself, and
-    not its end. Each call has an id of its own and exactly one result, in the very next message, where results stand first.
+    Messages alternate, begin and end with the user, and have no empty or blank text. A message neither consists of
+    thinking alone nor ends with it. Each call has a unique id and exactly one result, in the next message, where results
+    come first.
     """
     found = [] if messages else ["There is no message."]
     if messages and messages[0].role != "user":
@@ -28,18 +29,22 @@ def problems(messages: Sequence[Content]) -> list[str]:
         found += [f"Message {number}: {wrong}" for wrong in _in_message(message, calls)]
         calls = {call.call_id: call.tool for call in message.tool_calls}
         ids = [call.call_id for call in message.tool_calls]
-        found += [f"Message {number}: the call id {id_!r} is used twice." for id_ in _twice(ids, seen)]
+        found += [f"Message {number}: the call id {id_!r} is used twice." for id_ in _repeated(ids, seen)]
         seen.update(ids)
         before = message
     return found
 
 
-def _in_message(message: Content, asked: dict[str, str]) -> Iterator[str]:
-    """`asked`: the tools that the message before called, by the call's id."""
+def _in_message(message: Content, called: dict[str, str]) -> Iterator[str]:
+    """Yields the problems of one message.
+
+    Args:
+        asked: The tools called in the message before, by call id.
+    """
     if not message.parts:
         yield "it is empty."
     for part in message.parts:
-        if not _may_stand(part, message.role):
+        if not _is_allowed(part, message.role):
             yield f"a part of kind {part.kind!r} cannot be the {message.role}'s."
         if isinstance(part, TextPart) and not part.text.strip():
             yield "a text is blank."
@@ -47,10 +52,10 @@ def _in_message(message: Content, asked: dict[str, str]) -> Iterator[str]:
             yield f"{part.tool!r} cannot be a tool's name."
     if message.parts and isinstance(message.parts[-1], ThinkingPart):
         yield "it ends with thinking."
-    yield from _results(message, asked)
+    yield from _results(message, called)
 
 
-def _may_stand(part: Part, role: str) -> bool:
+def _is_allowed(part: Part, role: str) -> bool:
     if isinstance(part, TextPart):
         return True
     if role == "agent":
@@ -58,20 +63,20 @@ def _may_stand(part: Part, role: str) -> bool:
     return isinstance(part, BlobPart | ToolResultPart)
 
 
-def _results(message: Content, asked: dict[str, str]) -> Iterator[str]:
+def _results(message: Content, called: dict[str, str]) -> Iterator[str]:
     results = message.tool_results
     if any(not isinstance(part, ToolResultPart) for part in message.parts[: len(results)]):
         yield "its results do not stand first."
     given = [result.call_id for result in results]
-    for id_ in asked:
+    for id_ in called:
         if given.count(id_) != 1:
             yield f"the call {id_!r} has {given.count(id_)} results."
     for result in results:
-        if result.call_id not in asked:
+        if result.call_id not in called:
             yield f"the result {result.call_id!r} has no call in the message before."
-        elif result.tool != asked[result.call_id]:
+        elif result.tool != called[result.call_id]:
             yield f"the result {result.call_id!r} names another tool than its call."
 
 
-def _twice(ids: Sequence[str], seen: set[str]) -> list[str]:
+def _repeated(ids: Sequence[str], seen: set[str]) -> list[str]:
     return [id_ for place, id_ in enumerate(ids) if id_ in seen or id_ in ids[:place]]

@@ -1,27 +1,28 @@
-"""Who looks at the log, from where, and how much may be shown."""
+"""The reader of a transcript, and its budget."""
 
 from typing import NamedTuple
 
 
 class View(NamedTuple):
-    """The run of an agent that reads: `agent` on `branch` of the invocation.
-
-    scopes: what it works on; None = everything. An event of another agent is hidden when it has scopes, and none of these or
-    below them (behaviour D7). giver: who gave the reader what opens its run, when the log does not hold that; None when the
-    user or the caller did. calls_as_text: the reader's own calls and their results are told in words, as those of others are:
-    for a model that has no tools.
-    """
+    """The agent run that reads the log: `agent` on `branch` of the invocation."""
 
     agent: str
     branch: str
     invocation_id: str
     scopes: frozenset[str] | None = None
+    """The labels that the reader works on; None means all. An event of another agent is hidden if it has labels, none of
+    which is among these or below them (behaviour D7).
+    """
     giver: str | None = None
+    """The author of the run's opening when the log does not hold it; None for the user or the caller."""
     calls_as_text: bool = False
+    """True to show the reader's own calls and results as text, for a model without tools."""
 
 
 class Budget(NamedTuple):
-    """How much of the log is shown: tokens as `transcript.sizes` estimates them, and events."""
+    """The maximum size of a transcript."""
 
     tokens: int
+    """Tokens, as estimated by `transcript.sizes`."""
     events: int
+    """The number of events."""

@@ -1,4 +1,4 @@
-"""The log as the reader may see it: what is hidden from it is gone, and every tool call knows its result."""
+"""The part of the log that a reader may see, with every tool call matched to its result."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -8,12 +8,12 @@ from turnwise.facts.events import USER, Event, in_scope, sees
 from turnwise.facts.sessions import visible
 from turnwise.transcript.view import View
 
-ASKS_LEAVE = "confirm"
-"""The tool by which an agent's loop asks a person for leave."""
+APPROVAL_TOOL = "confirm"
+"""The internal tool by which an agent's loop asks a person for approval."""
 
 
 class LoggedCall:
-    """A tool call of the log, and what became of it. place: of its event; ended: of the event with its result."""
+    """A tool call of the log and its result."""
 
     __slots__ = ("awaited", "ended", "part", "place", "result")
 
@@ -21,61 +21,70 @@ class LoggedCall:
         self.part, self.place = part, place
         self.result: ToolResultPart | None = None
         self.ended = place
+        """The index of the event with the result."""
         self.awaited = False
+        """True if the result is still to come."""
 
 
 class VisibleLog(NamedTuple):
-    """What the reader sees. Places are indices of `events`, which are in append order, without what it can never see.
-
-    order: the places in the order they are shown: what belongs to this invocation comes last, from the index `current` on,
-    also if another one ran while it waited. calls: by place, the calls to show. aside: by the place of an event with calls,
-    where the reader said something while they ran; those places are not in the order. begun: whether the beginning of this
-    invocation is among the events. torn: the last place at which something depends on an event before all of these, if any
-    does. summarized: the place of the reader's last summary.
-    """
+    """The events that the reader may see, in append order. Places are indices of `events`."""
 
     events: Sequence[Event]
     order: Sequence[int]
+    """The places in display order: this invocation comes last, even if another one ran while it waited."""
     current: int
+    """The index in `order` at which this invocation begins."""
     calls: Mapping[int, Sequence[LoggedCall]]
-    aside: Mapping[int, Sequence[int]]
+    """The calls to show, by place."""
+    interleaved: Mapping[int, Sequence[int]]
+    """Places of the reader's texts that arose while its calls ran, by the place of the event with the calls. They are not in
+    `order`.
+    """
     begun: bool
+    """True if the beginning of this invocation is among the events."""
     torn: int | None
+    """The last place that depends on an event before all of these; None when there is none."""
     summarized: int | None
+    """The place of the reader's last summary."""
 
 
 def visible_log(events: Sequence[Event], view: View) -> VisibleLog:
-    """The events, oldest first, as that view sees them."""
-    eyes, book = _Visibility(view), _CallBook(view.agent)
-    standing = [event for event in _standing(events) if eyes.reach(event)]
+    """Returns the events as that view sees them.
+
+    Args:
+        events: The events, oldest first.
+        view: The reader.
+    """
+    visibility, matcher = _Visibility(view), _CallMatcher(view.agent)
+    remaining = [event for event in _not_rewound(events) if visibility.reach(event)]
     earlier: list[int] = []
     current: list[int] = []
     summarized: int | None = None
-    for place, event in enumerate(standing):
-        seen = eyes.see(event)
-        book.enter(event, place, seen)
+    for place, event in enumerate(remaining):
+        seen = visibility.see(event)
+        matcher.enter(event, place, seen)
         if seen and event.actions.summary is not None and event.author == view.agent:
             summarized = place
         if seen and (event.content is not None or event.actions.brief is not None):
             (current if event.invocation_id == view.invocation_id else earlier).append(place)
-    calls = book.closed()
-    aside = _aside(standing, (*earlier, *current), calls, view) if calls else {}
-    beside = {place for places in aside.values() for place in places}
-    earlier = [place for place in earlier if place not in beside]
-    current = [place for place in current if place not in beside]
-    begun = view.invocation_id in book.begun
-    return VisibleLog(standing, [*earlier, *current], len(earlier), calls, aside, begun, book.torn(), summarized)
+    calls = matcher.closed()
+    interleaved = _find_interleaved(remaining, (*earlier, *current), calls, view) if calls else {}
+    hidden_places = {place for places in interleaved.values() for place in places}
+    earlier = [place for place in earlier if place not in hidden_places]
+    current = [place for place in current if place not in hidden_places]
+    begun = view.invocation_id in matcher.begun
+    return VisibleLog(remaining, [*earlier, *current], len(earlier), calls, interleaved, begun, matcher.torn(), summarized)
 
 
-def _standing(events: Sequence[Event]) -> list[Event]:
-    """What was stored and not taken back."""
+def _not_rewound(events: Sequence[Event]) -> list[Event]:
+    """Returns the stored events that no rewind hides."""
     stored = [event for event in events if not event.partial]
     taken_back = any([event.actions.rewind is not None for event in stored])  # noqa: C419 - a list is faster here
     return visible(stored) if taken_back else stored
 
 
 class _Visibility:
-    """What of a log a view can see at all, which is what an agent's history holds, and what of that it is shown."""
+    """Decides which events a view can reach at all, as in an agent's history, and which of those it sees."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -95,9 +104,11 @@ class _Visibility:
         return known
 
 
-class _CallBook:
-    """Calls and results as they come: a result belongs to the last call before it with its id, by its author, in its
-    invocation; one from the user to anybody's. Results without a call are dropped.
+class _CallMatcher:
+    """Matches results to calls as events are entered.
+
+    A result belongs to the last earlier call with its id, by its author and in its invocation; a user's result to any
+    author's call. Results without a call are dropped.
     """
 
     def __init__(self, reader: str) -> None:
@@ -128,12 +139,12 @@ class _CallBook:
         if event.author == USER:
             return
         call, invocation = LoggedCall(part, place), event.invocation_id
-        about = _asks_leave_for(part, event)
+        about = _call_to_approve(part, event)
         if about is not None:
             self._waits.add((invocation, about, event.author))
         hidden = not seen or about is not None or (part.private and event.author != self._reader)
-        for whose in (event.author, USER):
-            self._calls[invocation, part.call_id, whose] = call, hidden
+        for author in (event.author, USER):
+            self._calls[invocation, part.call_id, author] = call, hidden
         if not hidden:
             self._shown.setdefault(place, []).append(call)
             self._keys.append((call, invocation, event.author))
@@ -147,31 +158,31 @@ class _CallBook:
             found[0].result, found[0].ended = part, place
 
     def closed(self) -> dict[int, list[LoggedCall]]:
-        """The calls to show, by place, once all is entered."""
+        """Returns the calls to show, by place, after all events are entered."""
         for call, invocation, author in self._keys:
             waits = call.result is None and (invocation, call.part.call_id, author) in self._waits
             call.awaited = waits and invocation not in self._ended
         return self._shown
 
     def torn(self) -> int | None:
-        """The last place of a result whose call may stand before all that was entered."""
+        """Returns the last place of a result that may belong to a call before all entered events."""
         return max((place for invocation, place in self._lost if invocation not in self.begun), default=None)
 
 
 def question_of(event: Event) -> ToolCallPart | None:
-    """The question by which a person is asked for leave in this event; None when it asks none."""
+    """Returns the approval question in this event; None when there is none."""
     if event.actions.awaits is None or event.content is None:
         return None
-    return next((part for part in event.content.tool_calls if _asks_leave_for(part, event) is not None), None)
+    return next((part for part in event.content.tool_calls if _call_to_approve(part, event) is not None), None)
 
 
-def _asks_leave_for(part: ToolCallPart, event: Event) -> str | None:
-    """The id of the call that a person is asked about; None when this is no such question, but a tool of that name.
+def _call_to_approve(part: ToolCallPart, event: Event) -> str | None:
+    """Returns the id of the call to approve; None when the part is no approval question, but a user's tool of the same name.
 
-    No model sees a question or its answer: the agent's loop, which alone can await it with the call itself, reacts to them.
+    Models see neither these questions nor their answers: the agent's loop handles both.
     """
     about, awaits = part.arguments.get("call"), event.actions.awaits
-    if part.tool != ASKS_LEAVE or not part.private or not isinstance(about, str):
+    if part.tool != APPROVAL_TOOL or not part.private or not isinstance(about, str):
         return None
     is_question = isinstance(part.arguments.get("tool"), str) and awaits is not None and awaits.id == part.call_id
     return about if is_question else None
@@ -183,14 +194,14 @@ def _begins(event: Event) -> bool:
     return actions.selection is not None and not continues
 
 
-def _aside(
+def _find_interleaved(
     events: Sequence[Event], places: Sequence[int], calls: Mapping[int, Sequence[LoggedCall]], view: View
 ) -> dict[int, list[int]]:
-    """What the reader said between its calls and their last result: it belongs before the calls, which stand with their
-    results.
+    """Returns the reader's texts between its calls and their last result. They are shown before the calls, which precede
+    their results.
     """
     open_: dict[tuple[str, str], tuple[int, int]] = {}
-    aside: dict[int, list[int]] = {}
+    interleaved: dict[int, list[int]] = {}
     for place in places:
         event = events[place]
         if event.author != view.agent:
@@ -202,5 +213,5 @@ def _aside(
             if ended >= until or place >= until:
                 open_[run] = place, ended
         elif place < until:
-            aside.setdefault(base, []).append(place)
-    return aside
+            interleaved.setdefault(base, []).append(place)
+    return interleaved

@@ -1,4 +1,4 @@
-"""The tool calls of a log whose results have to come from outside, and from whom."""
+"""The open tool calls of a log that the caller, a person or a background task must answer."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -13,27 +13,28 @@ Kind = Literal["offered", "confirm", "late"]
 
 
 class AwaitedCall(NamedTuple):
-    """A call that its agent waits for. A message with a ToolResultPart for `call.call_id` answers it.
-
-    kind: who is to give the result. `offered`: the caller, who offered the tool and makes the call. `confirm`: a person, who
-    lets a call be made or not: `call.arguments` are that call's `tool`, `arguments` and id (`call`). `late`: whoever a tool of
-    the agent set to work.
-    text: what the agent said with the call, such as the question in words. expires_at: None = with the session.
-    """
+    """A tool call that its agent waits for. A message with a ToolResultPart for `call.call_id` answers it."""
 
     call: ToolCallPart
     kind: Kind
+    """The source of the result. `offered`: the caller, who offered the tool and makes the call. `confirm`: a person, who
+    approves or rejects a call; `call.arguments` hold its `tool`, `arguments` and id (`call`). `late`: a task that an
+    agent's tool started.
+    """
     agent: str
     invocation_id: str
     text: str = ""
+    """The agent's text with the call, such as the question in words."""
     expires_at: datetime | None = None
+    """None means the session's lifetime."""
 
 
 def open_calls(events: Iterable[Event]) -> tuple[AwaitedCall, ...]:
-    """The calls that are waited for at the end of these stored events, in the order in which they were made.
+    """Returns the calls that are open at the end of these stored events, in the order in which they were made.
 
-    The events are those of whole invocations, in append order, such as `Sessions.events(…, invocation_id=…)` gives: what one
-    message brought about (`Result.events`) does not hold the calls that were made before it.
+    Args:
+        events: All events of the invocations, in append order, such as from `Sessions.events(…, invocation_id=…)`.
+            The events of one message (`Result.events`) lack earlier calls.
     """
     calls: dict[tuple[str, str], AwaitedCall] = {}
     waits: dict[tuple[str, str], datetime | None] = {}
@@ -53,7 +54,7 @@ def open_calls(events: Iterable[Event]) -> tuple[AwaitedCall, ...]:
 
 
 def kind_of(call: ToolCallPart, event: Event) -> Kind:
-    """Who is to give the result of that call of the event, if it is waited for; a kind of `AwaitedCall`."""
+    """Returns the source of that call's result, as a kind of `AwaitedCall`."""
     asked = question_of(event)
     if asked is not None and asked.call_id == call.call_id:
         return "confirm"

@@ -1,1 +1,1 @@
-"""What the gateway and its clients say to each other in our own API: bodies, and nothing else."""
+"""Request and response bodies of the native API, shared by the gateway and its clients."""

@@ -1,4 +1,4 @@
-"""The bodies of our own API about what is kept: sessions, events, artifacts, decisions, agents."""
+"""The bodies of the native API for sessions, events, artifacts, decisions and agents."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -9,46 +9,48 @@ from turnwise.facts import cards
 from turnwise.facts.events import Event
 from turnwise.facts.selections import Selection
 from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
-from turnwise.wire.messages import Body, GivenSessionId, Kind
+from turnwise.wire.messages import Body, Kind, OptionalSessionId
 
-AnInvocation = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
+InvocationId = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
 StateKey = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]
 
 
 class CreateSession(Body):
-    """A session that begins with this state. Without an `id` it gets one."""
+    """A new session with this state. Without an `id`, the server issues one."""
 
-    id: GivenSessionId = Field(default=None, examples=["s-1"])
+    id: OptionalSessionId = Field(default=None, examples=["s-1"])
     state: dict[StateKey, JsonValue] = Field(default={}, examples=[{"language": "en"}])
 
 
 class WriteState(Body):
-    """`state`: the keys to write; null removes one, and others stay as they are."""
+    """State keys to write. Null removes a key; other keys stay unchanged."""
 
     state: dict[StateKey, JsonValue] = Field(examples=[{"language": "en"}])
 
 
 class RewindSession(Body):
-    """`invocation_id`: the first of what is taken back."""
+    """Rewinds the session to before the invocation `invocation_id`."""
 
-    invocation_id: AnInvocation
+    invocation_id: InvocationId
 
 
 class ForkSession(Body):
-    """`before_invocation_id`: the first of what is not copied; null = all is. Without an `id` the copy gets one."""
+    """Copies the session up to the invocation `before_invocation_id`, or all of it if null. Without an `id`, the server
+    issues one.
+    """
 
-    id: GivenSessionId = Field(default=None, examples=["s-2"])
-    before_invocation_id: AnInvocation | None = None
+    id: OptionalSessionId = Field(default=None, examples=["s-2"])
+    before_invocation_id: InvocationId | None = None
 
 
 class LabelDecision(Body):
-    """`agent`: who should have been chosen; null takes the label away."""
+    """Labels a decision with the agent that should have been chosen. Null removes the label."""
 
     agent: str | None = Field(max_length=64, pattern=PLAIN)
 
 
 class SessionRow(BaseModel):
-    """A session in a list. `last_sequence` is the number of its newest event, 0 = there is none."""
+    """A session in a list. `last_sequence` is the number of its newest event; 0 means that there is none."""
 
     id: str
     user: str
@@ -64,7 +66,7 @@ class SessionPage(BaseModel):
 
 
 class OpenWait(BaseModel):
-    """What the session waits for, and by which invocation, which has more about it. `kind` as of `OpenCall`."""
+    """An open wait of the session. The invocation `invocation_id` has the details. `kind` is as in `OpenCall`."""
 
     invocation_id: str
     call_id: str
@@ -74,9 +76,13 @@ class OpenWait(BaseModel):
 
 
 class SessionShown(SessionRow):
-    """A session. `busy`: a message is being answered; `queued`: how many wait behind it. `running`: the invocations that go on.
+    """A session.
 
-    `active_agent`: who spoke last. `holder`: which process answers; for operators alone.
+    - `busy`: a message is being answered.
+    - `queued`: the number of waiting messages.
+    - `running`: the invocations in progress.
+    - `active_agent`: the agent that answered last.
+    - `holder`: the process that answers; only for operators.
     """
 
     busy: bool
@@ -89,7 +95,7 @@ class SessionShown(SessionRow):
 
 
 class SessionState(BaseModel):
-    """What the session keeps for its agents, with what its user's sessions share (`user:`). `app:` is for operators alone."""
+    """The session's state, with the state that its user's sessions share (`user:`). Only operators see `app:` state."""
 
     session_id: str
     revision: int
@@ -97,14 +103,14 @@ class SessionState(BaseModel):
 
 
 class EventPage(BaseModel):
-    """`next`: to be passed as `after` for the following page; null = there is none."""
+    """A page of events. Pass `next` as `after` to get the next page; null means the last page."""
 
     events: list[Event]
     next: int | None = None
 
 
 class ArtifactShown(BaseModel):
-    """One version of an artifact; `size` in bytes."""
+    """One version of an artifact. `size` is in bytes."""
 
     name: str
     version: int
@@ -117,7 +123,9 @@ class ArtifactList(BaseModel):
 
 
 class DecisionShown(BaseModel):
-    """A decision. `text` is the beginning of the message; `label`: who should have been chosen, as somebody said since."""
+    """A decision. `text` is the beginning of the message; `label` is the agent that should have been chosen, as labelled
+    later.
+    """
 
     user: str
     session_id: str
@@ -140,7 +148,7 @@ class SkillShown(BaseModel):
 
 
 class Matching(BaseModel):
-    """By what an agent is chosen, and who may reach it: for operators alone."""
+    """How an agent is matched, and who may reach it. Only for operators."""
 
     examples: list[str]
     skills: list[cards.Skill]

@@ -1,4 +1,4 @@
-"""The bodies of our own API about messages. Facts stand in them as they are in the log."""
+"""The bodies of the native API for messages. Facts appear as they are in the log."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -26,61 +26,61 @@ from turnwise.wire.bounds import MOST_CHARACTERS, PLAIN, SEGMENT
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
 Kind = Literal["reply", "tool_result", "confirmation"]
-"""What is waited for: any words of the user's, what a tool gave, or a person's leave to call it."""
+"""What is awaited: the user's reply, a tool's result, or a person's approval of a call."""
 
 
 def _read(fact: type[AnyFact]) -> Callable[[Any], AnyFact]:
-    """Facts are strict: what came as JSON has to be read as JSON, not as Python's values."""
+    """Returns a validator that reads JSON values as JSON: facts are strict and would reject them as Python values."""
 
-    def read(given: Any) -> AnyFact:
+    def read(value: Any) -> AnyFact:
         try:
-            return fact.model_validate_json(_as_json(given), extra="forbid")
+            return fact.model_validate_json(_as_json(value), extra="forbid")
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-            place = ".".join(map(str, _without_tags(first["loc"])))
-            told = f"{place}: {first['msg']}" if place else first["msg"]
-            # Braces would be taken for places to fill in.
-            raise PydanticCustomError("fact", told.replace("{", "(").replace("}", ")")) from None
+            place = ".".join(map(str, _skip_tags(first["loc"])))
+            text = f"{place}: {first['msg']}" if place else first["msg"]
+            # pydantic would treat braces as placeholders.
+            raise PydanticCustomError("fact", text.replace("{", "(").replace("}", ")")) from None
 
     return read
 
 
-def _without_tags(place: Sequence[str | int]) -> Iterator[str | int]:
-    """The kind of a part stands in the place behind its number, as if it were a field."""
+def _skip_tags(place: Sequence[str | int]) -> Iterator[str | int]:
+    """Removes the part kinds from an error location, where they follow a part's index as if they were fields."""
     return (each for index, each in enumerate(place) if index < 2 or place[index - 2] != "parts")
 
 
-def _as_json(given: Any) -> str:
+def _as_json(value: Any) -> str:
     try:
-        return json.dumps(given, allow_nan=False)
+        return json.dumps(value, allow_nan=False)
     except ValueError:
         raise PydanticCustomError("json", "It holds a number that is no JSON") from None
 
 
-def _read_content(given: Any) -> str | Content:
-    return given if isinstance(given, str) else _content(given)
+def _read_content(value: Any) -> str | Content:
+    return value if isinstance(value, str) else _content(value)
 
 
 _content = _read(Content)
-Said = Annotated[str | Content, PlainValidator(_read_content, json_schema_input_type=str | Content)]
-"""A text, or content with parts. One mistake is told, at its place, and not one for each of the two."""
-Known = Annotated[MessageContext, BeforeValidator(_read(MessageContext))]
-GivenId = Annotated[str | None, Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]
-GivenSessionId = Annotated[str | None, Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
+ContentInput = Annotated[str | Content, PlainValidator(_read_content, json_schema_input_type=str | Content)]
+"""Text, or content with parts. An error is reported once, not for each of the two alternatives."""
+ContextInput = Annotated[MessageContext, BeforeValidator(_read(MessageContext))]
+OptionalId = Annotated[str | None, Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=PLAIN)]
+OptionalSessionId = Annotated[str | None, Field(default=None, min_length=1, max_length=MOST_CHARACTERS, pattern=SEGMENT)]
 
 
 class Body(BaseModel):
-    """A request's body: what it does not know is a mistake."""
+    """A request body. Unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class SendMessage(Body):
-    """A message. `id` is the sender's own: the same id again is the same message, and gives the same answer."""
+    """A message. `id` is the sender's: the same id is the same message, and gets the same answer."""
 
-    content: Said = Field(examples=["Where is my order 1001?"])
-    id: GivenId = Field(default=None, examples=["m-1"])
-    context: Known = MessageContext()
+    content: ContentInput = Field(examples=["Where is my order 1001?"])
+    id: OptionalId = Field(default=None, examples=["m-1"])
+    context: ContextInput = MessageContext()
     when_busy: Literal["queue", "reject", "interrupt"] | None = Field(
         default=None, description="What to do while another message of the session is answered; null = as configured."
     )
@@ -88,46 +88,46 @@ class SendMessage(Body):
 
 
 class SelectAgent(Body):
-    """A message that is only judged."""
+    """A message to select an agent for, without sending it."""
 
-    content: Said = Field(examples=["Where is my order 1001?"])
-    session_id: GivenSessionId = None
-    context: Known = MessageContext()
+    content: ContentInput = Field(examples=["Where is my order 1001?"])
+    session_id: OptionalSessionId = None
+    context: ContextInput = MessageContext()
 
 
 class AnswerCall(Body):
-    """An answer to what an invocation waits for. `call_id` is one of its `waits`.
+    """An answer to an open wait. `call_id` is one of the invocation's `waits`.
 
-    `id` is the sender's own of this message, as of any other; null = one made of invocation and call.
+    `id` is the sender's id of this message; null derives one from the invocation and the call.
     """
 
     call_id: str = Field(min_length=1, max_length=1_000)
-    id: GivenId = None
+    id: OptionalId = None
 
 
 class AnswerWithText(AnswerCall):
-    """For a `reply`: what the user says."""
+    """Answers a `reply` with the user's text."""
 
     text: str = Field(min_length=1, examples=["Order 1001."])
 
 
 class AnswerWithResult(AnswerCall):
-    """For a `tool_result`: what the tool gave; `failed` says that `result` describes an error."""
+    """Answers a `tool_result` with the tool's result. `failed` means that `result` describes an error."""
 
     result: JsonValue
     failed: bool = False
 
 
 class AnswerWithWord(AnswerCall):
-    """For a `confirmation`: whether the tool may be called, and why not."""
+    """Answers a `confirmation`: whether the tool may be called, and why not."""
 
     approved: bool
     reason: str = Field(default="", max_length=MOST_CHARACTERS)
 
 
-def _which(given: Any) -> str | None:
-    """Which answer it is, by what only that has."""
-    return next((name for name in ("text", "result", "approved") if isinstance(given, dict) and name in given), None)
+def _answer_tag(value: Any) -> str | None:
+    """Returns the kind of answer, by its distinctive field."""
+    return next((name for name in ("text", "result", "approved") if isinstance(value, dict) and name in value), None)
 
 
 AnyAnswer = Annotated[
@@ -135,15 +135,18 @@ AnyAnswer = Annotated[
     | Annotated[AnswerWithResult, Tag("result")]
     | Annotated[AnswerWithWord, Tag("approved")],
     Discriminator(
-        _which, custom_error_type="answer", custom_error_message="It needs one of the fields 'text', 'result' and 'approved'"
+        _answer_tag,
+        custom_error_type="answer",
+        custom_error_message="It needs one of the fields 'text', 'result' and 'approved'",
     ),
 ]
 
 
 class OpenCall(BaseModel):
-    """What an invocation waits for from outside: the result of this call, or the user's reply.
+    """A call or question that the invocation waits for.
 
-    kind: `reply`, any message of the user's; `tool_result`, what the tool gave; `confirmation`, whether it may be called.
+    `kind` is `reply` for any message of the user, `tool_result` for a tool's result, or `confirmation` for the approval
+    of a call.
     """
 
     invocation_id: str
@@ -156,9 +159,10 @@ class OpenCall(BaseModel):
 
 
 class Answer(BaseModel):
-    """What became of a message. `state` is `running` also while it is queued. `text` is what was said to the user so far.
+    """The status and answer of a message. `state` is `running` also while it is queued. `text` is the agents' text for the
+    user so far.
 
-    `end` is null unless it has ended by itself: not when it asked something that was answered since.
+    `end` is null unless this message's run has ended; a question that was answered since is no end.
     """
 
     session_id: str
@@ -173,7 +177,7 @@ class Answer(BaseModel):
 
 
 class Stopping(BaseModel):
-    """An invocation that was to be stopped. `end` says how it ended; null while it has not."""
+    """An invocation that was asked to stop. `end` says how it ended; null while it has not."""
 
     session_id: str
     invocation_id: str

@@ -71,7 +71,7 @@ async def test_a_session_that_another_process_worked_off_is_left_alone(process: 
     sent = await runner.start("hi", user="ada", session="s")
     assert await process(quick).recover() == 1
     assert await full.answers(sent) == "quick answer to hi"
-    await soon(runner._desks.here.lanes.idle(key()))
+    await soon(runner._loop_runtimes.current.queues.idle(key()))
     assert not full.blocking.feed.is_closed
     await full.end()
     assert await log(runner) == [("user", "hi"), ("gated", "quick answer to hi")]
@@ -83,7 +83,7 @@ async def test_a_message_that_is_cancelled_at_a_full_process_leaves_the_line(pro
     runner = await full.filled()
     sent = await runner.start("hi", user="ada", session="s")
     await sent.cancel()
-    await soon(runner._desks.here.lanes.idle(key()))
+    await soon(runner._loop_runtimes.current.queues.idle(key()))
     assert not full.blocking.feed.is_closed
     await full.end()
 
@@ -191,7 +191,7 @@ async def test_a_message_behind_a_suspect_is_heard_of_when_another_answers_it(pr
     sent = await alive.start("next", user="ada", session=waits)
     assert await soon(process(quick).recover()) == 1
     assert (await soon(sent.result())).text == "quick answer to next"
-    await soon(alive._desks.here.lanes.idle(key(waits)))
+    await soon(alive._loop_runtimes.current.queues.idle(key(waits)))
     assert not recovering.done()
     go.set()
     assert await soon(recovering) == 2

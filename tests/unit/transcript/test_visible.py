@@ -147,7 +147,7 @@ def test_what_is_said_while_calls_run_stands_with_them() -> None:
     seen = reading(
         event("a", call("k1")), event("a", "working"), event(USER, "ok"), event("a", result("k1")), event("a", "done")
     )
-    assert seen.aside == {0: [1]}
+    assert seen.interleaved == {0: [1]}
     assert texts(seen) == ["", "ok", "", "done"]
 
 

@@ -1,1 +1,1 @@
-"""What guardrails do to what is said."""
+"""Guardrails: how they are called, and how their verdicts change messages, tool calls and answers."""

@@ -1,4 +1,4 @@
-"""A few threads for guardrails whose `check` is a plain function: one that hangs holds a thread, never the event loop."""
+"""Threads for guardrails with a sync `check`. A check that hangs blocks its thread, never the event loop."""
 
 import asyncio
 import contextvars
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 MOST = 8
-"""How many checks run at once in this process; the others wait, as long as a check may take."""
+"""The number of checks that run at once in this process. Others wait, at most for a check's timeout."""
 
 
 class _Outcome(NamedTuple):
-    given: Any = None
+    value: Any = None
     problem: BaseException | None = None
 
 
@@ -23,26 +23,26 @@ class _Job:
     loop: asyncio.AbstractEventLoop
     done: "asyncio.Future[_Outcome]"
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
-    begun: bool = False
-    given_up: bool = False
+    has_begun: bool = False
+    is_abandoned: bool = False
 
 
 class CheckThreads:
-    """At most `most` threads, started when they are needed. They end with the process, whatever they are doing.
-
-    stuck: how many threads run a check that nobody waits for any more. Safe to use from several event loops.
-    """
+    """A pool of at most `most` daemon threads, started on demand. Safe to use from several event loops."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
         self.stuck = 0
+        """The number of threads that run a check whose caller no longer waits."""
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = self._busy = 0
 
     async def run(self, work: Callable[[], Any]) -> Any:
-        """What `work` returns; raises what it raises. When it is cancelled, the work goes on in its thread, and counts as
-        stuck until it ends; work that has not begun is not begun.
+        """Runs `work` in a thread; returns its result or raises its exception.
+
+        When cancelled, work in progress continues in its thread and counts as stuck until it ends. Queued work is
+        dropped.
         """
         loop = asyncio.get_running_loop()
         job = _Job(work, loop, loop.create_future())
@@ -57,12 +57,12 @@ class CheckThreads:
             outcome = await job.done
         except asyncio.CancelledError:
             with self._lock:
-                job.given_up = True
-                self.stuck += job.begun
+                job.is_abandoned = True
+                self.stuck += job.has_begun
             raise
         if outcome.problem is not None:
             raise outcome.problem
-        return outcome.given
+        return outcome.value
 
     def _work(self) -> None:
         while True:
@@ -70,9 +70,9 @@ class CheckThreads:
 
     def _do(self, job: _Job) -> None:
         with self._lock:
-            job.begun = not job.given_up
-            self._busy -= not job.begun
-        if not job.begun:
+            job.has_begun = not job.is_abandoned
+            self._busy -= not job.has_begun
+        if not job.has_begun:
             return
         try:
             outcome = _Outcome(job.context.run(job.work))
@@ -80,15 +80,15 @@ class CheckThreads:
             outcome = _Outcome(problem=problem)
         with self._lock:
             self._busy -= 1
-            self.stuck -= job.given_up
-            if not job.given_up:
-                _tell(job, outcome)
+            self.stuck -= job.is_abandoned
+            if not job.is_abandoned:
+                _deliver(job, outcome)
 
 
-def _tell(job: _Job, outcome: _Outcome) -> None:
+def _deliver(job: _Job, outcome: _Outcome) -> None:
     if not job.loop.is_closed():
         job.loop.call_soon_threadsafe(lambda: None if job.done.done() else job.done.set_result(outcome))
 
 
 CHECKS = CheckThreads()
-"""Those of this process."""
+"""The pool of this process."""

@@ -1,4 +1,4 @@
-"""What becomes of a content, and of an event, by what guardrails say of it. Pure."""
+"""Applies the verdicts of guardrails to contents and events. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,18 +12,18 @@ REASON_CHARACTERS = 500
 
 
 class GuardrailResult(NamedTuple):
-    """What the guardrails leave of a content, None when one blocked it, and what is put on record of that."""
+    """The content after the guardrails, None when one blocked it, and the actions to record."""
 
     content: Content | None
     guarded: tuple[Guarded, ...] = ()
 
 
 def effective_verdict(verdict: object, place: Place, before: Content) -> GuardrailVerdict | None:
-    """The verdict as it takes effect on that content; None when it is none, or does what a guardrail may not do.
+    """Returns the verdict as it applies to that content; None when it is invalid or does what a guardrail may not do.
 
-    A rewrite changes what is said, or the arguments of the one call. It adds no call and no result, and gives no call
-    another id or tool. What it does not repeat of calls stays: they are judged each by itself. A result that it leaves out
-    is a failed one, because the call must have one.
+    A rewrite may change text, or the arguments of the one call. It may not add calls or results, nor change a call's id
+    or tool. Calls that it omits stay, since each call is checked separately. A result that it omits becomes a failed
+    result, because its call must have one.
     """
     if not isinstance(verdict, GuardrailVerdict) or not isinstance(verdict.reason, str):
         return None
@@ -41,24 +41,24 @@ def effective_verdict(verdict: object, place: Place, before: Content) -> Guardra
 
 
 def blocked_message(guarded: Sequence[Guarded]) -> MessageBlocked | None:
-    """The error for whoever sent a message of which this is on record; None when it was not blocked."""
+    """Returns the error for a message with these recorded actions; None when it was not blocked."""
     if not guarded or guarded[-1].action != "block":
         return None
     return MessageBlocked(f"The guardrail {guarded[-1].guardrail!r} blocked the message: {guarded[-1].reason}")
 
 
 def redacted_call(call: ToolCallPart, passed: GuardrailResult) -> ToolCallPart:
-    """The call as it is recorded: of a blocked one only that it was to be made."""
+    """Returns the call as recorded. A blocked call loses its arguments."""
     if passed.content is None:
         return call.model_copy(update={"arguments": {}, "raw": None, "seal": None})
     return passed.content.tool_calls[0]
 
 
 def with_checked_calls(event: Event, calls: Sequence[ToolCallPart], guarded: tuple[Guarded, ...]) -> Event:
-    """The event with what is left of its calls, in their order. It does not wait for the result of a blocked one.
+    """Returns the event with its checked calls, in order. It does not wait for the result of a blocked call.
 
-    What was thought before stays, with its seal: a provider refuses to go on with a call that it signed its thoughts for, and
-    without them. They are judged with what the event says.
+    Thinking parts keep their seals: a provider rejects signed calls without their thinking. They are checked with the
+    text.
     """
     if not guarded or event.content is None:
         return event
@@ -75,7 +75,7 @@ def with_checked_calls(event: Event, calls: Sequence[ToolCallPart], guarded: tup
 
 
 def with_checked_summary(event: Event, passed: GuardrailResult) -> Event:
-    """The event with what is left of its summary: a blocked one is none, and a later turn makes another."""
+    """Returns the event with its checked summary. A blocked summary is dropped, and a later turn makes a new one."""
     summary = event.actions.summary
     if not passed.guarded or summary is None:
         return event
@@ -85,10 +85,10 @@ def with_checked_summary(event: Event, passed: GuardrailResult) -> Event:
 
 
 def with_checked_answer(event: Event, passed: GuardrailResult) -> Event:
-    """The event with what is left of what it says.
+    """Returns the event with its checked content.
 
-    A blocked answer is the reason instead, and its author is stopped: what it would have done besides, such as waiting for
-    a reply, is not done either. Blocked results are failed ones, and nobody is stopped: the model reads why.
+    The reason replaces a blocked answer, and its other actions, such as a wait, are dropped. Blocked tool results become
+    failed results with the reason, and the agent continues.
     """
     if not passed.guarded or event.content is None:
         return event
@@ -113,7 +113,7 @@ def with_checked_answer(event: Event, passed: GuardrailResult) -> Event:
 
 
 def without_sealed_parts(content: Content) -> Content:
-    """The content without thoughts and seals: they may hold, unread, what was taken out."""
+    """Returns the content without thinking and seals: both may contain removed text in encoded form."""
     parts = tuple(
         part.model_copy(update={"seal": None}) if isinstance(part, TextPart | ToolCallPart) and part.seal else part
         for part in content.parts
@@ -130,7 +130,7 @@ def _with_arguments(before: Content, after: Content, _: str) -> Content | None:
     if (new.call_id, new.tool) != (call.call_id, call.tool):
         return None
     changed: dict[str, object] = {"arguments": new.arguments, "raw": new.raw, "seal": None if new != call else call.seal}
-    if call.raw is not None:  # a call whose arguments are not there cannot become one that is made without any
+    if call.raw is not None:  # a call with invalid arguments must not become a valid call without arguments
         changed |= {"arguments": {}, "raw": new.raw or ""}
     return Content(role=before.role, parts=(call.model_copy(update=changed),))
 

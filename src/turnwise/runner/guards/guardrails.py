@@ -1,4 +1,4 @@
-"""The one place where guardrails are asked, in their order, about messages, tool calls and answers."""
+"""Runs the app's guardrails, in order, on messages, tool calls and answers."""
 
 import asyncio
 import logging
@@ -31,17 +31,17 @@ from turnwise.runner.guards.stream_guard import StreamStage
 from turnwise.tools.offers import check_offers
 
 NAME = "tools"
-"""The name of the data part that guardrails are shown: a list of the tools."""
+"""The name of the data part that holds the offered tools for guardrails."""
 
 
 def as_content(tools: Sequence[OfferedTool]) -> Content:
-    """The tools as guardrails are shown them."""
+    """Returns the tools as the content that guardrails check."""
     data: list[JsonValue] = [tool.model_dump(mode="json") for tool in tools]
     return Content(role="user", parts=(DataPart(name=NAME, data=data),))
 
 
 def allowed_tools(content: Content | None) -> tuple[OfferedTool, ...]:
-    """What can still be offered of them: a tool that guardrails left no name, or no schema, is left out."""
+    """Returns the tools in a checked content. Drops tools whose name or schema a guardrail made invalid."""
     parts = content.parts if content is not None else ()
     data = next((part.data for part in parts if isinstance(part, DataPart) and part.name == NAME), None)
     left: dict[str, OfferedTool] = {}
@@ -66,38 +66,45 @@ Check = Callable[[str], Awaitable[str | None]]
 
 
 class Guardrails:
-    """The guardrails of an app, each of which sees what those before it left.
+    """The guardrails of an app. Each one checks the content as its predecessors left it.
 
-    seconds: how long one check may take. A guardrail that raises, takes longer or says what is no verdict has not allowed:
-    what it was asked about is blocked, with a reason that names the guardrail.
+    A guardrail that raises, times out or returns an invalid verdict blocks the content, with a reason that names it.
+
+    Args:
+        seconds: The timeout of one check.
     """
 
     def __init__(self, guardrails: Sequence[Guardrail], seconds: float) -> None:
         self._guardrails, self._seconds = guardrails, seconds
 
     async def message(self, content: Content) -> GuardrailResult:
-        """What is left of a user's message."""
-        return await self._passed("message", content, None)
+        """Checks a user's message."""
+        return await self._run_all("message", content, None)
 
     async def offers(self, tools: tuple[OfferedTool, ...]) -> tuple[tuple[OfferedTool, ...], tuple[Guarded, ...]]:
-        """What is left of the tools that a caller offers, judged as a message of their own; and what is put on record of that:
-        if that ends with a block, the message they came with is blocked.
+        """Checks the tools that a caller offers, as a message.
+
+        Returns:
+            The allowed tools and the guardrails' actions. If the last action is a block, the caller's message is
+            blocked.
         """
         if not tools or not self._guardrails:
             return tools, ()
-        passed = await self._passed("message", as_content(tools), None)
+        passed = await self._run_all("message", as_content(tools), None)
         return allowed_tools(passed.content) if passed.guarded else tools, passed.guarded
 
     async def brief(self, content: Content, author: str) -> GuardrailResult:
-        """What is left of what an agent tells whom it hands over to: it is judged as an answer."""
-        passed = await self._passed("answer", content, author)
+        """Checks the brief of a handoff, as an answer."""
+        passed = await self._run_all("answer", content, author)
         return passed._replace(content=without_sealed_parts(passed.content)) if passed.guarded and passed.content else passed
 
     async def name(self, name: str, author: str) -> tuple[str, tuple[Guarded, ...]]:
-        """What is left of a name that an agent made up, in quotes and no longer than names are, so that it can be told; and
-        what is put on record of that. It is judged as an answer.
+        """Checks a name that an agent made up, as an answer.
+
+        Returns:
+            The quoted name, shortened to the maximum length of agent names, and the guardrails' actions.
         """
-        passed = await self._passed("answer", text_content(name), author)
+        passed = await self._run_all("answer", text_content(name), author)
         if passed.content is None:
             return "a name that is withheld", passed.guarded
         left = passed.content.text
@@ -105,21 +112,21 @@ class Guardrails:
         return (f"{shown}…" if len(left) > NAME_CHARACTERS else shown), passed.guarded
 
     async def error_text(self, text: str, author: str) -> tuple[str, tuple[Guarded, ...]]:
-        """What is left of what an error of that agent says, and what is put on record of that. It is judged as an answer."""
-        passed = await self._passed("answer", text_content(text), author)
+        """Checks the text of an agent's error, as an answer. Returns the text and the guardrails' actions."""
+        passed = await self._run_all("answer", text_content(text), author)
         if not passed.guarded:
             return text, ()
         left = f"Agent {author!r} failed; what the error says is withheld." if passed.content is None else passed.content.text
         return left, passed.guarded
 
     async def allows(self, text: str, author: str) -> bool:
-        """Whether all guardrails leave that text of the agent as it is, judged as an answer."""
-        return not (await self._passed("answer", text_content(text), author)).guarded
+        """Returns whether all guardrails leave the agent's text unchanged, checked as an answer."""
+        return not (await self._run_all("answer", text_content(text), author)).guarded
 
     async def event(self, event: Event) -> Event:
-        """An agent's event as it is recorded: a summary is judged as an answer, each tool call by itself, then what it says.
+        """Returns an agent's event as it is recorded: checks its error, its summary, each tool call, then its content.
 
-        One that is blocked already is what guardrails left of another.
+        An event that is already blocked is not checked again.
         """
         if not self._guardrails or event.actions.blocked_by:
             return event
@@ -127,49 +134,47 @@ class Guardrails:
             event = await self._with_error(event, event.error)
         if event.actions.summary is not None:
             event = with_checked_summary(
-                event, await self._passed("answer", text_content(event.actions.summary.text), event.author)
+                event, await self._run_all("answer", text_content(event.actions.summary.text), event.author)
             )
         if event.content is None:
             return event
         guarded: tuple[Guarded, ...] = ()
         calls = []
         for call in event.content.tool_calls:
-            passed = await self._passed("tool_call", Content(parts=(call,)), event.author, call.call_id)
+            passed = await self._run_all("tool_call", Content(parts=(call,)), event.author, call.call_id)
             calls.append(redacted_call(call, passed))
             guarded += passed.guarded
         event = with_checked_calls(event, calls, guarded)
         if event.content is None or all(isinstance(part, ToolCallPart) for part in event.content.parts):
             return event
-        return with_checked_answer(event, await self._passed("answer", event.content, event.author))
+        return with_checked_answer(event, await self._run_all("answer", event.content, event.author))
 
     async def _with_error(self, event: Event, error: ErrorInfo) -> Event:
-        """The event with what guardrails leave of the error's text; a code that they would change becomes `agent.failed`."""
+        """Returns the event with its checked error text. A code that guardrails would change becomes `agent.failed`."""
         text, guarded = await self.error_text(error.message, event.author)
         code = error.code if error.code == AgentFailed.code or await self.allows(error.code, event.author) else AgentFailed.code
         actions = event.actions.model_copy(update={"guarded": (*event.actions.guarded, *guarded)})
         return event.model_copy(update={"error": ErrorInfo(code=code, message=text), "actions": actions})
 
     def stages(self, author: str) -> Sequence[StreamStage] | None:
-        """What the text of that author's answer has to go through while it is streamed; None when it cannot be streamed,
-        because a guardrail has to see all of it.
-        """
+        """Returns the stream stages for that author's answers; None when a guardrail must see the whole answer."""
         reaches = [_reach(guardrail) for guardrail in self._guardrails]
         known = [reach for reach in reaches if reach is not None]
         if len(known) < len(reaches):
             return None
         return [
-            StreamStage(partial(self._text, guardrail, author), reach)
+            StreamStage(partial(self._check_text, guardrail, author), reach)
             for guardrail, reach in zip(self._guardrails, known, strict=True)
         ]
 
-    async def _text(self, guardrail: Guardrail, author: str, text: str) -> str | None:
-        """What a guardrail leaves of a piece of an answer; None when it blocks."""
+    async def _check_text(self, guardrail: Guardrail, author: str, text: str) -> str | None:
+        """Returns a piece of an answer after one guardrail; None when it blocks."""
         verdict = await self._verdict(guardrail, "answer", text_content(text), author)
         if verdict.action == "block":
             return None
         return text if verdict.content is None else verdict.content.text
 
-    async def _passed(self, place: Place, content: Content, agent: str | None, call_id: str | None = None) -> GuardrailResult:
+    async def _run_all(self, place: Place, content: Content, agent: str | None, call_id: str | None = None) -> GuardrailResult:
         record: list[Guarded] = []
         for guardrail in self._guardrails:
             verdict = await self._verdict(guardrail, place, content, agent)
@@ -185,31 +190,31 @@ class Guardrails:
         clock, task = asyncio.timeout(self._seconds), asyncio.current_task()
         try:
             async with clock:
-                verdict = effective_verdict(await _checked(guardrail, place, content, agent), place, content)
+                verdict = effective_verdict(await _call_guardrail(guardrail, place, content, agent), place, content)
             problem = "" if verdict else "gave no verdict that could be followed"
         except BaseException as error:
-            # SystemExit, a panic of an extension module, a cancellation nobody asked for: the guardrail's failure, not ours.
+            # SystemExit, a panic of an extension module, an unrequested cancellation: the guardrail failed.
             if is_stopped(error, task):
                 raise
-            verdict, problem = None, f"raised {type(error).__name__} {_where(error)}"
+            verdict, problem = None, f"raised {type(error).__name__} {_raised_at(error)}"
             if clock.expired():
-                problem = f"took longer than {self._seconds:g} s (limits.guardrail_seconds){_stuck()}"
+                problem = f"took longer than {self._seconds:g} s (limits.guardrail_seconds){_stuck_threads()}"
         if verdict is not None:
             return verdict
-        # Not what the exception says: that may be what the guardrail was looking at.
+        # Without the exception's text, which may quote the checked content.
         log.error("The guardrail %r %s; the %s is blocked.", _name(guardrail), problem, place.replace("_", " "))
         return GuardrailVerdict("block", reason=f"The guardrail {_name(guardrail)!r} could not check this.")
 
 
-async def _checked(guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
-    """What the guardrail says. A `check` that is a plain function runs in a thread."""
+async def _call_guardrail(guardrail: Guardrail, place: Place, content: Content, agent: str | None) -> GuardrailVerdict:
+    """Calls the guardrail's `check`; a sync one runs in a thread."""
     if iscoroutinefunction(guardrail.check):
         return cast(GuardrailVerdict, await guardrail.check(place, content, agent))
     said = await CHECKS.run(partial(guardrail.check, place, content, agent))
     return cast(GuardrailVerdict, await said if isawaitable(said) else said)
 
 
-def _stuck() -> str:
+def _stuck_threads() -> str:
     return f"; {CHECKS.stuck} of {CHECKS.most} threads for checks are stuck" if CHECKS.stuck else ""
 
 
@@ -218,12 +223,12 @@ def _name(guardrail: Guardrail) -> str:
 
 
 def _reach(guardrail: Guardrail) -> int | None:
-    """One that does not say how far it looks has to see all."""
+    """Returns the guardrail's reach; None when it must see the whole answer."""
     reach = getattr(guardrail, "reach", None)
     return reach if isinstance(reach, int) and reach >= 0 else None
 
 
-def _where(error: BaseException) -> str:
+def _raised_at(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

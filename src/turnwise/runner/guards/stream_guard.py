@@ -1,4 +1,4 @@
-"""Streamed text on its way past guardrails: held back only as far as one of them may still change it."""
+"""Filters streamed text through guardrails: holds back only the text that a guardrail may still change."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
@@ -7,16 +7,17 @@ from turnwise.facts.events import Event
 from turnwise.matching.normalize import strip_invisible
 
 Check = Callable[[str], Awaitable[str | None]]
-"""What is left of a text; None when it is blocked."""
+"""Returns the text after a check; None when it is blocked."""
 
 _LEAST_STEP = 8
 _TRIED_CUTS = 4
 
 
 class StreamGuard:
-    """The answers that are being streamed in one invocation, by the ids of their events.
+    """The answers that are being streamed in one invocation, by event id.
 
-    stages: for an author, what its text goes through, one after the other; None when nothing can be shown before the end.
+    Args:
+        stages: Returns the stages for an author's text; None when nothing can be shown before the end.
     """
 
     def __init__(self, stages: Callable[[str], "Sequence[StreamStage] | None"]) -> None:
@@ -24,9 +25,9 @@ class StreamGuard:
         self._streams: dict[str, _Stream] = {}
 
     async def released(self, event: Event) -> Event | None:
-        """The partial event with the text that can be shown after it; None when there is none.
+        """Returns the partial event with the text that can be shown now; None when there is none.
 
-        Pieces of thoughts and of tool calls are never shown: what is wrong with them is known when they are whole.
+        Pieces of thinking and of tool calls are never shown: they can only be checked when complete.
         """
         if not event.text:
             return None
@@ -38,16 +39,17 @@ class StreamGuard:
         return event.model_copy(update={"content": text_content(text), "offset": offset}) if text else None
 
     def forget(self, event_id: str) -> None:
-        """The answer is whole."""
+        """Discards the state of an answer that is complete."""
         self._streams.pop(event_id, None)
 
 
 class _Stream:
-    """One answer. shown: how many characters of it are out."""
+    """One streamed answer."""
 
     def __init__(self, stages: "Sequence[StreamStage] | None") -> None:
         self._stages = stages
         self.shown = 0
+        """The number of characters shown so far."""
 
     async def feed(self, text: str) -> str:
         if self._stages is None:
@@ -55,7 +57,7 @@ class _Stream:
         for stage in self._stages:
             left = await stage.feed(text)
             if left is None:
-                # Whoever judges the whole says so; until then nothing more is shown.
+                # The check of the complete answer records the block; nothing more is shown until then.
                 self._stages = None
                 return ""
             text = left
@@ -64,13 +66,13 @@ class _Stream:
 
 
 class StreamStage:
-    """A text that comes in pieces, on its way past one guardrail, of which only `check` and `reach` are known.
+    """Filters a stream of text through one guardrail, of which only `check` and `reach` are known.
 
-    Whatever begins further back than `reach` characters has been recognised by now, or is nothing. So the text is cut
-    there, if both sides checked by themselves give what they give together: then nothing spans the cut, and what is left
-    of the first side is left of it whatever follows. Else it is cut a little before, or, when all of that belongs to one
-    long finding, not yet. What was let go last stays as what stands before the rest. All that `feed` returns, joined, is
-    the beginning of what the guardrail leaves of the whole.
+    A finding that begins more than `reach` characters back is recognised by now. So the text is cut there, if checking
+    both sides separately gives the same as checking them together: then no finding spans the cut. Otherwise an earlier
+    cut is tried, and if all of the text belongs to one long finding, nothing is released yet. The last released text
+    stays as the context of the rest. The joined results of `feed` are a prefix of the guardrail's result for the whole
+    text.
     """
 
     def __init__(self, check: Check, reach: int) -> None:
@@ -81,7 +83,7 @@ class StreamStage:
         self._look_at = reach + self._step
 
     async def feed(self, piece: str) -> str | None:
-        """What can be shown after this piece, maybe nothing; None when the guardrail blocks."""
+        """Returns the text that can be shown after this piece, possibly empty; None when the guardrail blocks."""
         self._text += piece
         if len(self._text) - self._gone < self._look_at:
             return ""
@@ -95,7 +97,7 @@ class StreamStage:
                 continue
             if left + right == whole and left.startswith(gone):
                 return self._let_go(cut, left[len(gone) :])
-        # The longer a finding, the rarer it is looked at, so that the cost stays linear.
+        # Long findings are checked less often, so that the total cost stays linear.
         self._look_at = (len(self._text) - self._gone) * 3 // 2
         return ""
 
@@ -105,7 +107,9 @@ class StreamStage:
         return text
 
     def _cuts(self, whole: str) -> Iterator[int]:
-        """Where to try: `reach` characters before the end, then a little before, then where the first finding begins."""
+        """Yields cuts to try: `reach` characters before the end, a few earlier ones, then the beginning of the first
+        finding.
+        """
         limit = self._limit()
         for place in range(_TRIED_CUTS):
             cut = limit - place * self._step
@@ -117,9 +121,7 @@ class StreamStage:
             yield same
 
     def _limit(self) -> int:
-        """The cut after which `reach` characters follow, invisible ones not counted: what guardrails look for is the same
-        with such characters in it.
-        """
+        """Returns the cut after which `reach` visible characters follow. Guardrails ignore invisible characters."""
         cut = len(self._text) - self._reach
         while cut > self._gone and (lacking := self._reach - len(strip_invisible(self._text[cut:]))) > 0:
             cut -= lacking

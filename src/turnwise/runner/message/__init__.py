@@ -1,1 +1,1 @@
-"""One message: planned, run, and taken up again."""
+"""The path of one message: planning, running, and recovery."""

@@ -1,4 +1,4 @@
-"""Which waiting invocation a message goes on with, and which waits are over. Pure."""
+"""Decides which waiting invocation a message continues, and which waits have expired. Pure."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -10,19 +10,23 @@ from turnwise.facts.tree import AgentTree
 
 
 class Continuation(NamedTuple):
-    """A waiting invocation that goes on: its id, who holds its floor in which turn, and the wait a plain message answers."""
+    """A waiting invocation that a message continues."""
 
     invocation_id: str
     agent: str
+    """The agent that has the turn and runs again."""
     turn: int
+    """The number of that turn."""
     answers: str | None
+    """The id of the wait that a plain message answers; None for a tool result."""
 
 
 class ExpiredWait(NamedTuple):
-    """An open invocation that will never go on, by whom it was held, and its end."""
+    """An open invocation that will not continue, with the end to record."""
 
     invocation_id: str
     agent: str
+    """The agent that had the turn."""
     reason: str
     detail: str
 
@@ -30,12 +34,20 @@ class ExpiredWait(NamedTuple):
 def continuation_of(
     head: Head, message: Content, selected: str, tree: AgentTree, roles: Collection[str] = (), answers: str | None = None
 ) -> Continuation | None:
-    """The invocation this message continues, if the selected agent waits for it; None when it begins a new one.
+    """Returns the invocation that this message continues if the selected agent waits for it; None when it begins a new one.
 
-    A tool result continues the invocation of its call (behaviour A6). A plain message continues the newest invocation in
-    which the selected agent asked, or holds the floor, and a reply is awaited (A42); one that says which question it
-    `answers` continues none but that one's. Whoever holds the floor runs again, so
-    that agent too must be open to the caller, by its `roles` (C20).
+    A tool result continues the invocation of its call (behaviour A6). A plain message continues the newest invocation
+    that awaits a reply and in which the selected agent asked or has the turn (A42). A message with `answers` continues
+    only the invocation of that question. The agent that has the turn runs again, so the caller's roles must allow it too
+    (C20).
+
+    Args:
+        head: The session's head.
+        message: The message's content.
+        selected: The selected agent.
+        tree: The agents of the app.
+        roles: The caller's roles.
+        answers: The id of the wait that the message answers; None when the caller did not name one.
     """
     for result in message.tool_results:
         call = head.calls.get(result.call_id)
@@ -69,21 +81,21 @@ def _may_hold(agent: str, tree: AgentTree, roles: Collection[str]) -> bool:
 
 
 def is_being_answered(session: Session, open_: OpenInvocation, me: str | None = None) -> bool:
-    """Whether a process still writes to that open invocation of the session, other than `me`, who asks.
+    """Returns whether another process than `me` still writes to that open invocation of the session.
 
-    One that waits already may have parallel agents at work; then what was written last is its own.
+    A waiting invocation may still have parallel agents at work; the newest event of the session is then its own.
     """
     return session.holder not in (None, me) and (open_.state == "running" or open_.last == session.last_sequence)
 
 
 def is_over(session: Session, invocation_id: str) -> bool:
-    """Whether nobody writes to that invocation of the session any more, unless a message goes on with it."""
+    """Returns whether no process writes to that invocation any more, unless a new message continues it."""
     open_ = session.head.invocations.get(invocation_id)
     return open_ is None or (open_.state == "waiting" and not is_being_answered(session, open_))
 
 
 def interrupted_end(head: Head) -> Sequence[ExpiredWait]:
-    """What a message that interrupts ends: whatever its dead process left running."""
+    """Returns the invocations that an interrupting message ends: those that a dead process left running."""
     running = ((id_, open_) for id_, open_ in head.invocations.items() if open_.state == "running")
     return [
         ExpiredWait(id_, open_.agent, "cancelled", "Its process died, and a message interrupted it.") for id_, open_ in running
@@ -91,7 +103,7 @@ def interrupted_end(head: Head) -> Sequence[ExpiredWait]:
 
 
 def expired_waits(head: Head, tree: AgentTree, now: datetime, *, waits: int) -> Sequence[ExpiredWait]:
-    """The waiting invocations that are over: they expired, their agent is gone, or they are beyond the newest `waits`."""
+    """Returns the waiting invocations that are over: expired, without their agent, or older than the newest `waits` ones."""
     over = []
     waiting = [(id_, open_) for id_, open_ in head.invocations.items() if open_.state == "waiting"]
     for rank, (id_, open_) in enumerate(sorted(waiting, key=lambda item: -item[1].began)):

@@ -1,4 +1,4 @@
-"""One message through: select, begin, run, hand over, end (behaviour A18).
+"""Drives one message: select, begin, run, hand off, end (behaviour A18).
 
 start ─ open head ─ guardrails ─ save blobs ─ select ─┬─ commit: lease, user event with its selection
                                                       │
@@ -33,7 +33,7 @@ from turnwise.runner.record.journal import EMPTY, journal_of
 from turnwise.runner.record.recorder import Recorder
 from turnwise.runner.turn.context import TurnContext, run_turn
 from turnwise.runner.turn.run_agent import stop_reason
-from turnwise.runner.turn.state import Handoff, InvocationState, Runtime, decide_on_answer
+from turnwise.runner.turn.state import Handoff, InvocationState, Runtime, record_answer_decision
 from turnwise.selection.cascade import Cascade
 from turnwise.selection.clarify import choices_of
 from turnwise.telemetry.about import answering
@@ -44,121 +44,132 @@ log = logging.getLogger("turnwise.runner")
 
 
 class Driver:
-    """Answers one message at a time of a session. Holds nothing between messages.
+    """Answers one message of a session at a time. Keeps no state between messages.
 
-    wake_jobs: is called when a background job was stored.
+    Args:
+        wake_jobs: Called after a background job was stored.
     """
 
     def __init__(
         self,
-        cast: Runtime,
+        runtime: Runtime,
         cascade: Cascade,
         hooks: Sequence[Hooks],
         lease: Lease,
         unknown: UnknownAgents,
         wake_jobs: Callable[[], object],
     ) -> None:
-        self._cast, self._cascade, self._hooks, self.lease, self._wake_jobs = cast, cascade, hooks, lease, wake_jobs
-        self._planner = Planner(cast, cascade, lease.holder, unknown)
+        self._runtime, self._cascade, self._hooks, self.lease, self._wake_jobs = runtime, cascade, hooks, lease, wake_jobs
+        self._planner = Planner(runtime, cascade, lease.holder, unknown)
 
-    async def prepare(self, job: MessageRun) -> None:
-        """Lets the guardrails look at the message before anything else is done for it: see `Job.blocked`."""
-        await self._planner.prepare(job)
+    async def prepare(self, run: MessageRun) -> None:
+        """Runs the guardrails on the message before anything else. See `MessageRun.blocked`."""
+        await self._planner.prepare(run)
 
-    async def serve(self, job: MessageRun) -> Session | None:
-        """Answers the message to its end or wait, on record and on the job's feed; gives the session as it is then.
+    async def serve(self, run: MessageRun) -> Session | None:
+        """Answers the message until its end or a wait.
 
-        None when the session was lost to another process, which answers on; the feed is open then. SessionBusy when
-        somebody else writes to the session: the message is then in the inbox, unless the job is to be rejected. Unfinished
-        when an older message is to be recovered first. LeftToOthers when the message is for an agent that only other
-        processes know. MessageBlocked when that is on record. Other errors are raised when nothing was stored; once the
-        message is stored they close the feed instead.
+        Once the message is stored, errors close the run's feed instead of being raised.
+
+        Returns:
+            The session after the answer; None when another process took it over. That process continues the answer,
+            and the feed stays open.
+
+        Raises:
+            SessionBusy: Another process writes to the session. The message is in the inbox, unless it is to be
+                rejected.
+            UnfinishedMessage: An older message must be recovered first.
+            LeftToOtherProcesses: Only other processes know the agent that the message is for.
+            MessageBlocked: A guardrail blocked the message; the refusal is recorded.
+            TurnwiseError: Any other problem; nothing was stored.
         """
-        with answering(job.key, sent_here=job.context is not None):
-            recorder, plan = await self._begin(job)
+        with answering(run.key, sent_here=run.context is not None):
+            recorder, plan = await self._begin(run)
             if isinstance(plan, Refusal):
-                await recorder.leave()
-                raise job.blocked or AssertionError("A message is refused because it is blocked.")
-            job.accept()
-            return await self.run(job, recorder, plan)
+                await recorder.release()
+                raise run.blocked or AssertionError("A message is refused because it is blocked.")
+            run.accept()
+            return await self.run(run, recorder, plan)
 
-    async def run(self, job: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
-        """Answers a message that has begun, as `serve` does. What it did before is looked up if it is taken up again."""
-        with answering(job.key, plan.invocation_id, sent_here=job.context is not None):
-            return await self._run(job, recorder, plan)
+    async def run(self, run: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
+        """Answers a message that has begun, as `serve` does. A continued invocation replays its recorded work."""
+        with answering(run.key, plan.invocation_id, sent_here=run.context is not None):
+            return await self._run(run, recorder, plan)
 
-    async def _run(self, job: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
-        job.invocation.id = plan.invocation_id
+    async def _run(self, run: MessageRun, recorder: Recorder, plan: Plan) -> Session | None:
+        run.invocation.id = plan.invocation_id
         problem: BaseException | None = None
         lost = False
         try:
-            await self._answer(job, await self._open_floor(job, recorder, plan), plan)
+            await self._answer(run, await self._open_invocation(run, recorder, plan), plan)
         except StaleWriter:
             lost = True
-            recorder.lose()
+            recorder.report_lost()
         except Exception as error:
             if not isinstance(error, TurnwiseError):
-                log.exception("The runner failed in invocation %s of session %s.", plan.invocation_id, job.key.id)
+                log.exception("The runner failed in invocation %s of session %s.", plan.invocation_id, run.key.id)
             problem = error
-            recorder.lose()
+            recorder.report_lost()
         except BaseException as error:
             problem = error
             raise
         finally:
-            recorder.shut(StaleWriter("The invocation has ended."))
+            recorder.stop_writing(StaleWriter("The invocation has ended."))
             if recorder.asks_for_jobs:
                 self._wake_jobs()
-            await recorder.told()
+            await recorder.wait_for_hooks()
             if not lost:
-                job.invocation.feed.close(problem)
+                run.invocation.feed.close(problem)
         return None if lost else recorder.session
 
-    def recorder(self, job: MessageRun, session: Session, invocation_id: str, attempt: int = 1) -> Recorder:
-        """A recorder for one attempt at an invocation of that session."""
-        feed = job.invocation.feed
-        return Recorder(self._cast.store, session, self.lease, feed, self._hooks, invocation_id, attempt)
+    def recorder(self, run: MessageRun, session: Session, invocation_id: str, attempt: int = 1) -> Recorder:
+        """Returns a recorder for one attempt at an invocation of that session."""
+        feed = run.invocation.feed
+        return Recorder(self._runtime.store, session, self.lease, feed, self._hooks, invocation_id, attempt)
 
-    async def _begin(self, job: MessageRun) -> tuple[Recorder, Plan | Refusal]:
-        limit = None if job.config.when_busy == "reject" else job.config.limits.queue
+    async def _begin(self, run: MessageRun) -> tuple[Recorder, Plan | Refusal]:
+        limit = None if run.config.when_busy == "reject" else run.config.limits.queue
         attempts = BEGIN_ATTEMPTS
         while True:
-            plan = await self._planner.plan(job)
-            recorder = self.recorder(job, plan.session, plan.invocation_id)
+            plan = await self._planner.plan(run)
+            recorder = self.recorder(run, plan.session, plan.invocation_id)
             try:
-                await recorder.begin(job.kept, plan.events, queue_limit=limit)
+                await recorder.begin(run.stored_message, plan.events, queue_limit=limit)
             except StaleWriter:
-                # Somebody wrote between our reading and our writing: decide again on what is there now.
+                # Another writer came between the read and the write: plan again on the current session.
                 attempts -= 1
                 if not attempts:
                     raise
             else:
                 return recorder, plan
 
-    async def _open_floor(self, job: MessageRun, recorder: Recorder, plan: Plan) -> InvocationState:
-        journal, context = EMPTY, job.kept.context
+    async def _open_invocation(self, run: MessageRun, recorder: Recorder, plan: Plan) -> InvocationState:
+        journal, context = EMPTY, run.stored_message.context
         if plan.continues:
-            events = await self._cast.store.events(job.key, invocation_id=plan.invocation_id)
-            tools = await tools_offered_to(self._cast.store, job.key, events)
+            events = await self._runtime.store.events(run.key, invocation_id=plan.invocation_id)
+            tools = await tools_offered_to(self._runtime.store, run.key, events)
             journal, context = journal_of(events), context.model_copy(update={"tools": tools})
         return InvocationState(
-            self._cast,
+            self._runtime,
             recorder,
             journal,
             turn=plan.turn,
             invocation_id=plan.invocation_id,
             message=plan.content,
             context=context,
-            config=job.config,
+            config=run.config,
         )
 
-    async def _answer(self, job: MessageRun, floor: InvocationState, plan: Plan) -> None:
+    async def _answer(self, run: MessageRun, invocation: InvocationState, plan: Plan) -> None:
         if plan.selection.outcome == "clarify":
-            floor.hold(
-                _question(TurnContext(floor, plan.holder, str(plan.turn), floor.message), plan.selection, self._cast.tree)
+            invocation.buffer(
+                _question(
+                    TurnContext(invocation, plan.holder, str(plan.turn), invocation.message), plan.selection, self._runtime.tree
+                )
             )
-            await self._conclude(floor, plan.holder, End(reason="clarify"))
+            await self._conclude(invocation, plan.holder, End(reason="clarify"))
             return
-        work = asyncio.create_task(self._turns(floor, plan.holder, plan.turn))
+        work = asyncio.create_task(self._turns(invocation, plan.holder, plan.turn))
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def stop() -> None:
@@ -166,17 +177,18 @@ class Driver:
                 stopped.set_result(None)
                 work.cancel()
 
-        job.invocation.runs(plan.invocation_id, stop)
-        floor.recorder.when_lost(stop)
-        if job.invocation.is_cancelled:
+        run.invocation.set_running(plan.invocation_id, stop)
+        invocation.recorder.on_lost(stop)
+        if run.invocation.is_cancelled:
             stop()
-        late = await self._watch(work, stopped, job.config)
-        await self._settle(job, floor, plan.holder, work, late)
+        late = await self._watch(work, stopped, run.config)
+        await self._settle(run, invocation, plan.holder, work, late)
 
     async def _watch(self, work: "asyncio.Task[End | None]", stopped: asyncio.Future[None], config: RunConfig) -> str:
-        """Waits until the turns are over; an agent that is late, or told to stop, gets a while to do so.
+        """Waits until the turns end. Cancels them after the deadline or a stop, and grants the grace period.
 
-        Gives why it is late, or "".
+        Returns:
+            Why the turns exceeded the deadline; "" when they did not.
         """
         seconds = config.deadline_seconds or config.limits.invocation_seconds
         either: set[asyncio.Future[Any]] = {work, stopped}
@@ -192,91 +204,93 @@ class Driver:
         return f"It took longer than {seconds:g} s." if late else ""
 
     async def _settle(
-        self, job: MessageRun, floor: InvocationState, holder: str, work: "asyncio.Task[End | None]", late: str
+        self, run: MessageRun, invocation: InvocationState, holder: str, work: "asyncio.Task[End | None]", late: str
     ) -> None:
         """Records how the turns ended."""
-        if floor.recorder.problem:
+        if invocation.recorder.problem:
             work.cancel()
-            raise floor.recorder.problem
+            raise invocation.recorder.problem
         if late:
             end: End | None = End(reason="limit:invocation_seconds", detail=late)
         elif not work.done() or work.cancelled():
             end = End(reason="cancelled")
         elif error := work.exception():
-            job.invocation.exception = error.__cause__ if isinstance(error, AgentFailed) and error.__cause__ else error
+            run.invocation.exception = error.__cause__ if isinstance(error, AgentFailed) and error.__cause__ else error
             end = _failed_end(error)
         else:
             end = work.result()
         if end is not None:
-            await self._conclude(floor, holder, end)
+            await self._conclude(invocation, holder, end)
             return
-        floor.hold_pending(empty_event(self._cast.issuer, holder, floor.invocation_id))
-        await floor.recorder.append(floor.take_held(), release=True)
+        invocation.buffer_pending(empty_event(self._runtime.issuer, holder, invocation.invocation_id))
+        await invocation.recorder.append(invocation.take_buffered(), release=True)
 
-    async def _turns(self, floor: InvocationState, holder: str, turn: int) -> End | None:
-        """Runs turn after turn until nobody hands the floor on; the end, or None when the invocation waits."""
-        holders, end = [holder], floor.stopped or End()
-        message = floor.journal.messages.get(turn, floor.message)
+    async def _turns(self, invocation: InvocationState, holder: str, turn: int) -> End | None:
+        """Runs turn after turn until no agent hands off. Returns the end, or None when the invocation waits."""
+        holders, end = [holder], invocation.stopped or End()
+        message = invocation.journal.messages.get(turn, invocation.message)
         while True:
-            frame = TurnContext(floor, holders[-1], str(turn), message)
+            context = TurnContext(invocation, holders[-1], str(turn), message)
             try:
-                await run_turn(frame)
+                await run_turn(context)
             except Suspend:
                 return None
-            handover = floor.handover or self._named_next(floor, frame)
-            if handover is None:
+            handoff = invocation.handoff or self._named_next(invocation, context)
+            if handoff is None:
                 return end
-            reason = stop_reason(holders, handover.target, floor.config.limits.transfers)
+            reason = stop_reason(holders, handoff.target, invocation.config.limits.transfers)
             if reason is not None:
-                end = End(reason=reason, detail=f"{' → '.join([*holders, handover.target])} was stopped.")
-                handover = Handoff(self._cast.tree.root, handover.by)
-                floor.stop(end)
-            await self._hand_over(floor, handover, str(turn))
-            holders.append(handover.target)
-            turn, message = turn + 1, handover.brief or floor.message
+                end = End(reason=reason, detail=f"{' → '.join([*holders, handoff.target])} was stopped.")
+                handoff = Handoff(self._runtime.tree.root, handoff.by)
+                invocation.stop(end)
+            await self._store_handoff(invocation, handoff, str(turn))
+            holders.append(handoff.target)
+            turn, message = turn + 1, handoff.brief or invocation.message
 
-    def _named_next(self, floor: InvocationState, frame: TurnContext) -> Handoff | None:
-        """The hand-over to the agent that the answer names, if the policy obeys tags (B7). The decision is put on record.
+    def _named_next(self, invocation: InvocationState, context: TurnContext) -> Handoff | None:
+        """Returns the handoff to the agent that the answer names, if the policy follows tags (B7). Records the decision.
 
-        Only the answer of the agent that holds the floor counts: what is named below it, as in a team, was decided there.
+        Only the answer of the agent that has the turn counts. Names in nested answers, as in a team, were decided there.
         """
-        answer = frame.voice.last
-        if answer is None or answer.branch != frame.branch or floor.stopped is not None:
+        answer = context.emitter.last
+        if answer is None or answer.branch != context.branch or invocation.stopped is not None:
             return None
         selection = self._cascade.after(
             answer,
-            head=floor.recorder.session.head,
-            message=floor.message,
-            context=floor.context,
-            targets=frame.transfer_targets,
+            head=invocation.recorder.session.head,
+            message=invocation.message,
+            context=invocation.context,
+            targets=context.transfer_targets,
         )
         if selection is None:
             return None
-        decide_on_answer(floor, selection, empty_event(self._cast.issuer, answer.author, floor.invocation_id, frame.branch))
+        record_answer_decision(
+            invocation, selection, empty_event(self._runtime.issuer, answer.author, invocation.invocation_id, context.branch)
+        )
         return None if selection.agent == answer.author else Handoff(selection.agent, answer.author)
 
-    async def _hand_over(self, floor: InvocationState, handover: Handoff, branch: str) -> None:
-        """Stores that the floor moves, with the giver's last word if it is still held."""
-        floor.handover = None
-        held = floor.take_held()
-        if not held or held[-1].author != handover.by or held[-1].error:
-            held.append(empty_event(self._cast.issuer, handover.by, floor.invocation_id, branch))
-        held[-1] = with_actions(held[-1], transfer_to=handover.target, brief=handover.brief, stopped=floor.stopped)
-        await floor.recorder.append(held)
+    async def _store_handoff(self, invocation: InvocationState, handoff: Handoff, branch: str) -> None:
+        """Stores the handoff, on the agent's last event if that is still buffered."""
+        invocation.handoff = None
+        buffered = invocation.take_buffered()
+        if not buffered or buffered[-1].author != handoff.by or buffered[-1].error:
+            buffered.append(empty_event(self._runtime.issuer, handoff.by, invocation.invocation_id, branch))
+        buffered[-1] = with_actions(buffered[-1], transfer_to=handoff.target, brief=handoff.brief, stopped=invocation.stopped)
+        await invocation.recorder.append(buffered)
 
-    async def _conclude(self, floor: InvocationState, holder: str, end: End) -> None:
-        """Stores the end with what is held, and gives up the session."""
-        held = floor.take_held()
+    async def _conclude(self, invocation: InvocationState, holder: str, end: End) -> None:
+        """Stores the end with the buffered events, and releases the session."""
+        buffered = invocation.take_buffered()
         if end.reason != "completed":
-            head = session_after(floor.recorder.session, held).head
-            if any(call.invocation_id == floor.invocation_id for call in head.calls.values()):
-                steps = floor.steps.values()
-                held += closing_events(self._cast.issuer, head, floor.invocation_id, holder, end, steps=steps)
-        if not held:
-            author = floor.recorder.session.head.active_agent or holder
-            held = [empty_event(self._cast.issuer, author, floor.invocation_id)]
-        held[-1] = with_actions(held[-1], end=end)
-        await floor.recorder.append(held, release=True)
+            head = session_after(invocation.recorder.session, buffered).head
+            if any(call.invocation_id == invocation.invocation_id for call in head.calls.values()):
+                steps = invocation.steps.values()
+                buffered += closing_events(self._runtime.issuer, head, invocation.invocation_id, holder, end, steps=steps)
+        if not buffered:
+            author = invocation.recorder.session.head.active_agent or holder
+            buffered = [empty_event(self._runtime.issuer, author, invocation.invocation_id)]
+        buffered[-1] = with_actions(buffered[-1], end=end)
+        await invocation.recorder.append(buffered, release=True)
 
 
 def _failed_end(error: BaseException) -> End:
@@ -285,16 +299,16 @@ def _failed_end(error: BaseException) -> End:
     if isinstance(error, TurnwiseError):
         return End(reason="failed", detail=error_text(error))
     if isinstance(error, Exception):
-        # Ours, not the agent's. The session must not stay claimed for it.
+        # A defect of the runner, not of the agent. The session must not stay claimed.
         log.error("The runner failed.", exc_info=error)
         return End(reason="failed", detail=f"The runner failed: {type(error).__name__}.")
     raise error
 
 
-def _question(frame: TurnContext, selection: Selection, tree: AgentTree) -> Event:
-    """The question as text, and what may be chosen as data: a list of {agent, label, description}, in the order shown."""
+def _question(context: TurnContext, selection: Selection, tree: AgentTree) -> Event:
+    """Returns the question as text, with the choices as data: a list of {agent, label, description} in display order."""
     verdict = selection.verdicts[-1]
     offered = choices_of(tree, (each.agent for each in verdict.candidates))
     choices: list[JsonValue] = [choice.as_data() for choice in offered]
     text = TextPart(text=verdict.question or selection.reason)
-    return frame.event(Content(parts=(text, DataPart(name="choices", data=choices))))
+    return context.event(Content(parts=(text, DataPart(name="choices", data=choices))))

@@ -1,4 +1,4 @@
-"""The handle of a running invocation: read it, wait for it, cancel it."""
+"""The caller's handle of an invocation, its result, and the internal state of one message on its way to an answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -19,22 +19,21 @@ from turnwise.runner.record.feed import EventFeed
 
 
 class Result(NamedTuple):
-    """How a message was answered.
-
-    text: what the agents said to the user, joined by line breaks. end: None while the invocation waits for a reply or a
-    tool result. selection: who was chosen and why; None when it was cancelled before that. error: the last one, of an
-    invocation that ended otherwise than `completed`: what failed on the way to a good end is in the events alone. events: the
-    stored ones, without what attempts left whose process died. exception: what the agent raised that failed, with its
-    traceback, of an invocation that this process ran; None otherwise.
-    """
+    """The answer to one message."""
 
     text: str
+    """The agents' text for the user, joined by line breaks."""
     end: End | None
+    """None while the invocation waits for a reply or a tool result."""
     selection: Selection | None
+    """The selected agent and the reason; None when the message was cancelled before its selection."""
     error: ErrorInfo | None
+    """The last error of an invocation that did not end `completed`. Errors before a good end are only in the events."""
     invocation_id: str
     events: tuple[Event, ...]
+    """The stored events, without those that failed attempts left."""
     exception: BaseException | None = None
+    """The exception that failed the invocation, with its traceback, if this process ran it; None otherwise."""
 
     @property
     def waiting(self) -> bool:
@@ -42,12 +41,12 @@ class Result(NamedTuple):
 
     @property
     def cut_off(self) -> bool:
-        """Whether the text ends before its author was done, because a model ran into its limit, or its answer into ours."""
+        """True if the text is incomplete because the model or the answer reached a limit."""
         return bool(words := _words(self.events)) and words[-1].actions.cut_off is not None
 
 
 class Invocation:
-    """One message on its way to its answer. The run does not depend on this handle: it goes on when nobody reads."""
+    """The handle of one message. The run does not depend on it: it continues when no one reads."""
 
     def __init__(self, key: SessionKey, message_id: str) -> None:
         self.session = key
@@ -56,91 +55,100 @@ class Invocation:
         """The invocation's id; None while the message is queued."""
         self.feed = EventFeed()
         self.exception: BaseException | None = None
-        """What the agent raised that failed the invocation, as long as it runs in this process."""
+        """The exception that failed the invocation, if this process ran it."""
         self._cancelled = False
         self._stop: Callable[[], object] | None = None
 
     def events(self, *, after: int = 0) -> AsyncIterator[Event]:
-        """Events of this message from the user's own on, live, partial ones too; stored ones only above `after`.
+        """Yields the events of this message live, from the user's event on, with partial events.
 
-        Ends when the invocation ends or waits. Any number of readers, at any time. Raises what the store raised when an
-        event could not be stored.
+        Supports any number of readers, at any time. Ends when the invocation ends or waits. Raises the store's error when
+        an event could not be stored.
+
+        Args:
+            after: Yield only stored events with a higher sequence number.
         """
         return self.feed.read(after)
 
     async def result(self) -> Result:
-        """Waits for the end, or until the invocation waits. Raises what the store raised when it could not go on."""
+        """Waits until the invocation ends or waits, and returns the result. Raises the store's error when it could not
+        continue.
+        """
         await self.feed.closed()
         return result_of(self.feed.stored)._replace(exception=self.exception)
 
     async def cancel(self) -> None:
-        """Stops it; returns when its end is recorded. Nothing happens when it has ended, or waits."""
+        """Stops the invocation and returns when its end is recorded. Does nothing when it has ended or waits."""
         self.interrupt()
         with suppress(TurnwiseError):
             await self.feed.closed()
 
     def interrupt(self) -> None:
-        """Asks it to stop, without waiting for it."""
+        """Requests the stop without waiting for it."""
         self._cancelled = True
         if self._stop is not None:
             self._stop()
 
     @property
     def is_cancelled(self) -> bool:
-        """True when somebody asked for it to be cancelled."""
+        """True if a cancellation was requested."""
         return self._cancelled
 
-    def waits_in_line(self, leave: Callable[[], object]) -> None:
-        """It is queued; `leave` takes it out of the line."""
+    def set_queued(self, leave: Callable[[], object]) -> None:
+        """Marks the message as queued; `leave` removes it from the queue."""
         self._stop = leave
 
-    def runs(self, invocation_id: str, stop: Callable[[], object]) -> None:
-        """It has begun under this id; `stop` interrupts it."""
+    def set_running(self, invocation_id: str, stop: Callable[[], object]) -> None:
+        """Marks the invocation as begun under this id; `stop` interrupts it."""
         self.id, self._stop = invocation_id, stop
 
 
 def result_of(events: Sequence[Event]) -> Result:
-    """The result that stored events of one message amount to; no events: it was cancelled before it began."""
+    """Returns the result for the stored events of one message. Without events, the message was cancelled while queued."""
     if not events:
         return Result("", End(reason="cancelled", detail="It was cancelled while it was queued."), None, None, "", ())
     first, events = events[0], visible(events)
     selection = next((e.actions.selection for e in events if e.author == USER and e.actions.selection), None)
     end = next((e.actions.end for e in reversed(events) if e.actions.end), None)
-    is_good = end is None or end.reason == "completed"  # what failed on the way, a task of a flow, is in the events
+    is_good = end is None or end.reason == "completed"  # earlier failures, such as a flow's task, are only in the events
     error = None if is_good else next((e.error for e in reversed(events) if e.error), None)
     text = "\n".join(event.text for event in _words(events))
     return Result(text, end, selection, error, first.invocation_id, tuple(events))
 
 
 def _words(events: Iterable[Event]) -> list[Event]:
-    """What was said to the user, in order: no words on the tasks of a flow, whose answer they become; but all questions."""
+    """Returns the events with text for the user, in order: all questions, but no answers to a flow's tasks."""
     return [e for e in events if e.author != USER and e.text and (e.actions.awaits or not (e.is_private or e.scope))]
 
 
 class PreparedMessage(NamedTuple):
-    """A message after the guardrails, its blobs saved, with the id of the invocation that it may begin.
-
-    guarded: what the guardrails changed; if they blocked it, the content is empty. tools: what they left of those offered.
-    """
+    """A message after guardrails, with its blobs saved."""
 
     invocation_id: str
+    """The id that a new invocation would get."""
     content: Content
+    """The content after guardrails; empty when they blocked the message."""
     artifact_versions: Mapping[str, int]
     guarded: tuple[Guarded, ...] = ()
+    """The guardrails' actions."""
     tools: tuple[OfferedTool, ...] = ()
+    """The offered tools that guardrails allow."""
 
 
 class MessageRun:
-    """One message, how it is to be run, and the handle its caller holds.
+    """One message, its configuration, and the handle that its caller holds.
 
-    queued: whether the message is in the inbox. prepared: None until it was looked at. context: the context variables of
-    whoever sent it, in which it is answered; None when it was not sent to this process.
+    Args:
+        context: The caller's context variables, in which the message is answered; None when it was not sent to this
+            process.
     """
 
     def __init__(self, key: SessionKey, message: Message, config: RunConfig, context: Context | None = None) -> None:
         self.key, self.message, self.config, self.context = key, message, config, context
         self.queued = False
+        """True if the message is in the inbox."""
         self.prepared: PreparedMessage | None = None
+        """None until guardrails have run."""
         self.invocation = Invocation(key, message.id)
         self._accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -150,8 +158,8 @@ class MessageRun:
         return Origin(self.key.id, self.message.id).event_id
 
     @property
-    def kept(self) -> Message:
-        """The message as it is kept: what the guardrails left of it, once they have seen it."""
+    def stored_message(self) -> Message:
+        """The message as stored: after guardrails, once they have run."""
         if self.prepared is None:
             return self.message
         changed: dict[str, object] = {"content": self.prepared.content, "guarded": self.prepared.guarded}
@@ -162,22 +170,22 @@ class MessageRun:
 
     @property
     def blocked(self) -> MessageBlocked | None:
-        """Why it is not answered, if guardrails blocked it."""
-        return blocked_message(self.kept.guarded)
+        """The error when guardrails blocked the message; else None."""
+        return blocked_message(self.stored_message.guarded)
 
     def accept(self) -> None:
-        """The message is stored."""
+        """Marks the message as stored."""
         if not self._accepted.done():
             self._accepted.set_result(None)
 
     def fail(self, problem: BaseException) -> None:
-        """It will not be answered: whoever waits for its acceptance, or reads, gets the problem."""
+        """Fails the message: raises the problem for the caller that waits for acceptance, and for the feed's readers."""
         if not self._accepted.done():
             self._accepted.set_exception(problem)
-            # Not everybody asks whether it was accepted.
+            # Marks the exception as retrieved: not every caller awaits the acceptance.
             self._accepted.exception()
         self.invocation.feed.close(problem)
 
     async def accepted(self) -> None:
-        """Returns when the message is stored; raises why it cannot be."""
+        """Waits until the message is stored; raises the problem if it cannot be."""
         await asyncio.shield(self._accepted)

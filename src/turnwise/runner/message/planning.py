@@ -1,4 +1,4 @@
-"""From a message to what will be stored of it: guardrails, blobs, selection. Nothing is stored in a session yet."""
+"""Plans a message: guardrails, blobs, selection, and the events to store. Writes nothing to the session's log."""
 
 from typing import NamedTuple
 
@@ -21,14 +21,14 @@ from turnwise.selection.clarify import CLARIFIED_BY_MEANING, RESOLVED
 from turnwise.selection.resume import tool_result_owner
 from turnwise.selection.verdicts import shortened
 
-LOOKED_BACK = 20
-"""A clarifying question ends its invocation, so what it was about stands close before."""
-SAVED = "artifact_invocation-"
-"""How the names of artifacts begin that were blobs of a message."""
+QUESTION_EVENTS = 20
+"""The number of recent events to search for a clarifying question. The question ends its invocation, so it is close."""
+ARTIFACT_PREFIX = "artifact_invocation-"
+"""The prefix of artifacts that hold blobs of a message."""
 
 
 class Plan(NamedTuple):
-    """What was decided for a message: the events that begin its invocation, who holds the floor first, and in which turn."""
+    """The decision for a message: the events that begin its invocation, and the agent and turn that run first."""
 
     session: Session
     content: Content
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """What is put on record of a message that guardrails blocked: that it came, and who blocked it; nothing of itself."""
+    """The record of a message that guardrails blocked. It holds none of the message's content."""
 
     session: Session
     events: tuple[Event, ...]
@@ -55,10 +55,11 @@ class Refusal(NamedTuple):
 
 
 class UnfinishedMessage(Exception):
-    """An older message of the session is being answered, or its process died while it was. Never leaves the runner.
+    """An older message of the session is unfinished. Never leaves the runner.
 
-    held: whether another process has the session. It may die before this one comes to write, and must not be found then
-    with another message behind its own.
+    Args:
+        held: True if another process holds the session. That process may die before this one writes, so this message
+            must not be stored after the unfinished one.
     """
 
     def __init__(self, *, held: bool) -> None:
@@ -67,115 +68,121 @@ class UnfinishedMessage(Exception):
 
 
 class Planner:
-    """Decides what becomes of a message (the first half of behaviour A18)."""
+    """Plans messages (the first half of behaviour A18)."""
 
-    def __init__(self, cast: Runtime, cascade: Cascade, holder: str, unknown: UnknownAgents) -> None:
-        self._cast, self._cascade, self._me, self._unknown = cast, cascade, holder, unknown
+    def __init__(self, runtime: Runtime, cascade: Cascade, holder: str, unknown: UnknownAgents) -> None:
+        self._runtime, self._cascade, self._holder, self._unknown = runtime, cascade, holder, unknown
 
-    async def plan(self, job: MessageRun) -> Plan | Refusal:
-        """The plan on the session as it is now. A job is prepared once, however often it is planned anew.
+    async def plan(self, run: MessageRun) -> Plan | Refusal:
+        """Plans the message on the current session. Prepares it once, even if it is planned several times.
 
-        Unfinished, unless the message interrupts what a dead process left; LeftToOthers when it may answer the question of an
-        agent that only other processes know; SessionMissing, UnknownToolCall, NobodyEligible, and what the stores raise.
+        Raises:
+            UnfinishedMessage: An older message is unfinished, unless this one interrupts an orphan of a dead process.
+            LeftToOtherProcesses: The message may answer the question of an agent that only other processes know.
+            SessionMissing: The session does not exist and may not be created.
+            UnknownToolCall: The message answers a call or question that is not open for this caller.
+            NobodyEligible: No agent is eligible.
         """
-        session = await self._cast.store.open(job.key, blank=job.config.create_session)
+        session = await self._runtime.store.open(run.key, blank=run.config.create_session)
         if session is None:
-            raise SessionMissing(f"Session {job.key.id!r} does not exist.", fix="Create it, or let the run create it.")
-        prepared = await self.prepare(job)
+            raise SessionMissing(f"Session {run.key.id!r} does not exist.", fix="Create it, or let the run create it.")
+        prepared = await self.prepare(run)
         if any(open_.state == "running" for open_ in session.head.invocations.values()):
-            held = session.holder not in (None, self._me)
-            # What waited in line interrupted when it came; it is no reason to end what came to run since.
-            if held or job.queued or job.blocked or job.config.when_busy != "interrupt":
+            held = session.holder not in (None, self._holder)
+            # A queued message interrupted on arrival. It must not end a run that began since then.
+            if held or run.queued or run.blocked or run.config.when_busy != "interrupt":
                 raise UnfinishedMessage(held=held)
-        if job.blocked:
-            return self._refusal(job, session, prepared)
-        context, now = job.message.context, self._cast.issuer.now()
-        if self._unknown.leaves_message(job.key, session.head, job.message.id, prepared.content, context, now):
+        if run.blocked:
+            return self._refusal(run, session, prepared)
+        context, now = run.message.context, self._runtime.issuer.now()
+        if self._unknown.leaves_message(run.key, session.head, run.message.id, prepared.content, context, now):
             raise LeftToOtherProcesses
-        return await self._decide(job, session, prepared)
+        return await self._decide(run, session, prepared)
 
-    async def prepare(self, job: MessageRun) -> PreparedMessage:
-        """What the guardrails leave of the job's message, its blobs saved: done once. ArtifactError.
+    async def prepare(self, run: MessageRun) -> PreparedMessage:
+        """Runs guardrails on the message and saves its blobs, once. A message from the inbox is already prepared.
 
-        What is in the inbox was prepared by whoever put it there.
+        Raises ArtifactError.
         """
-        if job.prepared is None:
-            job.prepared = self._found(job) if job.queued else await self._prepare(job)
-        return job.prepared
+        if run.prepared is None:
+            run.prepared = self._already_prepared(run) if run.queued else await self._prepare(run)
+        return run.prepared
 
-    def _found(self, job: MessageRun) -> PreparedMessage:
-        content = job.message.content
-        saved = [part for part in content.parts if isinstance(part, ArtifactPart) and part.name.startswith(SAVED)]
+    def _already_prepared(self, run: MessageRun) -> PreparedMessage:
+        content = run.message.content
+        saved = [part for part in content.parts if isinstance(part, ArtifactPart) and part.name.startswith(ARTIFACT_PREFIX)]
         versions = {part.name: part.version for part in saved if part.version is not None}
-        invocation_id, message = self._cast.issuer.new_id("invocation"), job.message
+        invocation_id, message = self._runtime.issuer.new_id("invocation"), run.message
         return PreparedMessage(invocation_id, content, versions, message.guarded, message.context.tools)
 
-    async def _prepare(self, job: MessageRun) -> PreparedMessage:
-        guarding = Guardrails(self._cast.guardrails, job.config.limits.guardrail_seconds)
-        content, guarded = await guarding.message(job.message.content)
+    async def _prepare(self, run: MessageRun) -> PreparedMessage:
+        guardrails = Guardrails(self._runtime.guardrails, run.config.limits.guardrail_seconds)
+        content, guarded = await guardrails.message(run.message.content)
         tools: tuple[OfferedTool, ...] = ()
         if content is not None:
-            tools, more = await guarding.offers(job.message.context.tools)
+            tools, more = await guardrails.offers(run.message.context.tools)
             content, guarded = None if blocked_message(more) else content, (*guarded, *more)
-        prepared = PreparedMessage(self._cast.issuer.new_id("invocation"), content or Content(role="user"), {}, guarded, tools)
-        if job.config.save_input_blobs_as_artifacts and self._cast.artifacts is not None:
-            return await self._save_blobs(job, prepared)
+        prepared = PreparedMessage(
+            self._runtime.issuer.new_id("invocation"), content or Content(role="user"), {}, guarded, tools
+        )
+        if run.config.save_input_blobs_as_artifacts and self._runtime.artifacts is not None:
+            return await self._save_blobs(run, prepared)
         return prepared
 
-    def _refusal(self, job: MessageRun, session: Session, prepared: PreparedMessage) -> Refusal:
+    def _refusal(self, run: MessageRun, session: Session, prepared: PreparedMessage) -> Refusal:
         event = Event(
-            id=job.event_id,
+            id=run.event_id,
             author=USER,
             invocation_id=prepared.invocation_id,
-            created_at=self._cast.issuer.now(),
+            created_at=self._runtime.issuer.now(),
             actions=Actions(guarded=prepared.guarded, end=End(reason="blocked")),
         )
         return Refusal(session, (event,), prepared.invocation_id)
 
-    async def _save_blobs(self, job: MessageRun, prepared: PreparedMessage) -> PreparedMessage:
-        """Saves each blob as `artifact_<invocation id>_<index of the part>`, with a text in its place (behaviours A26, A27).
+    async def _save_blobs(self, run: MessageRun, prepared: PreparedMessage) -> PreparedMessage:
+        """Saves each blob as `artifact_<invocation id>_<part index>`, with a text in its place (behaviours A26, A27).
 
-        References to what was saved follow all parts, so that agents need not read names out of a text.
+        References to the artifacts are appended to the parts, so agents need not parse names from texts.
         """
-        assert self._cast.artifacts is not None
+        assert self._runtime.artifacts is not None
         parts, versions = list(prepared.content.parts), {}
         for index, part in enumerate(prepared.content.parts):
             if isinstance(part, BlobPart):
                 name = f"artifact_{prepared.invocation_id}_{index}"
-                info = await self._cast.artifacts.save(job.key, name, part.data, mime_type=part.mime_type)
+                info = await self._runtime.artifacts.save(run.key, name, part.data, mime_type=part.mime_type)
                 versions[name] = info.version
                 parts[index] = TextPart(text=f"Uploaded file: {name}. It has been saved to the artifacts")
                 parts.append(ArtifactPart(name=name, version=info.version, mime_type=part.mime_type, title=part.name))
         content = prepared.content.model_copy(update={"parts": tuple(parts)})
         return prepared._replace(content=content, artifact_versions=versions)
 
-    async def _decide(self, job: MessageRun, session: Session, prepared: PreparedMessage) -> Plan:
+    async def _decide(self, run: MessageRun, session: Session, prepared: PreparedMessage) -> Plan:
         content = prepared.content
-        self._refuse_foreign_results(content, session.head, job.message.context)
-        over = await self._lapsed(session, job)
-        # A tool result is looked up before the waits that are over are forgotten, so that the record can say why.
+        self._check_results(content, session.head, run.message.context)
+        over = await self._expiry_events(session, run)
+        # A tool result is matched against expired waits too, so that the record can explain its refusal.
         head = session_after(session, over).head if over and not content.tool_results else session.head
-        door = _Admission(self._cast.store, job, session)
+        admission = _Admission(self._runtime.store, run, session)
         selection = await self._cascade.decide(
-            head=head, message=content, context=job.message.context, before_asking=door.accept, message_id=job.message.id
+            head=head, message=content, context=run.message.context, before_asking=admission.accept, message_id=run.message.id
         )
         continues = None
         if selection.outcome == "chosen":
-            roles, answers = job.message.context.roles, job.message.context.answers
-            continues = continuation_of(head, content, selection.agent, self._cast.tree, roles, answers)
-        self._refuse_foreign_reply(job.message.context, continues)
+            roles, answers = run.message.context.roles, run.message.context.answers
+            continues = continuation_of(head, content, selection.agent, self._runtime.tree, roles, answers)
+        self._check_reply(run.message.context, continues)
         invocation_id = continues.invocation_id if continues else prepared.invocation_id
-        state, known = job.message.context.state, session.merged_state
+        state, known = run.message.context.state, session.merged_state
         brief = await self._still_asked(session, content, selection)
         user = Event(
-            id=job.event_id,
+            id=run.event_id,
             author=USER,
             invocation_id=invocation_id,
-            created_at=self._cast.issuer.now(),
+            created_at=self._runtime.issuer.now(),
             content=content,
             actions=Actions(
                 state_delta=dict(state),
-                # A turn that is taken up again reads what it read before, until it comes to this message.
+                # A resumed turn reads the earlier values until its replay reaches this message.
                 state_before={key: known.get(key) for key in state} if continues else {},
                 artifact_versions=dict(prepared.artifact_versions),
                 selection=selection,
@@ -186,74 +193,78 @@ class Planner:
             ),
         )
         events = (*(event for event in over if event.invocation_id != invocation_id), user)
-        return Plan(door.session, brief or content, events, selection, invocation_id, continues)
+        return Plan(admission.session, brief or content, events, selection, invocation_id, continues)
 
     async def _still_asked(self, session: Session, content: Content, selection: Selection) -> Content | None:
-        """What the agent is told in place of the answer to a clarifying question: the request that the question was about,
-        and the answer if it says more than which agent is meant. None when the message is no such answer.
+        """Returns the brief for the answer to a clarifying question: the original request, plus any further content of the
+        answer.
+
+        None when the message is no such answer.
         """
         if selection.method not in RESOLVED or not session.head.offered:
             return None
-        events = await self._cast.store.events(session.key, last=LOOKED_BACK)
-        unclear = next((event for event in reversed(events) if _asks(event)), None)
+        events = await self._runtime.store.events(session.key, last=QUESTION_EVENTS)
+        unclear = next((event for event in reversed(events) if _was_answered_by_question(event)), None)
         if unclear is None or unclear.content is None:
             return None
         more = content.parts if selection.method == CLARIFIED_BY_MEANING else ()
         return unclear.content.model_copy(update={"parts": (*unclear.content.parts, *more)})
 
-    def _refuse_foreign_results(self, content: Content, head: Head, context: MessageContext) -> None:
-        """UnknownToolCall for a result that nobody waits for (behaviour A8), or whose agent this caller may not reach: it
-        must not use up the call.
+    def _check_results(self, content: Content, head: Head, context: MessageContext) -> None:
+        """Raises UnknownToolCall for a result without an open call (A8), or of an agent that this caller's roles do not
+        allow.
+
+        The refused result does not close the call.
         """
         owner = tool_result_owner(content, head)
-        tree = self._cast.tree
+        tree = self._runtime.tree
         if owner is not None and owner[1] in tree and not tree.reachable(owner[1], context.roles):
             raise UnknownToolCall(
                 f"Nobody waits for a result of the tool call {content.tool_results[0].call_id!r} from this caller.",
-                fix="Send it with the roles of whom the call was made for.",
+                fix="Send it with the roles of the user that the call was made for.",
             )
 
-    def _refuse_foreign_reply(self, context: MessageContext, continues: Continuation | None) -> None:
-        """UnknownToolCall for a reply to a question that nobody asks, or asks this caller: it is to begin nothing new."""
+    def _check_reply(self, context: MessageContext, continues: Continuation | None) -> None:
+        """Raises UnknownToolCall when the message answers a question that is not open for this caller."""
         if context.answers is not None and (continues is None or continues.answers != context.answers):
             raise UnknownToolCall(
                 f"Nobody waits for a reply to {shortened(context.answers)!r} from this caller.",
                 fix="Answer each question once, while its invocation waits.",
             )
 
-    async def _lapsed(self, session: Session, job: MessageRun) -> list[Event]:
-        over = [*expired_waits(session.head, self._cast.tree, self._cast.issuer.now(), waits=job.config.limits.waits)]
+    async def _expiry_events(self, session: Session, run: MessageRun) -> list[Event]:
+        over = [*expired_waits(session.head, self._runtime.tree, self._runtime.issuer.now(), waits=run.config.limits.waits)]
         over += interrupted_end(session.head)
         events: list[Event] = []
-        for lapse in over:
-            end = End(reason=lapse.reason, detail=lapse.detail)
-            steps = await steps_of(self._cast.store, session, lapse.invocation_id)
-            events += closing_events(self._cast.issuer, session.head, lapse.invocation_id, lapse.agent, end, steps=steps)
+        for expired in over:
+            end = End(reason=expired.reason, detail=expired.detail)
+            steps = await steps_of(self._runtime.store, session, expired.invocation_id)
+            events += closing_events(self._runtime.issuer, session.head, expired.invocation_id, expired.agent, end, steps=steps)
         return events
 
 
 class _Admission:
-    """Accepts a message before somebody else is asked about it: that may take long, and accepted means stored."""
+    """Stores a message in the inbox before a slow selector runs: once accepted, a message must be stored."""
 
-    def __init__(self, store: SessionStore, job: MessageRun, session: Session) -> None:
-        self._store, self._job, self.session = store, job, session
+    def __init__(self, store: SessionStore, run: MessageRun, session: Session) -> None:
+        self._store, self._run, self.session = store, run, session
 
     async def accept(self) -> None:
-        """Puts the message in the inbox, unless it is there. StaleWriter when the session has moved on: decide anew."""
-        job = self._job
-        if job.queued:
+        """Puts the message in the inbox unless it is there. Raises StaleWriter when the session has changed: plan again."""
+        run = self._run
+        if run.queued:
             return
-        # One more than may wait: this one is about to be answered.
-        limit = job.config.limits.queue + 1
-        receipt = await self._store.inbox.accept(job.key, job.kept, create=job.config.create_session, limit=limit)
-        opened = await self._store.open(job.key)
+        # One above the limit: this message is about to be answered.
+        limit = run.config.limits.queue + 1
+        receipt = await self._store.inbox.accept(run.key, run.stored_message, create=run.config.create_session, limit=limit)
+        opened = await self._store.open(run.key)
         if receipt.state != "queued" or opened is None or opened.head != self.session.head:
-            raise StaleWriter(f"Session {job.key.id!r} was written by somebody else since it was read.", fix="Decide anew.")
-        job.queued = True
-        job.accept()
+            raise StaleWriter(f"Session {run.key.id!r} was written by somebody else since it was read.", fix="Plan again.")
+        run.queued = True
+        run.accept()
         self.session = opened
 
 
-def _asks(event: Event) -> bool:
-    """Whether it is a message that was answered by a clarifying question."""
+def _was_answered_by_question(event: Event) -> bool:
+    """Returns whether the event is a message that a clarifying question answered."""
     return event.author == USER and event.actions.selection is not None and event.actions.selection.outcome == "clarify"

@@ -1,4 +1,4 @@
-"""Taking up what a dead process left: another attempt at its invocation, or its end."""
+"""Recovers work that a dead process left: starts another attempt at the invocation, or ends it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,104 +26,113 @@ from turnwise.runner.turn.state import Runtime
 
 
 class UnfinishedWork(NamedTuple):
-    """What a dead process left of a session: the message it was answering, the work on record, and all that is stored of it
-    from that message on.
-    """
+    """An unfinished invocation of a dead process."""
 
-    job: MessageRun
+    run: MessageRun
+    """The message that was being answered."""
     session: Session
     orphan: Orphan
-    asked: Event
+    message_event: Event
+    """The event that holds the message."""
     steps: tuple[StepRecord, ...]
+    """The recorded steps that the next attempt inherits."""
     events: Sequence[Event]
+    """All events from the message on, including hidden ones."""
 
     @property
     def attempt(self) -> int:
-        """Which attempt comes next."""
+        """The number of the next attempt."""
         return self.orphan.open.attempt + 1
 
 
 class Recovery:
-    """Finds out what was left in a session, and takes it up. Holds nothing between sessions.
+    """Finds and resumes the unfinished work of a session. Keeps no state between sessions.
 
-    config: how messages are run that came without a configuration of their own. unknown: which answers are left to processes
-    that know their agents.
+    Args:
+        config: The configuration of messages that came without one.
+        unknown: Decides which work is left to processes that know its agent.
     """
 
-    def __init__(self, cast: Runtime, driver: Driver, config: RunConfig, unknown: UnknownAgents) -> None:
-        self._cast, self._driver, self._config, self._unknown = cast, driver, config, unknown
+    def __init__(self, runtime: Runtime, driver: Driver, config: RunConfig, unknown: UnknownAgents) -> None:
+        self._runtime, self._driver, self._config, self._unknown = runtime, driver, config, unknown
 
-    async def leftover(self, key: SessionKey) -> UnfinishedWork | None:
-        """What a dead process left in the session; None when there is nothing now, or somebody holds it.
+    async def find_unfinished(self, key: SessionKey) -> UnfinishedWork | None:
+        """Returns the session's unfinished work; None when there is none, or another process holds the session.
 
-        LeftToOthers when only other processes know the agent that was answering.
+        Raises LeftToOtherProcesses when only other processes know the agent.
         """
-        session = await self._cast.store.open(key)
+        session = await self._runtime.store.open(key)
         orphan = orphan_of(session, self._driver.lease.holder) if session else None
         if session is None or orphan is None:
             return None
         if session.stop != orphan.invocation_id and self._unknown.leaves_answer(key, orphan.invocation_id, orphan.open):
             raise LeftToOtherProcesses
-        visible = await self._cast.store.events(key, invocation_id=orphan.invocation_id)
-        asked = message_of_orphan(visible)
-        if asked is None:
-            # It was taken back between the two looks.
+        visible = await self._runtime.store.events(key, invocation_id=orphan.invocation_id)
+        message_event = message_of_orphan(visible)
+        if message_event is None:
+            # A rewind hid it between the two reads.
             return None
-        everything = await self._cast.store.events(
-            key, after=(asked.sequence or 1) - 1, invocation_id=orphan.invocation_id, hidden=True
+        everything = await self._runtime.store.events(
+            key, after=(message_event.sequence or 1) - 1, invocation_id=orphan.invocation_id, hidden=True
         )
-        message = await message_of_event(self._cast.store, key, asked)
-        job = MessageRun(key, message, message.config or self._config)
-        job.accept()
-        return UnfinishedWork(job, session, orphan, asked, inherited_steps(visible, orphan.open.since), everything)
+        message = await message_of_event(self._runtime.store, key, message_event)
+        run = MessageRun(key, message, message.config or self._config)
+        run.accept()
+        return UnfinishedWork(run, session, orphan, message_event, inherited_steps(visible, orphan.open.since), everything)
 
-    async def give_up(self, key: SessionKey) -> None:
-        """Gives up the lease of a dead process that left nothing to do: what it answered waits, or has ended."""
-        session = await self._cast.store.open(key)
+    async def release_dead_lease(self, key: SessionKey) -> None:
+        """Releases the lease of a dead process when it left nothing to do: its invocations wait or have ended."""
+        session = await self._runtime.store.open(key)
         if session is not None and not session.held and orphan_of(session) is None:
             try:
-                await self._cast.store.take(session, self._driver.lease, (), release=True)
+                await self._runtime.store.take(session, self._driver.lease, (), release=True)
             except (SessionBusy, StaleWriter):
                 return
 
-    async def resume(self, left: UnfinishedWork) -> Session | None:
-        """Runs it again from where its turn began, or ends it; as `Driver.serve`.
+    async def resume(self, unfinished: UnfinishedWork) -> Session | None:
+        """Runs the work again from the beginning of its turn, or ends it. Returns as `Driver.serve`.
 
-        SessionBusy or StaleWriter when somebody else was faster; then nothing was done.
+        Raises SessionBusy or StaleWriter when another process was faster; nothing was done then.
         """
-        feed = left.job.invocation.feed
-        for event in left.events:
+        feed = unfinished.run.invocation.feed
+        for event in unfinished.events:
             feed.publish(event)
-        end = orphan_end(left.orphan, left.session, self._cast.tree, left.job.config.limits.attempts)
+        end = orphan_end(unfinished.orphan, unfinished.session, self._runtime.tree, unfinished.run.config.limits.attempts)
         if end is not None:
-            return await self._close(left, end)
-        recorder = self._driver.recorder(left.job, left.session, left.orphan.invocation_id, left.attempt)
-        await recorder.take([self._beginning(left)])
-        return await self._driver.run(left.job, recorder, _plan(left))
+            return await self._close(unfinished, end)
+        recorder = self._driver.recorder(
+            unfinished.run, unfinished.session, unfinished.orphan.invocation_id, unfinished.attempt
+        )
+        await recorder.take([self._beginning(unfinished)])
+        return await self._driver.run(unfinished.run, recorder, _plan(unfinished))
 
-    async def _close(self, left: UnfinishedWork, end: End) -> Session:
-        recorder = self._driver.recorder(left.job, left.session, left.orphan.invocation_id, left.orphan.open.attempt)
-        head, holder = left.session.head, left.orphan.open.agent
-        steps = await steps_of(self._cast.store, left.session, left.orphan.invocation_id)
-        closing = closing_events(self._cast.issuer, head, left.orphan.invocation_id, holder, end, steps=steps)
+    async def _close(self, unfinished: UnfinishedWork, end: End) -> Session:
+        recorder = self._driver.recorder(
+            unfinished.run, unfinished.session, unfinished.orphan.invocation_id, unfinished.orphan.open.attempt
+        )
+        head, holder = unfinished.session.head, unfinished.orphan.open.agent
+        steps = await steps_of(self._runtime.store, unfinished.session, unfinished.orphan.invocation_id)
+        closing = closing_events(self._runtime.issuer, head, unfinished.orphan.invocation_id, holder, end, steps=steps)
         await recorder.take(closing, release=True)
-        await recorder.told()
-        left.job.invocation.feed.close()
+        await recorder.wait_for_hooks()
+        unfinished.run.invocation.feed.close()
         return recorder.session
 
-    def _beginning(self, left: UnfinishedWork) -> Event:
-        """The event that begins the next attempt: it takes back what the last one left of its turn, but for its steps."""
-        id_, open_ = left.orphan
-        event = empty_event(self._cast.issuer, open_.agent, id_, str(open_.turn))
+    def _beginning(self, unfinished: UnfinishedWork) -> Event:
+        """Returns the event that begins the next attempt. It hides the last attempt's events of the turn and keeps its
+        steps.
+        """
+        id_, open_ = unfinished.orphan
+        event = empty_event(self._runtime.issuer, open_.agent, id_, str(open_.turn))
         rewind = Rewind(from_sequence=open_.since + 1, invocation_id=id_)
-        return with_actions(event, rewind=rewind, steps=left.steps)
+        return with_actions(event, rewind=rewind, steps=unfinished.steps)
 
 
-def _plan(left: UnfinishedWork) -> Plan:
-    """What was decided for the message, as it stands in the log."""
-    id_, open_ = left.orphan
-    selection = left.asked.actions.selection
+def _plan(unfinished: UnfinishedWork) -> Plan:
+    """Returns the plan that the log holds for the message."""
+    id_, open_ = unfinished.orphan
+    selection = unfinished.message_event.actions.selection
     assert selection is not None
-    continues = Continuation(id_, open_.agent, open_.turn, left.asked.actions.answers)
-    told = left.asked.actions.brief or left.asked.content or Content()
-    return Plan(left.session, told, (), selection, id_, continues)
+    continues = Continuation(id_, open_.agent, open_.turn, unfinished.message_event.actions.answers)
+    content = unfinished.message_event.actions.brief or unfinished.message_event.content or Content()
+    return Plan(unfinished.session, content, (), selection, id_, continues)

@@ -1,4 +1,4 @@
-"""What becomes of an invocation whose process is gone. Pure."""
+"""Rules for the invocations of dead processes: which are orphans, and how they end. Pure, but for the clock and logging."""
 
 import logging
 import time
@@ -15,16 +15,17 @@ from turnwise.facts.tree import AgentTree
 
 
 class Orphan(NamedTuple):
-    """An invocation that nobody runs any more though it has not ended and does not wait."""
+    """An invocation that no process runs, although it has neither ended nor waits."""
 
     invocation_id: str
     open: OpenInvocation
 
 
 def orphan_of(session: Session, me: str | None = None) -> Orphan | None:
-    """The session's orphan; None when it has none, or somebody holds the session.
+    """Returns the session's oldest orphan; None when it has none, or another process holds the session.
 
-    `me` is a holder that is known not to run anything there: it gave up when the store could not be reached.
+    Args:
+        me: A holder that runs nothing in the session: it gave up when the store was unreachable.
     """
     if session.holder not in (None, me):
         return None
@@ -33,7 +34,7 @@ def orphan_of(session: Session, me: str | None = None) -> Orphan | None:
 
 
 def orphan_end(orphan: Orphan, session: Session, tree: AgentTree, attempts: int) -> End | None:
-    """How the orphan ends without being run again; None when it gets another attempt."""
+    """Returns the end of an orphan that must not run again; None when it gets another attempt."""
     open_ = orphan.open
     if session.stop == orphan.invocation_id:
         return End(reason="cancelled", detail="It was to be stopped when its process died.")
@@ -46,12 +47,12 @@ def orphan_end(orphan: Orphan, session: Session, tree: AgentTree, attempts: int)
 
 
 def message_of_orphan(events: Sequence[Event]) -> Event | None:
-    """The message that the invocation with these events was answering: the user's last; None when it was taken back."""
+    """Returns the message event that these events answer: the user's last; None when a rewind hid it."""
     return next((event for event in reversed(events) if event.author == USER and event.content is not None), None)
 
 
 REMEMBERED = 10_000
-"""How many pieces of work a process remembers having left to others."""
+"""The number of deferred pieces of work that a process remembers."""
 
 log = logging.getLogger("turnwise.runner")
 
@@ -61,10 +62,12 @@ class LeftToOtherProcesses(Exception):
 
 
 class UnknownAgents:
-    """Decides whether work for an unknown agent is left to others now.
+    """Decides whether work for an unknown agent is left to other processes for now.
 
-    tree: the agents that this process knows. seconds: how long it leaves a piece of work to others, from when it first met
-    it; 0 = not at all.
+    Args:
+        tree: The agents that this process knows.
+        seconds: How long to leave a piece of work to others, counted from the first time it was seen; 0 means not at
+            all.
     """
 
     def __init__(self, tree: AgentTree, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -72,13 +75,13 @@ class UnknownAgents:
         self._until: OrderedDict[Hashable, float] = OrderedDict()
 
     def leaves_answer(self, key: SessionKey, invocation_id: str, open_: OpenInvocation) -> bool:
-        """Whether an interrupted answer is left to a process that knows the agent that was giving it."""
+        """Returns whether to leave an interrupted answer to a process that knows its agent."""
         return open_.agent not in self._tree and self._leaves(key, f"invocation {invocation_id}", open_.agent)
 
     def leaves_message(
         self, key: SessionKey, head: Head, message_id: str, content: Content, context: MessageContext, now: datetime
     ) -> bool:
-        """Whether a message is left to a process that knows the agent whose open question it may answer."""
+        """Returns whether to leave a message to a process that knows the agent whose question it may answer."""
         agent = asked_by_unknown(head, content, context, self._tree, now)
         return agent is not None and self._leaves(key, f"message {message_id}", agent)
 
@@ -101,9 +104,9 @@ class UnknownAgents:
 
 
 def asked_by_unknown(head: Head, content: Content, context: MessageContext, tree: AgentTree, now: datetime) -> str | None:
-    """The agent outside the tree whose open question the message may answer; None when there is none.
+    """Returns the agent outside the tree that waits for an answer which the message may be; None when there is none.
 
-    A message that names a known agent, the question it answers, or the call whose result it brings, answers that alone.
+    A message that names a known agent, a question or a tool call answers only that.
     """
     if context.direct_agent_id is not None and context.direct_agent_id in tree:
         return None

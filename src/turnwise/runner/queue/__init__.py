@@ -1,1 +1,1 @@
-"""queue"""
+"""Session queues: the order of messages in a session, the workers that answer them, and recovery."""

@@ -1,4 +1,4 @@
-"""Does background jobs after the turns that asked for them, whichever process left them."""
+"""Runs background jobs after the turns that requested them, including jobs of other processes."""
 
 import asyncio
 import logging
@@ -17,50 +17,50 @@ from turnwise.ports.stores import BackgroundJob, Lease, SessionStore
 from turnwise.runner.guards.guardrails import Guardrails
 from turnwise.runner.message.recovery_rules import orphan_of
 from turnwise.runner.record.journal import public_event
-from turnwise.runner.record.recorder import write_apart
+from turnwise.runner.record.recorder import append_between_runs
 from turnwise.runner.turn.state import Runtime
 from turnwise.telemetry.about import answering
 
 AT_ONCE = 16
-"""How many jobs one process does at once."""
+"""The number of jobs that one process runs at once."""
 ATTEMPTS = 3
-"""How often a job is tried, with those attempts whose process died."""
+"""The number of attempts per job, including attempts whose process died."""
 LOOK_SECONDS = 0.25
-"""How long a ready result waits between two looks at a busy session; signals come besides."""
+"""The interval at which a finished job checks a busy session, in addition to signals."""
 CLOSE_SECONDS = 5.0
-"""How long a process that closes waits for the jobs that it has begun."""
+"""The time that a closing process waits for its running jobs."""
 
 log = logging.getLogger("turnwise.runner")
 
 
 class JobWorker:
-    """Claims jobs that nobody does, and does them beside the answers of this process.
+    """Claims jobs and runs them alongside the answers of this process.
 
-    A job holds no session while it is done. Its result is one append, made when nobody is being answered in the session.
-    A claim is renewed as long as the job is done here; a job whose claim is lost is given up.
+    A job does not hold its session while it runs. Its result is one append, made when no message is being answered there.
+    A claim is renewed while its job runs; a job that lost its claim is cancelled.
     """
 
-    def __init__(self, cast: Runtime, hooks: Sequence[Hooks], app: str, limits: Limits, process: ProcessConfig) -> None:
-        self._cast, self._store, self._hooks, self._app = cast, cast.store, hooks, app
+    def __init__(self, runtime: Runtime, hooks: Sequence[Hooks], app: str, limits: Limits, process: ProcessConfig) -> None:
+        self._runtime, self._store, self._hooks, self._app = runtime, runtime.store, hooks, app
         self._limits, self._process = limits, process
-        # Its own holder: the desk's may be answering in the session, and would be let in.
+        # A separate holder: the holder of the loop may be answering in the session, and the store would let it in.
         self._lease = Lease(SystemIssuer().new_id("jobs"), process.lease_seconds)
-        self._guarding = Guardrails(cast.guardrails, limits.guardrail_seconds)
+        self._guardrails = Guardrails(runtime.guardrails, limits.guardrail_seconds)
         self._running: dict[tuple[SessionKey, str, str], asyncio.Task[None]] = {}
-        self._looking: asyncio.Task[None] | None = None
-        self._renewing: asyncio.Task[None] | None = None
+        self._claim_task: asyncio.Task[None] | None = None
+        self._renew_task: asyncio.Task[None] | None = None
         self._timers: set[asyncio.TimerHandle] = set()
         self._claiming = asyncio.Lock()
         self._is_stopped = False
 
     def wake(self) -> None:
-        """Looks for jobs now: one was stored, or may be claimed again."""
-        if self._looking is None and not self._is_stopped:
-            # Not in the context of whoever wakes: that is a turn, and the job is none of its steps.
-            self._looking = asyncio.get_running_loop().create_task(self._look(), context=Context())
+        """Looks for jobs now: one was stored, or can be claimed again."""
+        if self._claim_task is None and not self._is_stopped:
+            # A fresh context: the caller is a turn, and the job is not one of its steps.
+            self._claim_task = asyncio.get_running_loop().create_task(self._try_claim(), context=Context())
 
     async def claim(self) -> Sequence[BackgroundJob]:
-        """Begins the jobs that this process has room for; returns them. Raises what the store raises."""
+        """Claims and starts as many jobs as this process has room for, and returns them. Raises the store's errors."""
         async with self._claiming:
             room = AT_ONCE - len(self._running)
             if self._is_stopped or room <= 0:
@@ -70,7 +70,7 @@ class JobWorker:
             return claimed
 
     async def work_off(self) -> set[SessionKey]:
-        """Does all jobs that can be claimed now; returns their sessions when they are done. Raises what the store raises."""
+        """Runs all jobs that can be claimed now, and returns their sessions. Raises the store's errors."""
         keys: set[SessionKey] = set()
         while True:
             keys |= {job.key for job in await self.claim()}
@@ -79,17 +79,17 @@ class JobWorker:
             await asyncio.wait(list(self._running.values()), return_when=asyncio.FIRST_COMPLETED)
 
     def stop(self) -> None:
-        """Begins no more jobs."""
+        """Stops claiming jobs."""
         self._is_stopped = True
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
 
     async def close(self) -> None:
-        """Waits a while for the jobs that are being done, then leaves them to other processes."""
+        """Waits CLOSE_SECONDS for running jobs, then leaves them to other processes."""
         self.stop()
-        if self._looking is not None:
-            await asyncio.wait([self._looking])
+        if self._claim_task is not None:
+            await asyncio.wait([self._claim_task])
         if self._running:
             await asyncio.wait(list(self._running.values()), timeout=CLOSE_SECONDS)
         left = list(self._running.values())
@@ -97,34 +97,34 @@ class JobWorker:
             task.cancel()
         if left:
             await asyncio.wait(left)
-        if self._renewing is not None:
-            self._renewing.cancel()
+        if self._renew_task is not None:
+            self._renew_task.cancel()
 
     def _begin(self, claimed: Sequence[BackgroundJob]) -> None:
         for job in claimed:
-            task = asyncio.get_running_loop().create_task(self._do(job), context=Context())
+            task = asyncio.get_running_loop().create_task(self._run(job), context=Context())
             self._running[job.name] = task
             task.add_done_callback(partial(self._done, job.name))
-        if claimed and self._renewing is None:
-            self._renewing = asyncio.get_running_loop().create_task(self._renew(), context=Context())
+        if claimed and self._renew_task is None:
+            self._renew_task = asyncio.get_running_loop().create_task(self._renew(), context=Context())
 
-    async def _look(self) -> None:
+    async def _try_claim(self) -> None:
         try:
             await self.claim()
         except TurnwiseError as problem:
-            # The next turn, or a worker, looks again.
+            # The next turn or worker tries again.
             log.warning("Background jobs cannot be read: %s", problem)
         except Exception:
             log.exception("Background jobs cannot be read.")
         finally:
-            self._looking = None
+            self._claim_task = None
 
     def _done(self, name: tuple[SessionKey, str, str], task: "asyncio.Task[None]") -> None:
         if self._running.get(name) is task:
             del self._running[name]
-        if not self._running and self._renewing is not None:
-            self._renewing.cancel()
-            self._renewing = None
+        if not self._running and self._renew_task is not None:
+            self._renew_task.cancel()
+            self._renew_task = None
         if not task.cancelled():
             self.wake()
 
@@ -140,13 +140,13 @@ class JobWorker:
             for name in began.keys() - held:
                 began[name].cancel()
 
-    async def _do(self, job: BackgroundJob) -> None:
+    async def _run(self, job: BackgroundJob) -> None:
         with answering(job.key, sent_here=False):
             try:
-                await self._try(job)
+                await self._attempt(job)
             except asyncio.CancelledError:
-                # Nothing happens when the claim was lost, which is the other reason for this.
-                await self._settle(self._store.jobs.put_back(job, self._lease.holder, counts=False))
+                # Does nothing when the claim was lost, which is the other reason for a cancellation.
+                await self._log_problem(self._store.jobs.put_back(job, self._lease.holder, counts=False))
                 raise
             except TurnwiseError as problem:
                 await self._failed(job, problem.code, self._process.job_retry_seconds)
@@ -154,8 +154,8 @@ class JobWorker:
                 log.exception("A background job failed.")
                 await self._failed(job, type(problem).__name__, self._process.job_retry_seconds)
 
-    async def _try(self, job: BackgroundJob) -> None:
-        agent = self._cast.agents.get(job.agent)
+    async def _attempt(self, job: BackgroundJob) -> None:
+        agent = self._runtime.agents.get(job.agent)
         if job.attempt > ATTEMPTS:
             await self._drop(job, "its process died each time")
         elif agent is None:
@@ -164,36 +164,36 @@ class JobWorker:
             await self._drop(job, "the agent does no jobs")
         else:
             async with asyncio.timeout(self._limits.invocation_seconds):
-                made = await agent.do_job(job, _Log(self._store, job.key, self._limits.history_events))
-            if made is not None:
-                await self._record(job, await self._guarding.event(self._event(job, made)))
+                result = await agent.do_job(job, _Log(self._store, job.key, self._limits.history_events))
+            if result is not None:
+                await self._record(job, await self._guardrails.event(self._event(job, result)))
             await self._store.jobs.finish(job, self._lease.holder)
 
-    def _event(self, job: BackgroundJob, made: Actions) -> Event:
+    def _event(self, job: BackgroundJob, result: Actions) -> Event:
         return Event(
-            # The same for every attempt, so that two of them record one result.
+            # Equal for all attempts, so that two of them record one result.
             id=f"{job.event_id}.{job.request.kind}",
             author=job.agent,
-            invocation_id=self._cast.issuer.new_id("job"),
-            created_at=self._cast.issuer.now(),
-            actions=Actions(summary=made.summary, usage=made.usage),
+            invocation_id=self._runtime.issuer.new_id("job"),
+            created_at=self._runtime.issuer.now(),
+            actions=Actions(summary=result.summary, usage=result.usage),
         )
 
     async def _record(self, job: BackgroundJob, event: Event) -> None:
-        """Appends the result when nobody is being answered in the session, unless the job was lost or deleted by then."""
+        """Appends the result once no message is being answered in the session. Drops it if the job was lost or deleted."""
         pause = max(LOOK_SECONDS, self._store.signals.poll_seconds)
         with self._store.signals.watch(job.key) as watch:
             while (session := await self._store.open(job.key)) is not None:
-                # A lease that a dead process left is not given up here: recovery looks for it.
+                # The lease of a dead process is not released here: recovery depends on it.
                 if session.held or orphan_of(session) is not None:
                     while await watch.next(pause) is not None:
                         continue
                     continue
-                # After the session is read: whatever deletes the job from now on makes that token stale.
+                # Checked after the session was read: deleting the job from now on makes the session token stale.
                 if job.name not in {held.name for held in await self._store.jobs.renew(self._lease)}:
                     return
                 try:
-                    await write_apart(self._store, self._hooks, session, self._lease, [event])
+                    await append_between_runs(self._store, self._hooks, session, self._lease, [event])
                 except SessionMissing:
                     return
                 except (SessionBusy, StaleWriter):
@@ -204,22 +204,22 @@ class JobWorker:
         if job.attempt >= ATTEMPTS:
             await self._drop(job, why)
             return
-        log.warning("The job %r of agent %r failed, and is tried again: %s", job.request.kind, job.agent, why)
-        await self._settle(self._store.jobs.put_back(job, self._lease.holder, pause=pause))
+        log.warning("The job %r of agent %r failed and is retried: %s", job.request.kind, job.agent, why)
+        await self._log_problem(self._store.jobs.put_back(job, self._lease.holder, pause=pause))
         if not self._is_stopped:
             self._wake_in(pause)
 
     async def _drop(self, job: BackgroundJob, why: str) -> None:
-        told = "The job %r of agent %r is dropped after %d attempts: %s"
-        log.warning(told, job.request.kind, job.agent, job.attempt, why)
-        await self._settle(self._store.jobs.finish(job, self._lease.holder))
+        text = "The job %r of agent %r is dropped after %d attempts: %s"
+        log.warning(text, job.request.kind, job.agent, job.attempt, why)
+        await self._log_problem(self._store.jobs.finish(job, self._lease.holder))
 
-    async def _settle(self, call: Awaitable[None]) -> None:
+    async def _log_problem(self, call: Awaitable[None]) -> None:
         try:
             await call
         except TurnwiseError as problem:
-            # The claim runs out by itself.
-            log.warning("A background job could not be given back: %s", problem.code)
+            # The claim expires without it.
+            log.warning("The claim of a background job could not be released: %s", problem.code)
 
     def _wake_in(self, seconds: float) -> None:
         def wake() -> None:
@@ -231,7 +231,7 @@ class JobWorker:
 
 
 class _Log:
-    """The log of a job's session (implements `LogPages`)."""
+    """The log of a job's session. Implements `LogPages`."""
 
     def __init__(self, store: SessionStore, key: SessionKey, most: int) -> None:
         self._store, self._key, self._most = store, key, most

@@ -1,62 +1,62 @@
-"""How many messages one process answers at once, and whose turn it is."""
+"""The limit on messages that one process answers at once."""
 
 import asyncio
 from collections import deque
 
 
 class ConcurrencyLimit:
-    """Lets at most `limit` in at once, in the order in which they came. Any event loop may ask."""
+    """A FIFO semaphore with `limit` slots that any event loop may use."""
 
     def __init__(self, limit: int) -> None:
         self._free = limit
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
 
     @property
-    def is_open(self) -> bool:
-        """Whether one could enter now; nobody waits before."""
-        return self._free > 0 and not self._line
+    def has_room(self) -> bool:
+        """True if a slot is free and no one waits for it."""
+        return self._free > 0 and not self._waiters
 
     def try_enter(self) -> bool:
-        """Enters if that is possible now."""
-        if self.is_open:
+        """Takes a slot if one is free. Returns whether it did."""
+        if self.has_room:
             self._free -= 1
             return True
         return False
 
     @property
     def waiting(self) -> int:
-        """How many stand in line."""
-        return len(self._line)
+        """The number of waiters."""
+        return len(self._waiters)
 
-    def line_up(self) -> "asyncio.Future[None]":
-        """A place in the line; it is done when one has entered. Who does not want it any more gives it up."""
-        place = asyncio.get_running_loop().create_future()
+    def reserve(self) -> "asyncio.Future[None]":
+        """Returns a future that is done when the caller has a slot. A caller that no longer wants it must `cancel` it."""
+        slot = asyncio.get_running_loop().create_future()
         if self.try_enter():
-            place.set_result(None)
+            slot.set_result(None)
         else:
-            self._line.append(place)
-        return place
+            self._waiters.append(slot)
+        return slot
 
-    def give_up(self, place: "asyncio.Future[None]") -> None:
-        """Leaves the line, or the gate if one has entered meanwhile."""
-        if place in self._line:
-            self._line.remove(place)
-        elif place.done() and not place.cancelled():
-            self.leave()
-        # It may be on its way: then it goes to the next.
-        place.cancel()
+    def cancel(self, slot: "asyncio.Future[None]") -> None:
+        """Cancels a reservation, and releases the slot if it was already granted."""
+        if slot in self._waiters:
+            self._waiters.remove(slot)
+        elif slot.done() and not slot.cancelled():
+            self.release()
+        # A grant may be in transit; `_grant` then passes the slot on.
+        slot.cancel()
 
-    def leave(self) -> None:
-        """Gives the place to who waits longest, or back."""
-        if self._line:
-            place = self._line.popleft()
-            place.get_loop().call_soon_threadsafe(self._give, place)
+    def release(self) -> None:
+        """Passes the slot to the longest waiter, or frees it."""
+        if self._waiters:
+            slot = self._waiters.popleft()
+            slot.get_loop().call_soon_threadsafe(self._grant, slot)
         else:
             self._free += 1
 
-    def _give(self, place: asyncio.Future[None]) -> None:
-        # Whoever gave up meanwhile does not keep the place from the next.
-        if place.done():
-            self.leave()
+    def _grant(self, slot: asyncio.Future[None]) -> None:
+        # A cancelled waiter passes the slot on.
+        if slot.done():
+            self.release()
         else:
-            place.set_result(None)
+            slot.set_result(None)

@@ -1,4 +1,4 @@
-"""One session's messages in this process."""
+"""The queue of one session's messages in this process, and the operations that move messages in and out of it."""
 
 import asyncio
 
@@ -11,92 +11,94 @@ from turnwise.runner.queue.followers import Followers
 
 
 class SessionQueue:
-    """Who waits, who is answered, and the task that works them off.
-
-    door: keeps arrivals in order while one of them is being accepted. users: how many arrivals hold on to the lane.
-    waiting: jobs whose messages are in the inbox, by the message's id. looks_elsewhere: nothing runs here, another process
-    holds it. closing: what others left is not taken up any more.
-    """
+    """The messages of one session in this process, and the task that answers them."""
 
     def __init__(self, key: SessionKey, *, closing: bool) -> None:
         self.key = key
-        self.door = asyncio.Lock()
-        self.users = 0
+        self.arrival_lock = asyncio.Lock()
+        """Keeps arriving messages in order while one of them is being accepted."""
+        self.arrivals = 0
+        """The number of arriving messages that still use this queue."""
         self.waiting: dict[str, MessageRun] = {}
+        """Runs whose messages are in the inbox, by message id."""
         self.current: MessageRun | None = None
+        """The run that is being answered."""
         self.task: asyncio.Task[None] | None = None
-        self.looks_elsewhere = False
+        self.waits_elsewhere = False
+        """True if the task only waits for another process, which holds the session."""
         self.closing = closing
+        """True to leave abandoned work to other processes."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task works here."""
+        """True if a task works on this queue."""
         return self.task is not None
 
     @property
     def is_unused(self) -> bool:
-        return self.users == 0 and self.task is None
+        """True if the queue can be discarded."""
+        return self.arrivals == 0 and self.task is None
 
 
 class InboxQueue:
-    """Puts messages in line, and takes those out that leave, or that another process has taken."""
+    """Adds messages to session queues, and removes those that were cancelled or taken by another process."""
 
     def __init__(self, driver: Driver, store: SessionStore, followers: Followers) -> None:
         self._driver, self._store, self._followers = driver, store, followers
 
-    async def accept(self, lane: SessionQueue, job: MessageRun) -> None:
-        """Stores the message in the inbox, with its job in line; or follows it, if it was begun before. QueueFull."""
-        # Before it is stored, so that nothing is kept of what the guardrails take out.
-        await self._driver.prepare(job)
-        limit = job.config.limits.queue
-        receipt = await self._store.inbox.accept(job.key, job.kept, create=job.config.create_session, limit=limit)
-        job.accept()
+    async def accept(self, queue: SessionQueue, run: MessageRun) -> None:
+        """Stores the message in the inbox and queues its run; follows it if it was begun before. Raises QueueFull."""
+        # Guardrails run first, so that nothing they remove is stored.
+        await self._driver.prepare(run)
+        limit = run.config.limits.queue
+        receipt = await self._store.inbox.accept(run.key, run.stored_message, create=run.config.create_session, limit=limit)
+        run.accept()
         if receipt.state == "queued":
-            self.put(lane, job)
+            self.put(queue, run)
         else:
-            self._followers.follow(job, receipt)
+            self._followers.follow(run, receipt)
 
-    def put(self, lane: SessionQueue, job: MessageRun) -> None:
-        """Puts a job in line whose message is in the inbox."""
-        job.queued = True
-        job.accept()
-        current = lane.current
-        if current is not None and current is not job and current.message.id == job.message.id:
-            # The same message, sent again while it is tried: one answer, and both handles read it.
-            job.invocation = current.invocation
+    def put(self, queue: SessionQueue, run: MessageRun) -> None:
+        """Queues a run whose message is in the inbox."""
+        run.queued = True
+        run.accept()
+        current = queue.current
+        if current is not None and current is not run and current.message.id == run.message.id:
+            # The same message was sent again while it is being answered: both handles share one answer.
+            run.invocation = current.invocation
             return
-        known = lane.waiting.setdefault(job.message.id, job)
-        job.invocation = known.invocation
-        known.invocation.waits_in_line(lambda: self._leave(lane, known))
+        known = queue.waiting.setdefault(run.message.id, run)
+        run.invocation = known.invocation
+        known.invocation.set_queued(lambda: self._leave(queue, known))
         if known.invocation.is_cancelled:
-            self._leave(lane, known)
+            self._leave(queue, known)
 
-    async def send_on(self, lane: SessionQueue) -> None:
-        """Lets the jobs whose messages another process took follow it."""
-        for job in list(lane.waiting.values()):
-            receipt = await self._store.inbox.receipt(job.key, job.message.id)
+    async def send_on(self, queue: SessionQueue) -> None:
+        """Removes the runs whose messages another process has taken, and follows those messages."""
+        for run in list(queue.waiting.values()):
+            receipt = await self._store.inbox.receipt(run.key, run.message.id)
             if receipt is not None and receipt.state == "queued":
                 continue
-            if lane.waiting.pop(job.message.id, None) is None:
+            if queue.waiting.pop(run.message.id, None) is None:
                 continue
             if receipt is None:
-                job.fail(SessionBusy("The session was deleted while the message waited.", fix="Send it again."))
+                run.fail(SessionBusy("The session was deleted while the message waited.", fix="Send it again."))
             else:
-                self._followers.follow(job, receipt)
+                self._followers.follow(run, receipt)
 
-    async def follow_or_put(self, lane: SessionQueue, job: MessageRun) -> None:
-        """Follows the message when it was begun or refused elsewhere, else waits with it."""
-        receipt = await self._store.inbox.receipt(job.key, job.message.id)
+    async def follow_or_put(self, queue: SessionQueue, run: MessageRun) -> None:
+        """Follows the message if another process began or refused it; otherwise queues it."""
+        receipt = await self._store.inbox.receipt(run.key, run.message.id)
         if receipt is None:
-            # It was never stored: the session was too much in motion.
-            job.fail(SessionBusy.answering(job.key.id))
+            # It was never stored: other writers kept interfering.
+            run.fail(SessionBusy.answering(run.key.id))
         elif receipt.state == "queued":
-            self.put(lane, job)
+            self.put(queue, run)
         else:
-            job.accept()
-            self._followers.follow(job, receipt)
+            run.accept()
+            self._followers.follow(run, receipt)
 
-    def _leave(self, lane: SessionQueue, job: MessageRun) -> None:
-        """A queued message that is cancelled leaves the line at once, and the inbox."""
-        if lane.waiting.pop(job.message.id, None) is not None:
-            self._followers.withdraw(job)
+    def _leave(self, queue: SessionQueue, run: MessageRun) -> None:
+        """Removes a cancelled message from the queue and the inbox."""
+        if queue.waiting.pop(run.message.id, None) is not None:
+            self._followers.withdraw(run)

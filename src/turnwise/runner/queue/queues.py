@@ -1,4 +1,4 @@
-"""One message at a time per session, in the order of acceptance; sessions side by side (behaviour A32)."""
+"""Session queues: one message at a time per session, in order of acceptance; sessions run in parallel (behaviour A32)."""
 
 import asyncio
 import logging
@@ -20,108 +20,120 @@ from turnwise.runner.queue.worker import CancelListener, SessionWorker, WorkerCo
 
 
 class SessionQueues:
-    """The sessions that are busy at one desk, and who comes to them."""
+    """The queues of all busy sessions in one event loop."""
 
-    def __init__(
-        self, driver: Driver, recovering: Recovery, store: SessionStore, config: RunConfig, *, concurrency: int
-    ) -> None:
+    def __init__(self, driver: Driver, recovery: Recovery, store: SessionStore, config: RunConfig, *, concurrency: int) -> None:
         self._store, self._holder = store, driver.lease.holder
-        self._gate = ConcurrencyLimit(concurrency)
-        self._lanes: dict[SessionKey, SessionQueue] = {}
+        self._limit = ConcurrencyLimit(concurrency)
+        self._queues: dict[SessionKey, SessionQueue] = {}
         self._accepting: set[asyncio.Task[None]] = set()
         self._closing = False
         self.followers = Followers(store, self)
-        self._line = InboxQueue(driver, store, self.followers)
-        stops = CancelListener(store, self._holder, self.running)
-        self._tools = WorkerContext(
-            driver, recovering, store, config, self._gate, ConcurrencyLimit(1), self.followers, self._line, stops
+        self._inbox_queue = InboxQueue(driver, store, self.followers)
+        cancel_listener = CancelListener(store, self._holder, self.running)
+        self._worker_context = WorkerContext(
+            driver,
+            recovery,
+            store,
+            config,
+            self._limit,
+            ConcurrencyLimit(1),
+            self.followers,
+            self._inbox_queue,
+            cancel_listener,
         )
 
-    async def submit(self, job: MessageRun) -> None:
-        """Returns when the message is accepted: it is being answered, or waits in the inbox.
+    async def submit(self, run: MessageRun) -> None:
+        """Returns when the message is accepted: it is being answered, or stored in the inbox.
 
-        SessionBusy (policy `reject`), QueueFull, MessageBlocked when that is on record or will be in its turn, and whatever
-        makes a message impossible to accept.
+        Raises:
+            SessionBusy: The session is busy and the policy is `reject`.
+            QueueFull: The inbox is full.
+            MessageBlocked: A guardrail blocked the message; the refusal is recorded, or will be in the message's
+                turn.
+            TurnwiseError: Any other reason why the message cannot be accepted.
         """
-        lane = self._lane(job.key)
-        lane.users += 1
+        queue = self._queue_of(run.key)
+        queue.arrivals += 1
         try:
-            if job.config.when_busy == "reject" and await self._is_busy(lane):
-                raise SessionBusy.answering(job.key.id)
-            answered = lane.current
-            await self._pass_door(lane, job)
-            if job.blocked:
-                raise job.blocked
-            if job.config.when_busy == "interrupt" and job.queued:
-                await self._interrupt(lane, answered, job)
+            if run.config.when_busy == "reject" and await self._is_busy(queue):
+                raise SessionBusy.answering(run.key.id)
+            answered = queue.current
+            await self._admit(queue, run)
+            if run.blocked:
+                raise run.blocked
+            if run.config.when_busy == "interrupt" and run.queued:
+                await self._interrupt(queue, answered, run)
         finally:
-            self._let_go(lane)
+            self._release_arrival(queue)
 
-    def join(self, job: MessageRun) -> None:
-        """Lets the job's handle wait for a message that is in the inbox already."""
-        lane = self._lane(job.key)
-        self._line.put(lane, job)
-        if not lane.is_busy:
-            self._start(lane)
+    def join(self, run: MessageRun) -> None:
+        """Queues the run of a message that is already in the inbox."""
+        queue = self._queue_of(run.key)
+        self._inbox_queue.put(queue, run)
+        if not queue.is_busy:
+            self._start(queue)
 
     def take_up(self, key: SessionKey) -> "asyncio.Task[None]":
-        """Works off what others left in that session, unless somebody does already; the task that does."""
-        lane = self._lane(key)
-        return lane.task or self._start(lane, recover=True)
+        """Returns the task that works off the abandoned work of that session; starts one if there is none."""
+        queue = self._queue_of(key)
+        return queue.task or self._start(queue, recover=True)
 
     @property
     def has_room(self) -> bool:
-        """Whether another message could be answered here at once."""
-        return self._gate.is_open
+        """True if another message could be answered here at once."""
+        return self._limit.has_room
 
     def is_abandoned(self, session: Session) -> bool:
-        """Whether an answer of that session is to be recovered: nobody gives it, not even this process."""
-        lane = self._lanes.get(session.key)
-        mine = None if lane is not None and lane.is_busy else self._holder
+        """Returns whether an invocation of that session must be recovered: no process answers it, including this one."""
+        queue = self._queues.get(session.key)
+        mine = None if queue is not None and queue.is_busy else self._holder
         return orphan_of(session, mine) is not None
 
     def running(self) -> list[MessageRun]:
-        """The jobs that are being answered now."""
-        return [lane.current for lane in self._lanes.values() if lane.current]
+        """Returns the runs that are being answered now."""
+        return [queue.current for queue in self._queues.values() if queue.current]
 
     async def idle(self, key: SessionKey | None = None) -> None:
-        """Returns when nothing runs, or nothing in that session."""
-        while tasks := [lane.task for k, lane in self._lanes.items() if lane.task and key in (None, k)]:
+        """Waits until no message is being answered, or none in that session."""
+        while tasks := [queue.task for k, queue in self._queues.items() if queue.task and key in (None, k)]:
             await asyncio.wait(tasks)
-        await self.followers.withdrawn()
+        await self.followers.wait_withdrawn()
 
     async def close(self) -> None:
-        """Waits for what was accepted here; who waits for another process is told to ask again, the inbox keeps the rest."""
+        """Waits for accepted messages. Readers that wait for another process get an error; queued messages stay in the
+        inbox.
+        """
         self._closing = True
-        for lane in self._lanes.values():
-            lane.closing = True
-            if lane.looks_elsewhere and lane.task:
-                lane.task.cancel()
-        while tasks := [*self._accepting, *(lane.task for lane in self._lanes.values() if lane.task)]:
+        for queue in self._queues.values():
+            queue.closing = True
+            if queue.waits_elsewhere and queue.task:
+                queue.task.cancel()
+        while tasks := [*self._accepting, *(queue.task for queue in self._queues.values() if queue.task)]:
             await asyncio.wait(tasks)
         await self.followers.close()
 
-    async def _is_busy(self, lane: SessionQueue) -> bool:
-        """Whether a message of the session is being answered; elsewhere is looked only if this one could not begin now."""
-        if lane.is_busy or lane.door.locked():
+    async def _is_busy(self, queue: SessionQueue) -> bool:
+        """Returns whether the session is answering a message. Asks the store only if the message could not begin now."""
+        if queue.is_busy or queue.arrival_lock.locked():
             return True
-        session = None if self._gate.is_open else await self._store.open(lane.key)
+        session = None if self._limit.has_room else await self._store.open(queue.key)
         return session is not None and session.held
 
-    async def _interrupt(self, lane: SessionQueue, answered: MessageRun | None, by: MessageRun) -> None:
-        """Stops what was being answered when the interrupting message came, here or elsewhere, if it still is."""
+    async def _interrupt(self, queue: SessionQueue, answered: MessageRun | None, by: MessageRun) -> None:
+        """Stops the run that was being answered when the interrupting message came, here or in another process."""
         here = answered if answered is not None and answered.invocation.id is not None else None
-        if here is not None and lane.current is not here:
+        if here is not None and queue.current is not here:
             return
         try:
-            # Also of what runs here: should this process die before the end is stored, whoever recovers it is to know.
-            await self._leave_word(lane.key, by)
+            # Also for local runs: if this process dies before the end is stored, recovery must know of the stop.
+            await self._request_stop(queue.key, by)
         finally:
-            if here is not None and lane.current is here:
+            if here is not None and queue.current is here:
                 here.invocation.interrupt()
 
-    async def _leave_word(self, key: SessionKey, by: MessageRun) -> None:
-        """Leaves word that what runs in the session is to be stopped, unless the interrupting message was begun itself."""
+    async def _request_stop(self, key: SessionKey, by: MessageRun) -> None:
+        """Requests the stop of the session's running invocations, unless the interrupting message has itself begun."""
         session = await self._store.open(key)
         receipt = await self._store.inbox.receipt(key, by.message.id)
         if session is None or receipt is None or receipt.state != "queued":
@@ -130,92 +142,91 @@ class SessionQueues:
             if open_.state == "running":
                 await self._store.leases.stop(key, invocation_id)
 
-    async def _pass_door(self, lane: SessionQueue, job: MessageRun) -> None:
-        """Has the message answered at once, or stored; the next to arrive comes after that."""
-        await lane.door.acquire()
-        if lane.is_busy or not (self._gate.is_open or job.config.when_busy == "reject"):
-            lane.users += 1
-            accepting = asyncio.create_task(self._queue(lane, job))
+    async def _admit(self, queue: SessionQueue, run: MessageRun) -> None:
+        """Starts the message at once, or stores it. The next arrival waits until then."""
+        await queue.arrival_lock.acquire()
+        if queue.is_busy or not (self._limit.has_room or run.config.when_busy == "reject"):
+            queue.arrivals += 1
+            accepting = asyncio.create_task(self._enqueue(queue, run))
             self._accepting.add(accepting)
             accepting.add_done_callback(self._accepting.discard)
-            accepting.add_done_callback(_retrieve)
+            accepting.add_done_callback(_consume_exception)
             await asyncio.shield(accepting)
             return
-        self._start(lane, job)
+        self._start(queue, run)
         try:
-            await job.accepted()
+            await run.accepted()
         finally:
-            lane.door.release()
+            queue.arrival_lock.release()
 
-    async def _queue(self, lane: SessionQueue, job: MessageRun) -> None:
-        """Puts the message in the inbox and in line, also if its caller has given up: what is stored is answered here."""
+    async def _enqueue(self, queue: SessionQueue, run: MessageRun) -> None:
+        """Stores and queues the message, even if its caller was cancelled: a stored message is answered here."""
         try:
-            await self._line.accept(lane, job)
-            if lane.waiting and not lane.is_busy:
-                self._start(lane)
+            await self._inbox_queue.accept(queue, run)
+            if queue.waiting and not queue.is_busy:
+                self._start(queue)
         finally:
-            lane.door.release()
-            self._let_go(lane)
+            queue.arrival_lock.release()
+            self._release_arrival(queue)
 
-    def _start(self, lane: SessionQueue, first: MessageRun | None = None, *, recover: bool = False) -> "asyncio.Task[None]":
-        # Entered at once if there is room, so that nobody else takes the place before the task comes to run.
-        shift = SessionWorker(self._tools, lane, first, recover=recover, inside=self._gate.try_enter())
-        lane.task = asyncio.create_task(self._work(lane, shift))
-        return lane.task
+    def _start(self, queue: SessionQueue, first: MessageRun | None = None, *, recover: bool = False) -> "asyncio.Task[None]":
+        # Takes a free slot now, before another task can take it.
+        worker = SessionWorker(self._worker_context, queue, first, recover=recover, inside=self._limit.try_enter())
+        queue.task = asyncio.create_task(self._work(queue, worker))
+        return queue.task
 
-    async def _work(self, lane: SessionQueue, shift: SessionWorker) -> None:
+    async def _work(self, queue: SessionQueue, worker: SessionWorker) -> None:
         try:
-            await shift.work()
+            await worker.work()
         finally:
-            lane.task = None
-            self._forget(lane)
+            queue.task = None
+            self._discard_if_unused(queue)
 
-    def _lane(self, key: SessionKey) -> SessionQueue:
-        return self._lanes.setdefault(key, SessionQueue(key, closing=self._closing))
+    def _queue_of(self, key: SessionKey) -> SessionQueue:
+        return self._queues.setdefault(key, SessionQueue(key, closing=self._closing))
 
-    def _let_go(self, lane: SessionQueue) -> None:
-        lane.users -= 1
-        self._forget(lane)
+    def _release_arrival(self, queue: SessionQueue) -> None:
+        queue.arrivals -= 1
+        self._discard_if_unused(queue)
 
-    def _forget(self, lane: SessionQueue) -> None:
-        if lane.is_unused and self._lanes.get(lane.key) is lane:
-            del self._lanes[lane.key]
+    def _discard_if_unused(self, queue: SessionQueue) -> None:
+        if queue.is_unused and self._queues.get(queue.key) is queue:
+            del self._queues[queue.key]
 
 
-def _retrieve(task: "asyncio.Task[None]") -> None:
-    # Whoever asked may be gone; the message is on its way all the same.
+def _consume_exception(task: "asyncio.Task[None]") -> None:
+    # The caller may have been cancelled; the message is processed anyway.
     if not task.cancelled():
         task.exception()
 
 
 AT_MOST = 100
-"""How many sessions are taken up in one round."""
+"""The number of sessions that one round of recovery takes up."""
 
 log = logging.getLogger("turnwise.runner")
 
 
 class RecoveryLoop:
-    """Takes up sessions that nobody holds although something is to be done there, and background jobs."""
+    """Recovers abandoned sessions and background jobs."""
 
-    def __init__(self, store: SessionStore, lanes: SessionQueues, jobs: JobWorker, app: str, seconds: float) -> None:
-        self._store, self._lanes, self._jobs, self._app, self._seconds = store, lanes, jobs, app, seconds
+    def __init__(self, store: SessionStore, queues: SessionQueues, jobs: JobWorker, app: str, seconds: float) -> None:
+        self._store, self._queues, self._jobs, self._app, self._seconds = store, queues, jobs, app, seconds
 
     async def once(self) -> int:
-        """Takes up all that are due, then the jobs; returns in how many sessions, when they are worked off.
+        """Recovers all due sessions, then runs the jobs. Returns the number of sessions when all of it is done.
 
-        Raises what the store raises.
+        Raises the store's errors.
         """
         taken: set[SessionKey] = set()
         while new := set(await self._store.leases.due(self._app, limit=AT_MOST)) - taken:
-            await asyncio.wait([self._lanes.take_up(key) for key in new])
+            await asyncio.wait([self._queues.take_up(key) for key in new])
             taken |= new
         return len(taken | await self._jobs.work_off())
 
     async def forever(self) -> None:
-        """Takes up due sessions again and again while this process has room for them, until it is cancelled.
+        """Recovers due sessions in a loop while this process has room for them, until it is cancelled.
 
-        No error of the store ends it: a refused login, a read-only server or a lost connection may pass. The first error of
-        a series is logged, and so is its end.
+        Store errors do not end the loop, since they may pass. Logs the first error of a series, and its end.
         """
         failing: str | None = None
         while True:
@@ -226,23 +237,23 @@ class RecoveryLoop:
                 failing = None
             except TurnwiseError as problem:
                 if failing != problem.code:
-                    log.warning("What is left to do cannot be read: %s", problem)
+                    log.warning("The sessions to recover cannot be read: %s", problem)
                 failing = problem.code
             except Exception as problem:
                 if failing != type(problem).__name__:
-                    log.exception("What is left to do cannot be read.")
+                    log.exception("The sessions to recover cannot be read.")
                 failing = type(problem).__name__
-            # Not all processes at the same moment.
+            # Jitter, so that processes do not run in step.
             await asyncio.sleep(self._seconds * random.uniform(0.8, 1.2))
 
     async def _round(self) -> None:
         await self._jobs.claim()
-        if not self._lanes.has_room:
+        if not self._queues.has_room:
             return
         keys = list(await self._store.leases.due(self._app, limit=AT_MOST))
         random.shuffle(keys)
         for key in keys:
-            if self._lanes.has_room:
-                self._lanes.take_up(key)
-                # Lets it enter before the next is looked at.
+            if self._queues.has_room:
+                self._queues.take_up(key)
+                # Lets it take its slot before the next check.
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""One stretch of work on a session: the message at hand, then its inbox, as long as no other process does it."""
+"""The worker of one session queue: answers the first message, then the inbox, until another process takes over."""
 
 import asyncio
 import enum
@@ -16,378 +16,395 @@ from turnwise.runner.message.invocation import MessageRun
 from turnwise.runner.message.planning import UnfinishedMessage
 from turnwise.runner.message.recovery import Recovery, UnfinishedWork
 from turnwise.runner.message.recovery_rules import LeftToOtherProcesses, orphan_of
-from turnwise.runner.queue.followers import Followers
+from turnwise.runner.queue.followers import Followers, runner_closed
 from turnwise.runner.queue.limit import ConcurrencyLimit
 from turnwise.runner.queue.queue import InboxQueue, SessionQueue
 
 FIRST_LOOK_SECONDS = 0.05
-"""Most places come sooner, and nothing is read for them."""
+"""The delay before the first read of the store. Most slots come sooner, so nothing is read for them."""
 LOOKS_PER_SECOND = 100
-"""How often all who wait at one gate look at the store, together; signals come besides."""
+"""The rate at which all waiters of one limit together read the store, in addition to signals."""
 
 
 class SlotWaiter:
-    """Waits at gates for one lane. Messages of the lane that another process takes leave the line here, and follow it.
+    """Waits for a slot of a ConcurrencyLimit on behalf of one queue. Meanwhile, lets messages taken by other processes
+    leave.
 
-    holder: the name of this process on leases.
+    Args:
+        holder: The name of this process on leases.
     """
 
-    def __init__(self, store: SessionStore, lane: SessionQueue, line: InboxQueue, holder: str) -> None:
-        self._store, self._lane, self._line, self._holder = store, lane, line, holder
+    def __init__(self, store: SessionStore, queue: SessionQueue, inbox_queue: InboxQueue, holder: str) -> None:
+        self._store, self._queue, self._inbox_queue, self._holder = store, queue, inbox_queue, holder
 
-    async def enter(self, gate: ConcurrencyLimit, *, first: bool = False, recovers: bool = False) -> bool:
-        """Enters when it is one's turn: True. False, outside, as soon as there is nothing to do in the session here.
+    async def enter(self, limit: ConcurrencyLimit, *, first: bool = False, recovers: bool = False) -> bool:
+        """Waits for a slot. Returns True with the slot, or False without one as soon as there is nothing to do here.
 
-        first: somebody waits for it whose message is not stored. recovers: the session is also looked through for what a
-        dead process left.
+        Args:
+            limit: The limit to enter.
+            first: True if a caller waits with a message that is not stored yet.
+            recovers: True if the session is also checked for work of a dead process.
         """
-        if gate.try_enter():
+        if limit.try_enter():
             return True
-        place, stays = gate.line_up(), False
+        slot, keeps_slot = limit.reserve(), False
         try:
-            while not place.done():
-                await self._until_news(gate, place, first=first, recovers=recovers)
-                if not place.done() and not (first or self._lane.waiting):
+            while not slot.done():
+                await self._wait_for_news(limit, slot, first=first, recovers=recovers)
+                if not slot.done() and not (first or self._queue.waiting):
                     return False
-            # What others left is not taken up any more once the process closes.
-            stays = first or bool(self._lane.waiting) or not self._lane.closing
-            return stays
+            # A closing process takes up no abandoned work.
+            keeps_slot = first or bool(self._queue.waiting) or not self._queue.closing
+            return keeps_slot
         finally:
-            if not stays:
-                gate.give_up(place)
+            if not keeps_slot:
+                limit.cancel(slot)
 
-    async def _until_news(self, gate: ConcurrencyLimit, place: "asyncio.Future[None]", *, first: bool, recovers: bool) -> None:
-        """Returns when the place has come, or when there was nothing to do here at the last look."""
-        looking = asyncio.create_task(self._look(gate, first=first, recovers=recovers))
+    async def _wait_for_news(
+        self, limit: ConcurrencyLimit, slot: "asyncio.Future[None]", *, first: bool, recovers: bool
+    ) -> None:
+        """Returns when the slot is granted, or when there was nothing to do at the last check."""
+        looking = asyncio.create_task(self._look(limit, first=first, recovers=recovers))
         try:
-            await asyncio.wait({place, looking}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({slot, looking}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             looking.cancel()
-        if not place.done():
+        if not slot.done():
             looking.result()
 
-    async def _look(self, gate: ConcurrencyLimit, *, first: bool, recovers: bool) -> None:
+    async def _look(self, limit: ConcurrencyLimit, *, first: bool, recovers: bool) -> None:
         signals, seen, pause = self._store.signals, (-1, 0), FIRST_LOOK_SECONDS
-        with signals.watch(self._lane.key) as watch:
+        with signals.watch(self._queue.key) as watch:
             while True:
-                while await watch.next(max(pause, gate.waiting / LOOKS_PER_SECOND)) is not None:
+                while await watch.next(max(pause, limit.waiting / LOOKS_PER_SECOND)) is not None:
                     continue
                 pause = min(2 * pause, signals.poll_seconds)
                 try:
-                    session = await self._store.open(self._lane.key)
+                    session = await self._store.open(self._queue.key)
                     now = (session.revision, session.queued) if session else (-1, 0)
                     if now[0] != seen[0] or now[1] < seen[1] or session is None:
-                        await self._line.send_on(self._lane)
+                        await self._inbox_queue.send_on(self._queue)
                 except StoreError:
-                    # Whoever comes in hears of it, if it has not passed by then.
+                    # If the error persists, the worker raises it after it enters.
                     continue
                 seen = now
-                if not (first or self._lane.waiting or self._has_work(session, recovers=recovers)):
+                if not (first or self._queue.waiting or self._has_work(session, recovers=recovers)):
                     return
 
     def _has_work(self, session: Session | None, *, recovers: bool) -> bool:
-        """Whether there is something to do for others: whoever holds the session does it, if anybody does."""
-        if session is None or self._lane.closing or session.holder not in (None, self._holder):
+        """Returns whether the session has abandoned work that this process may do: another holder would do it itself."""
+        if session is None or self._queue.closing or session.holder not in (None, self._holder):
             return False
         return session.queued > 0 or (recovers and orphan_of(session, self._holder) is not None)
 
 
 LOOK_SECONDS = 0.25
+"""The interval between two checks for stop requests."""
 
 log = logging.getLogger("turnwise.runner")
 
 
 class CancelListener:
-    """Looks for what is to be stopped, as long as something runs here. `running` gives that."""
+    """Checks for stop requests while messages run in this process.
+
+    Args:
+        running: Returns the runs of this process.
+    """
 
     def __init__(self, store: SessionStore, holder: str, running: Callable[[], Sequence[MessageRun]]) -> None:
         self._store, self._holder, self._running = store, holder, running
-        self._ears: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None] | None]
-        self._ears = weakref.WeakKeyDictionary()
+        self._timers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None] | None]
+        self._timers = weakref.WeakKeyDictionary()
 
     def listen(self) -> None:
-        """Something runs in this event loop from now on."""
+        """Starts checking in this event loop, if it is not already."""
         loop = asyncio.get_running_loop()
-        if loop not in self._ears:
-            # A timer, not a task: most answers are given before it is due.
-            self._ears[loop] = None
+        if loop not in self._timers:
+            # A timer is cheaper than a task: most answers end before it fires.
+            self._timers[loop] = None
             loop.call_later(LOOK_SECONDS, self._wake, loop)
 
     def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._running():
-            self._ears[loop] = loop.create_task(self._look(loop))
+            self._timers[loop] = loop.create_task(self._look(loop))
         else:
-            del self._ears[loop]
+            del self._timers[loop]
 
     async def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             for key, invocation_id in await self._store.leases.stops(self._holder):
-                for job in self._running():
-                    if job.key == key and job.invocation.id == invocation_id:
-                        job.invocation.interrupt()
+                for run in self._running():
+                    if run.key == key and run.invocation.id == invocation_id:
+                        run.invocation.interrupt()
         except TurnwiseError as problem:
-            log.debug("What is to be stopped could not be read: %s", problem.code)
+            log.debug("The stop requests could not be read: %s", problem.code)
         loop.call_later(LOOK_SECONDS, self._wake, loop)
 
 
 HEAD_START_SECONDS = 0.05
-"""How long others leave a free session to who gave it up: that process works its inbox off."""
+"""The time for which other processes leave a released session to its last holder, which works off its inbox."""
 LEFT_SECONDS = 0.5
-"""How often is looked whether what is left to others was taken."""
+"""The interval at which to check whether another process has taken the work that was left to it."""
 SUSPECT_ATTEMPT = 3
-"""From this attempt on, invocations run one at a time: one of them may be what kills processes."""
+"""From this attempt on, invocations run one at a time: one of them may crash its process."""
 
 
 class NextWork(enum.Enum):
-    """What comes next: another message; a wait, because somebody else has the session; a longer wait, because somebody else
-    is to take it; or nothing.
-    """
+    """The worker's next action."""
 
-    AGAIN = enum.auto()
+    CONTINUE = enum.auto()
+    """Answer the next message."""
     WAIT = enum.auto()
-    LEAVE = enum.auto()
-    REST = enum.auto()
+    """Wait: another process holds the session."""
+    LEAVE_TO_OTHERS = enum.auto()
+    """Wait longer: another process should take the session."""
+    DONE = enum.auto()
+    """Nothing is left to do."""
 
 
 class WorkerContext(NamedTuple):
-    """What all shifts of one desk work with. `config` is for messages that came without one of their own."""
+    """The services that all workers of one event loop share."""
 
     driver: Driver
-    recovering: Recovery
+    recovery: Recovery
     store: SessionStore
     config: RunConfig
-    gate: ConcurrencyLimit
-    suspects: ConcurrencyLimit
+    """The configuration of messages that came without one."""
+    limit: ConcurrencyLimit
+    suspect_limit: ConcurrencyLimit
+    """The limit for invocations that may crash their process."""
     followers: Followers
-    line: InboxQueue
-    stops: CancelListener
+    inbox_queue: InboxQueue
+    cancel_listener: CancelListener
 
 
 class SessionWorker:
-    """Works one lane off, in the gate's turn.
+    """Works off one session queue, within the concurrency limit.
 
-    first: a message that is not stored yet. recover: look also for what a dead process left. inside: the gate was entered.
+    Args:
+        first: A message that is not stored yet.
+        recover: True to look for work of a dead process, too.
+        inside: True if the caller has already taken a slot.
     """
 
     def __init__(
-        self, tools: WorkerContext, lane: SessionQueue, first: MessageRun | None, *, recover: bool, inside: bool
+        self, context: WorkerContext, queue: SessionQueue, first: MessageRun | None, *, recover: bool, inside: bool
     ) -> None:
-        self._tools, self._lane = tools, lane
-        self._store, self._gate, self._line = tools.store, tools.gate, tools.line
+        self._context, self._queue = context, queue
+        self._store, self._limit, self._inbox_queue = context.store, context.limit, context.inbox_queue
         self._first, self._recovers, self._inside = first, recover, inside
-        self._lookout = SlotWaiter(tools.store, lane, tools.line, tools.driver.lease.holder)
+        self._slot_waiter = SlotWaiter(context.store, queue, context.inbox_queue, context.driver.lease.holder)
 
     async def work(self) -> None:
-        """Returns when there is nothing left to do here. Whoever waits in the lane knows then why, if that was an error."""
+        """Returns when nothing is left to do here. On an error, fails all waiting runs with it."""
         try:
             await self._work()
         except Exception as problem:
             if not isinstance(problem, TurnwiseError):
-                log.exception("The runner failed in session %s.", self._lane.key.id)
-            # What is in the inbox stays there, for whoever comes when the store is back.
-            self._tell(problem)
+                log.exception("The runner failed in session %s.", self._queue.key.id)
+            # Messages in the inbox stay there until the store is back.
+            self._fail_waiting(problem)
         except asyncio.CancelledError:
-            self._tell(_closed())
+            self._fail_waiting(runner_closed())
             raise
 
     async def _work(self) -> None:
-        lane, doing = self._lane, NextWork.AGAIN
-        while (doing is not NextWork.REST and not lane.closing) or lane.waiting or self._first:
-            if doing is NextWork.WAIT and not await self._wait():
+        queue, next_work = self._queue, NextWork.CONTINUE
+        while (next_work is not NextWork.DONE and not queue.closing) or queue.waiting or self._first:
+            if next_work is NextWork.WAIT and not await self._wait_until_free():
                 return
-            if doing is NextWork.LEAVE and not (lane.waiting and await self._wait(LEFT_SECONDS)):
+            if next_work is NextWork.LEAVE_TO_OTHERS and not (queue.waiting and await self._wait_until_free(LEFT_SECONDS)):
                 return
             if not self._inside:
-                self._inside = await self._lookout.enter(self._gate, first=bool(self._first), recovers=self._recovers)
+                self._inside = await self._slot_waiter.enter(self._limit, first=bool(self._first), recovers=self._recovers)
             if not self._inside:
                 return
             try:
-                doing = await self._serve(self._first) if self._first else await self._advance()
+                next_work = await self._serve(self._first) if self._first else await self._advance()
             finally:
                 if self._inside:
-                    self._gate.leave()
-                self._first, self._inside, lane.current = None, False, None
+                    self._limit.release()
+                self._first, self._inside, queue.current = None, False, None
 
     async def _advance(self) -> NextWork:
-        """Answers the oldest message of the inbox."""
+        """Answers the oldest message of the inbox, or recovers abandoned work."""
         recover, self._recovers = self._recovers, False
-        oldest = await self._store.inbox.queued(self._lane.key)
+        oldest = await self._store.inbox.queued(self._queue.key)
         if oldest is not None:
-            job = self._lane.waiting.pop(oldest.id, None)
-            job = job or MessageRun(self._lane.key, oldest, oldest.config or self._tools.config)
-            job.queued = True
-            return await self._serve(job)
+            run = self._queue.waiting.pop(oldest.id, None)
+            run = run or MessageRun(self._queue.key, oldest, oldest.config or self._context.config)
+            run.queued = True
+            return await self._serve(run)
         if recover:
             try:
                 if await self._recover():
-                    return NextWork.AGAIN
+                    return NextWork.CONTINUE
             except LeftToOtherProcesses:
-                return NextWork.LEAVE
-            await self._tools.recovering.give_up(self._lane.key)
-        await self._line.send_on(self._lane)
-        return NextWork.REST
+                return NextWork.LEAVE_TO_OTHERS
+            await self._context.recovery.release_dead_lease(self._queue.key)
+        await self._inbox_queue.send_on(self._queue)
+        return NextWork.DONE
 
-    async def _serve(self, job: MessageRun) -> NextWork:
-        """Answers the job, or finds out who does. Raises what the store raises; the job's readers know it then."""
-        self._lane.current = job
-        self._tools.stops.listen()
+    async def _serve(self, run: MessageRun) -> NextWork:
+        """Answers the run, or follows it if another process does. Raises the store's errors after failing the run with them."""
+        self._queue.current = run
+        self._context.cancel_listener.listen()
         try:
-            return await self._answer(job)
+            return await self._answer(run)
         except StoreError as problem:
-            # It may pass: the message is not refused for it.
-            job.fail(problem)
+            # The error may pass, so the message is not refused.
+            run.fail(problem)
             raise
         except Exception as problem:
             if not isinstance(problem, TurnwiseError):
-                log.exception("The runner failed on message %s of session %s.", job.message.id, job.key.id)
-            job.fail(problem)
-            await self._refuse(job, problem)
-            return NextWork.AGAIN
+                log.exception("The runner failed on message %s of session %s.", run.message.id, run.key.id)
+            run.fail(problem)
+            await self._refuse(run, problem)
+            return NextWork.CONTINUE
         except BaseException as stopped:
-            job.fail(stopped)
+            run.fail(stopped)
             raise
 
-    async def _answer(self, job: MessageRun) -> NextWork:
+    async def _answer(self, run: MessageRun) -> NextWork:
         try:
-            session = await self._served(job)
+            session = await self._serve_in_context(run)
         except UnfinishedMessage as older:
-            return await self._after_another(job, held=older.held)
+            return await self._wait_for_older(run, held=older.held)
         except LeftToOtherProcesses:
-            await self._keep(job)
-            self._lane.current = None
-            return NextWork.LEAVE
+            await self._put_in_inbox(run)
+            self._queue.current = None
+            return NextWork.LEAVE_TO_OTHERS
         except SessionBusy as busy:
-            if job.config.when_busy == "reject" and not job.queued:
-                job.fail(busy)
+            if run.config.when_busy == "reject" and not run.queued:
+                run.fail(busy)
             else:
-                await self._line.follow_or_put(self._lane, job)
+                await self._inbox_queue.follow_or_put(self._queue, run)
             return NextWork.WAIT
         except StaleWriter:
-            await self._line.follow_or_put(self._lane, job)
+            await self._inbox_queue.follow_or_put(self._queue, run)
             return NextWork.WAIT
         if session is not None:
-            return NextWork.AGAIN if session.queued else NextWork.REST
-        # It was lost to another process.
-        assert job.invocation.id is not None
-        self._tools.followers.follow_invocation(job, job.invocation.id)
+            return NextWork.CONTINUE if session.queued else NextWork.DONE
+        # Another process took the session over.
+        assert run.invocation.id is not None
+        self._context.followers.follow_invocation(run, run.invocation.id)
         return NextWork.WAIT
 
-    async def _served(self, job: MessageRun) -> Session | None:
-        """As `Driver.serve`, for whom sent it: this task was begun for another message if the job waited in line."""
-        serving = self._tools.driver.serve(job)
-        if job.context is None or not job.queued:
+    async def _serve_in_context(self, run: MessageRun) -> Session | None:
+        """Runs `Driver.serve` in the caller's context. A queued message needs a new task, since this one began for another
+        message.
+        """
+        serving = self._context.driver.serve(run)
+        if run.context is None or not run.queued:
             return await serving
-        return await asyncio.create_task(serving, context=job.context)
+        return await asyncio.create_task(serving, context=run.context)
 
-    async def _after_another(self, job: MessageRun, *, held: bool) -> NextWork:
-        """An older message is to be answered first: by who holds the session, else it is recovered."""
-        if not job.queued and job.config.when_busy == "reject":
-            job.fail(SessionBusy.answering(job.key.id))
+    async def _wait_for_older(self, run: MessageRun, *, held: bool) -> NextWork:
+        """Queues the run after an older message, and recovers that one unless another process holds the session."""
+        if not run.queued and run.config.when_busy == "reject":
+            run.fail(SessionBusy.answering(run.key.id))
         else:
-            await self._keep(job)
-        self._lane.current = None
+            await self._put_in_inbox(run)
+        self._queue.current = None
         if held:
             return NextWork.WAIT
         try:
             await self._recover()
         except LeftToOtherProcesses:
-            return NextWork.LEAVE
-        return NextWork.AGAIN
+            return NextWork.LEAVE_TO_OTHERS
+        return NextWork.CONTINUE
 
-    async def _keep(self, job: MessageRun) -> None:
-        """Puts the message in the inbox, unless it is there, and the job in line."""
-        if job.queued:
-            self._line.put(self._lane, job)
+    async def _put_in_inbox(self, run: MessageRun) -> None:
+        """Puts the message in the inbox, unless it is there, and queues the run."""
+        if run.queued:
+            self._inbox_queue.put(self._queue, run)
             return
         try:
-            await self._line.accept(self._lane, job)
+            await self._inbox_queue.accept(self._queue, run)
         except TurnwiseError as problem:
-            job.fail(problem)
+            run.fail(problem)
 
     async def _recover(self) -> bool:
-        """Runs again what a dead process left; False when there is nothing. LeftToOthers."""
-        left = await self._tools.recovering.leftover(self._lane.key)
-        if left is None:
+        """Resumes unfinished work of a dead process; False when there is none. Raises LeftToOtherProcesses."""
+        unfinished = await self._context.recovery.find_unfinished(self._queue.key)
+        if unfinished is None:
             return False
-        if left.attempt < SUSPECT_ATTEMPT:
-            await self._resume(left)
+        if unfinished.attempt < SUSPECT_ATTEMPT:
+            await self._resume(unfinished)
             return True
-        if not self._tools.suspects.try_enter() and not await self._enter_as_suspect():
+        if not self._context.suspect_limit.try_enter() and not await self._enter_suspect_limit():
             return True
         try:
-            await self._resume(left)
+            await self._resume(unfinished)
         finally:
-            self._tools.suspects.leave()
+            self._context.suspect_limit.release()
         return True
 
-    async def _enter_as_suspect(self) -> bool:
-        """Lets others be answered until both gates are passed. False, outside of both, when that is no use any more."""
-        self._gate.leave()
+    async def _enter_suspect_limit(self) -> bool:
+        """Releases the slot until both limits can be entered. Returns False, outside both, when there is nothing left to do."""
+        self._limit.release()
         self._inside = False
-        if not await self._lookout.enter(self._tools.suspects, recovers=True):
+        if not await self._slot_waiter.enter(self._context.suspect_limit, recovers=True):
             return False
         try:
-            self._inside = await self._lookout.enter(self._gate, recovers=True)
+            self._inside = await self._slot_waiter.enter(self._limit, recovers=True)
         finally:
             if not self._inside:
-                self._tools.suspects.leave()
+                self._context.suspect_limit.release()
         return self._inside
 
-    async def _resume(self, left: UnfinishedWork) -> None:
-        self._lane.current = left.job
-        self._tools.stops.listen()
+    async def _resume(self, unfinished: UnfinishedWork) -> None:
+        self._queue.current = unfinished.run
+        self._context.cancel_listener.listen()
         try:
-            resumed = await self._tools.recovering.resume(left)
+            resumed = await self._context.recovery.resume(unfinished)
         except (SessionBusy, StaleWriter):
             resumed = None
         except BaseException as problem:
-            left.job.fail(problem)
+            unfinished.run.fail(problem)
             raise
         finally:
-            self._lane.current = None
+            self._queue.current = None
         if resumed is None:
-            # Somebody else was faster, or took it away.
-            self._tools.followers.follow_invocation(left.job, left.orphan.invocation_id)
+            # Another process was faster, or took over.
+            self._context.followers.follow_invocation(unfinished.run, unfinished.orphan.invocation_id)
 
-    async def _wait(self, head_start: float = HEAD_START_SECONDS) -> bool:
-        """Returns when the session was free for `head_start` seconds: True; or when nobody here waits for it any more, for its
-        holder works it off.
+    async def _wait_until_free(self, head_start: float = HEAD_START_SECONDS) -> bool:
+        """Waits until the session has been free for `head_start` seconds, and returns True.
+
+        Returns False when no one here waits for it any more, since its holder works it off, or when the process closes.
         """
         pause, free, revision = head_start, False, -1
-        self._lane.looks_elsewhere = True
+        self._queue.waits_elsewhere = True
         try:
-            with self._store.signals.watch(self._lane.key) as watch:
-                while not self._lane.closing:
-                    session = await self._store.open(self._lane.key)
-                    held = session is not None and session.holder not in (None, self._tools.driver.lease.holder)
+            with self._store.signals.watch(self._queue.key) as watch:
+                while not self._queue.closing:
+                    session = await self._store.open(self._queue.key)
+                    held = session is not None and session.holder not in (None, self._context.driver.lease.holder)
                     if free and not held:
                         return True
                     if session is None or session.revision != revision:
-                        await self._line.send_on(self._lane)
+                        await self._inbox_queue.send_on(self._queue)
                         revision = session.revision if session else -1
-                    if held and not self._lane.waiting:
+                    if held and not self._queue.waiting:
                         return False
                     pause = head_start if not held else min(2 * pause, self._store.signals.poll_seconds)
                     free = not held
                     while await watch.next(pause) is not None:
                         continue
         finally:
-            self._lane.looks_elsewhere = False
-        self._tell(_closed())
+            self._queue.waits_elsewhere = False
+        self._fail_waiting(runner_closed())
         return False
 
-    async def _refuse(self, job: MessageRun, problem: Exception) -> None:
-        """Takes a queued message that cannot be run out of the inbox."""
-        if job.queued:
+    async def _refuse(self, run: MessageRun, problem: Exception) -> None:
+        """Removes a queued message that cannot be run from the inbox."""
+        if run.queued:
             code = problem.code if isinstance(problem, TurnwiseError) else type(problem).__name__
-            await self._store.inbox.refuse(job.key, job.message.id, code)
+            await self._store.inbox.refuse(run.key, run.message.id, code)
 
-    def _tell(self, problem: Exception) -> None:
-        """Tells everybody who waits here why the session is not worked off."""
-        for job in (*self._lane.waiting.values(), *([self._first] if self._first else [])):
-            job.fail(problem)
-        self._lane.waiting.clear()
-
-
-def _closed() -> SessionBusy:
-    return SessionBusy("The runner was closed while another process answers.", fix="Ask again by the message's id.")
+    def _fail_waiting(self, problem: Exception) -> None:
+        """Fails all waiting runs with the reason why the queue is not worked off."""
+        for run in (*self._queue.waiting.values(), *([self._first] if self._first else [])):
+            run.fail(problem)
+        self._queue.waiting.clear()

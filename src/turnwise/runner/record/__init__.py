@@ -1,1 +1,1 @@
-"""What stands on record of an invocation, and how it gets there."""
+"""The record of an invocation: its journal, and the recorder that writes it."""

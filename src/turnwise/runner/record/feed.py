@@ -1,4 +1,4 @@
-"""Where an invocation's events can be read while it runs, by any number of readers, none of whom can slow it."""
+"""The live feed of one invocation's events, for any number of readers. A slow reader does not slow the run."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,15 +8,16 @@ from turnwise.runner.record.journal import public_event
 
 
 class EventFeed:
-    """Events in the order they were published, as the public may read them: stored ones, and between them the partial ones,
-    which only the live see. A partial one is kept until the whole is there, however far behind a reader is.
+    """Public events in the order they were published: stored events, and partial events in between.
+
+    A partial event is kept until its final event arrives, even for slow readers.
     """
 
     def __init__(self) -> None:
         self._events: list[Event | None] = []
         self._final_ids: set[str] = set()
-        self._pieces: dict[str, list[int]] = {}
-        """The places of the partial events, by the id that they share with the whole."""
+        self._partial_indices: dict[str, list[int]] = {}
+        """Indices of partial events, by the id that they share with the final event."""
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
         self._problem: BaseException | None = None
@@ -31,34 +32,38 @@ class EventFeed:
         return self._closed
 
     def publish(self, event: Event) -> None:
+        """Appends an event and wakes the readers. A final event removes its partial events."""
         if not event.partial:
-            for place in self._pieces.pop(event.id, ()):
+            for place in self._partial_indices.pop(event.id, ()):
                 self._events[place] = None
             self._final_ids.add(event.id)
         elif event.id in self._final_ids:
-            return  # the whole is there already
+            return  # the final event was already published
         else:
-            self._pieces.setdefault(event.id, []).append(len(self._events))
+            self._partial_indices.setdefault(event.id, []).append(len(self._events))
         self._events.append(public_event(event))
         self._wake()
 
     def close(self, problem: BaseException | None = None) -> None:
-        """No more events. Readers get what there is, then the end, or the problem raised."""
+        """Ends the feed. Readers get the remaining events, then the end or the problem."""
         if not self._closed:
             self._closed, self._problem = True, problem
             self._wake()
 
     async def closed(self) -> None:
-        """Returns when the feed is closed; raises its problem."""
+        """Waits until the feed is closed. Raises its problem."""
         while not self._closed:
             await self._change()
         if self._problem:
             raise self._problem
 
     async def read(self, after: int = 0) -> AsyncIterator[Event]:
-        """Every event from the first, stored ones only above sequence number `after`; ends when the feed is closed.
+        """Yields every event from the first; ends when the feed is closed, and raises the problem it was closed with.
 
-        Partials whose final event is there already are left out. Raises the problem the feed was closed with.
+        Skips partial events whose final event has arrived.
+
+        Args:
+            after: Yield only stored events with a higher sequence number. Partial events are not filtered.
         """
         at = 0
         while True:

@@ -1,4 +1,4 @@
-"""What an invocation has done so far, so that a turn that is taken up again does nothing twice."""
+"""The journal of an invocation, and its replay: a resumed turn finds its recorded work here and does not repeat it."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,64 +14,70 @@ from turnwise.ports.context import Outcome
 
 
 class Journal(NamedTuple):
-    """A pure fold over the stored events of one invocation.
-
-    said: by branch, the events an agent run emitted, in order. steps: recorded steps by key; carried: those of them that an
-    attempt left whose events were taken back, and whose writes no event of a later one holds. finished: branches that ran to
-    their end. replies: what the user answered, by the id of the wait. messages: what the user had said last when a turn began,
-    or what the giver of the floor told, by the turn's number: an agent that runs again gets the message it got at first.
-    state_before: what the keys that the invocation changed held before it, if it has waited or come to a checkpoint; silent:
-    the events that say nothing, and wrote something. stopped: hand-overs were stopped, and how the invocation will end for it.
-    spoken: what was said with `once`, by the step's key. waits: what was waited for, by id, as it was stated first. below: the
-    branches on which something was said that are a branch, or lie below it, by that branch. calls: how many answers of models
-    were taken on a branch and below it, by that branch. made: how many of the events are not the user's.
-    """
+    """A pure fold over the stored events of one invocation."""
 
     said: Mapping[str, tuple[Event, ...]]
+    """The events of each branch that a resumed run reaches again, in order: those with content, an escalation or a new wait."""
     steps: Mapping[str, StepRecord]
-    carried: frozenset[str]
+    """The recorded steps by key."""
+    inherited: frozenset[str]
+    """The keys of steps that earlier attempts recorded in events since taken back, while no later event holds their writes."""
     finished: frozenset[str]
+    """The branches that ran to their end."""
     replies: Mapping[str, Content]
+    """The user's answers, by the id of the wait."""
     messages: Mapping[int, Content]
+    """The message of each turn, by turn number: the user's last message, or the brief of the handoff. A resumed agent gets
+    the same message again.
+    """
     state_before: Mapping[str, JsonValue]
-    silent: tuple[Event, ...]
+    """The earlier values of the keys that the invocation changed, once it has waited or passed a checkpoint."""
+    write_only: tuple[Event, ...]
+    """The events that have no content but write state."""
     stopped: End | None
-    spoken: Mapping[str, Event] = {}
+    """The end that the invocation will have because handoffs were stopped; None when they were not."""
+    once_events: Mapping[str, Event] = {}
+    """The events emitted by `once`, by the step's key."""
     waits: Mapping[str, Await] = {}
-    below: Mapping[str, tuple[str, ...]] = {}
-    calls: Mapping[str, int] = {}
-    made: int = 0
+    """The waits by id, as first recorded."""
+    branches_below: Mapping[str, tuple[str, ...]] = {}
+    """For each branch with descendants that emitted events: the branch itself and those descendants."""
+    model_calls: Mapping[str, int] = {}
+    """The number of model calls on each branch and below it."""
+    event_count: int = 0
+    """The number of events that are not the user's."""
 
     def outcome(self, branch: str) -> Outcome:
-        """How the finished run on that branch ended, from what it and those below it said; whom they called in private counts
-        for what it took alone.
+        """Returns the outcome of the finished run on that branch, from its events and those of its children.
+
+        Private calls below it count only for the number of model calls.
         """
-        below = self.below.get(branch, ())
+        below = self.branches_below.get(branch, ())
         events = [e for b in below if "/>" not in b.removeprefix(branch) for e in self.said[b]]
         own = any(event.actions.escalate for event in self.said.get(branch, ()))
         outcome = outcome_of(sorted(events, key=lambda e: e.sequence or 0))
-        return outcome._replace(escalated=own, model_calls=self.calls.get(branch, 0))
+        return outcome._replace(escalated=own, model_calls=self.model_calls.get(branch, 0))
 
 
 EMPTY = Journal({}, {}, frozenset(), frozenset(), {}, {}, {}, (), None)
 DECISION = "?"
-"""How the keys of recorded decisions begin. Those of agents' steps begin with a branch, which is never so."""
+"""The prefix of the keys of recorded decisions. The keys of agents' steps begin with a branch, which never has this prefix."""
 
 
-# No usage: what a model took stands on the event that was said first, and is not taken again. Only the number of its calls
-# goes with the step, for whoever limits them.
-_SAID_WITH = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary", "jobs"})
+# Without `usage`: the first event records the usage, and repeating it would count it twice. The step carries only the number
+# of model calls, which limits need.
+_STEP_ACTIONS = frozenset({"next", "guarded", "blocked_by", "cut_off", "summary", "jobs"})
 
 
 def step_value(event: Event) -> JsonValue:
-    """What an event says, as the value of the step whose result that is."""
+    """Returns the content of an event as the value of a step."""
     content = event.content.model_dump(mode="json") if event.content else None
-    actions = event.actions.model_dump(mode="json", include=set(_SAID_WITH))
+    actions = event.actions.model_dump(mode="json", include=set(_STEP_ACTIONS))
     return {"content": content, "actions": actions, "scope": list(event.scope)}
 
 
 def event_fields(value: JsonValue) -> dict[str, object]:
-    """What an event holds, by field, that says anew what `step_value` gave."""
+    """Returns the event fields that restore a value of `step_value`."""
     read: Any = value
     content = Content.model_validate(read["content"] or {}, strict=False)
     actions = Actions.model_validate(read["actions"], strict=False)
@@ -79,9 +85,7 @@ def event_fields(value: JsonValue) -> dict[str, object]:
 
 
 def public_event(event: Event) -> Event:
-    """The event for whoever reads it outside of the runner: without what steps gave, which is for their agent alone. The keys
-    stay.
-    """
+    """Returns the event without step values, which only their agent may read. The keys remain."""
     if all(step.value is None for step in event.actions.steps):
         return event
     steps = tuple(step.model_copy(update={"value": None}) for step in event.actions.steps)
@@ -89,12 +93,12 @@ def public_event(event: Event) -> Event:
 
 
 def inherited_steps(events: Iterable[Event], since: int) -> tuple[StepRecord, ...]:
-    """The steps that a new attempt has from those before: of all visible events above `since`, but no decisions.
+    """Returns the steps that a new attempt inherits: those of all visible events above `since`, without decisions.
 
-    Work that is on record is not repeated; what was said is said anew, and decided on anew.
+    Recorded work is not repeated, but answers are emitted again and decisions are made again.
     """
     records = {
-        step.key: _as_carried(step, event)
+        step.key: _as_inherited(step, event)
         for event in events
         if (event.sequence or 0) > since
         for step in event.actions.steps
@@ -103,24 +107,24 @@ def inherited_steps(events: Iterable[Event], since: int) -> tuple[StepRecord, ..
     return tuple(records.values())
 
 
-def _as_carried(step: StepRecord, event: Event) -> StepRecord:
+def _as_inherited(step: StepRecord, event: Event) -> StepRecord:
     if not step.says or step.value is not None:
         return step
     return step.model_copy(update={"value": step_value(event), "model_calls": model_calls(event)})
 
 
 def journal_of(events: Sequence[Event]) -> Journal:
-    """The journal of one invocation's events, in append order."""
+    """Returns the journal of one invocation's events, given in append order."""
     said: dict[str, list[Event]] = {}
     steps: dict[str, StepRecord] = {}
-    carried_: set[str] = set()
+    inherited: set[str] = set()
     finished: set[str] = set()
     replies: dict[str, Content] = {}
     messages: dict[int, Content] = {}
     before: dict[str, JsonValue] = {}
-    silent: list[Event] = []
+    write_only: list[Event] = []
     stopped: End | None = None
-    spoken: dict[str, Event] = {}
+    once_events: dict[str, Event] = {}
     waits: dict[str, Await] = {}
     turn, latest = 1, Content()
     for event in events:
@@ -133,8 +137,8 @@ def journal_of(events: Sequence[Event]) -> Journal:
             messages[turn] = actions.brief or latest
             stopped = stopped or actions.stopped
         steps |= {step.key: step for step in actions.steps}
-        spoken |= {step.key: event for step in actions.steps if step.says and step.value is None}
-        (carried_.difference_update if actions.rewind is None else carried_.update)(step.key for step in actions.steps)
+        once_events |= {step.key: event for step in actions.steps if step.says and step.value is None}
+        (inherited.difference_update if actions.rewind is None else inherited.update)(step.key for step in actions.steps)
         finished.update(actions.finished)
         if actions.state_before:
             before = actions.state_before | before
@@ -143,49 +147,49 @@ def journal_of(events: Sequence[Event]) -> Journal:
         elif event.content is not None or actions.escalate or (actions.awaits and actions.awaits.id not in waits):
             said.setdefault(event.branch, []).append(event)
         elif actions.state_delta:
-            silent.append(event)
+            write_only.append(event)
         if actions.awaits:
-            # A turn that waits again for the same thing states it again, without a content: that is no second question.
+            # A resumed turn records the same wait again, without content: that is no second question.
             waits.setdefault(actions.awaits.id, actions.awaits)
     return Journal(
         {b: tuple(es) for b, es in said.items()},
         steps,
-        frozenset(carried_),
+        frozenset(inherited),
         frozenset(finished),
         replies,
         messages,
         before,
-        tuple(silent),
+        tuple(write_only),
         stopped,
-        spoken,
+        once_events,
         waits,
-        _below(said),
-        _calls(events),
+        _branches_below(said),
+        _model_calls(events),
         sum(event.author != USER for event in events),
     )
 
 
-def _below(branches: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """For each branch, those of them that are it, or lie below it."""
+def _branches_below(branches: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Returns, for each branch and its ancestors, the branches at or below it."""
     found: dict[str, list[str]] = {}
     for branch in branches:
-        for above in _up(branch):
+        for above in _self_and_ancestors(branch):
             found.setdefault(above, []).append(branch)
     return {branch: tuple(below) for branch, below in found.items()}
 
 
-def _calls(events: Iterable[Event]) -> dict[str, int]:
-    """For each branch, how many answers of models were taken on it and below it."""
+def _model_calls(events: Iterable[Event]) -> dict[str, int]:
+    """Returns, for each branch, the number of model calls on it and below it."""
     found: dict[str, int] = {}
     for event in events:
         if calls := model_calls(event):
-            for branch in _up(event.branch):
+            for branch in _self_and_ancestors(event.branch):
                 found[branch] = found.get(branch, 0) + calls
     return found
 
 
-def _up(branch: str) -> Iterator[str]:
-    """The branch, and those above it."""
+def _self_and_ancestors(branch: str) -> Iterator[str]:
+    """Yields the branch, then its ancestors."""
     while branch:
         yield branch
         branch = branch.rpartition("/")[0]
@@ -201,13 +205,13 @@ def _replies(event: Event) -> dict[str, Content]:
 
 
 def model_calls(event: Event) -> int:
-    """How many answers of models it took to make the event, in whichever attempt."""
+    """Returns the number of model calls behind the event, across all attempts."""
     actions = event.actions
     return actions.usage.calls if actions.usage else sum(step.model_calls for step in actions.steps)
 
 
 def outcome_of(events: Iterable[Event]) -> Outcome:
-    """What a run's events amount to: its last word, and whom it named."""
+    """Returns the outcome of a run's events: its last answer, and the agent named in it."""
     last: Event | None = None
     for event in events:
         if event.is_answer:
@@ -217,32 +221,34 @@ def outcome_of(events: Iterable[Event]) -> Outcome:
 
 
 class StepScope(NamedTuple):
-    """branch: that of an agent's run. step: the key of the recorded step in whose work it is said, empty outside of steps."""
+    """The place in the code of an agent run where an event arises: inside a recorded step, or outside of steps."""
 
     branch: str
+    """The branch of the agent run."""
     step: str = ""
+    """The key of the step in progress; empty outside of steps."""
 
 
-_AT_WORK: ContextVar[tuple[StepScope, ...]] = ContextVar("turnwise_spots", default=())
+_ACTIVE_SCOPES: ContextVar[tuple[StepScope, ...]] = ContextVar("turnwise_step_scopes", default=())
 
 
 def current_scope(branch: str) -> StepScope:
-    """Where the run on that branch is, as far as whoever asks is part of it: in the innermost step that is being done."""
-    return next((spot for spot in reversed(_AT_WORK.get()) if spot.branch == branch), StepScope(branch))
+    """Returns the scope of the run on that branch in the current task: the innermost step in progress."""
+    return next((scope for scope in reversed(_ACTIVE_SCOPES.get()) if scope.branch == branch), StepScope(branch))
 
 
 @contextmanager
-def step_scope(spot: StepScope) -> Iterator[None]:
-    """Whoever works in the block, in whatever thread or task that it begins, is on that spot."""
-    token = _AT_WORK.set((*_AT_WORK.get(), spot))
+def step_scope(scope: StepScope) -> Iterator[None]:
+    """Sets the current scope for the block, including the tasks and threads that it starts."""
+    token = _ACTIVE_SCOPES.set((*_ACTIVE_SCOPES.get(), scope))
     try:
         yield
     finally:
-        _AT_WORK.reset(token)
+        _ACTIVE_SCOPES.reset(token)
 
 
 class _Write(NamedTuple):
-    """What an event wrote to the state."""
+    """A state write of an event."""
 
     sequence: int
     key: str
@@ -250,126 +256,132 @@ class _Write(NamedTuple):
 
 
 class Replay:
-    """The recorded events that the agent runs of one turn have yet to come to, by the spot where they were said: what is done
-    side by side need not come to them in the same order.
+    """The recorded events that the agent runs of one turn have not reached yet, by the scope where they arose.
 
-    While there are any, state reads as it was then: an agent that decides by what it finds in the state decides as it did,
-    and comes to the same questions. What a run wrote and did not say stands in events that say nothing: they are passed when
-    the run writes that again. What a run wrote that is over is passed when whoever called it comes to it.
+    Parallel runs may reach their events in any order, hence the queue per scope.
+
+    While events remain, the state reads as it did when they were recorded. So an agent that decides by the state decides
+    as before, and asks the same questions. Writes in events without content are reached when the run makes them again.
+    Writes of a finished run are reached when its caller reaches that run.
     """
 
     def __init__(self, journal: Journal, turn: int) -> None:
-        self._left: dict[StepScope, deque[Event]] = {}
-        self._unsaid: dict[str, list[_Write]] = {}
-        self._over: dict[str, list[_Write]] = {}
+        self._remaining: dict[StepScope, deque[Event]] = {}
+        self._unmatched: dict[str, list[_Write]] = {}
+        self._finished_writes: dict[str, list[_Write]] = {}
         self._state: dict[str, JsonValue] = dict(journal.state_before)
-        behind: list[_Write] = []
-        silent = {event.id for event in journal.silent}
-        for event in (*(event for said in journal.said.values() for event in said), *journal.silent):
-            over = _over(event.branch, journal.finished)
-            if not _belongs(event.branch, turn):
-                behind += _writes(event)
+        earlier: list[_Write] = []
+        write_only = {event.id for event in journal.write_only}
+        for event in (*(event for said in journal.said.values() for event in said), *journal.write_only):
+            over = _finished_ancestor(event.branch, journal.finished)
+            if not _is_in_turn(event.branch, turn):
+                earlier += _writes(event)
             elif over:
-                self._over.setdefault(over, []).extend(_writes(event))
-            elif event.id in silent:
-                self._unsaid.setdefault(event.branch, []).extend(_writes(event))
+                self._finished_writes.setdefault(over, []).extend(_writes(event))
+            elif event.id in write_only:
+                self._unmatched.setdefault(event.branch, []).extend(_writes(event))
             else:
-                self._left.setdefault(StepScope(event.branch, event.within), deque()).append(event)
-        self._pass_writes(behind)
-        self._count = sum(len(events) for events in self._left.values())
+                self._remaining.setdefault(StepScope(event.branch, event.within), deque()).append(event)
+        self._apply_writes(earlier)
+        self._remaining_count = sum(len(events) for events in self._remaining.values())
 
-    def has(self, spot: StepScope) -> bool:
-        """Whether the run has recorded events before it there."""
-        return bool(self._left.get(spot))
+    def has(self, scope: StepScope) -> bool:
+        """Returns whether recorded events remain in that scope."""
+        return bool(self._remaining.get(scope))
 
-    def take(self, spot: StepScope) -> Event:
-        """The next recorded event there; ask `has` first."""
-        event = self._left[spot].popleft()
-        self._count -= 1
+    def take(self, scope: StepScope) -> Event:
+        """Returns the next recorded event of the scope. Call `has` first."""
+        event = self._remaining[scope].popleft()
+        self._remaining_count -= 1
         self._state |= event.actions.state_delta
         return event
 
-    def next_question(self, spot: StepScope) -> Await | None:
-        """The next recorded question there, past whatever came before; None when there is none.
+    def next_question(self, scope: StepScope) -> Await | None:
+        """Skips to the next recorded question of the scope and returns its wait; None when there is none.
 
-        Waits that are stated without a word, or are part of what was said once, are found by their ids.
+        Leaves out waits without content, and waits of `once` events: both are found by their ids.
         """
-        while self.has(spot):
-            event = self.take(spot)
+        while self.has(scope):
+            event = self.take(scope)
             once = any(step.says for step in event.actions.steps)
             if event.actions.awaits is not None and event.content is not None and not once:
                 return event.actions.awaits
         return None
 
-    def pass_wait(self, spot: StepScope, id_: str) -> bool:
-        """The run came to the wait of that id there, past whatever came before; False when it was past it already."""
-        return self._pass(spot, lambda event: event.actions.awaits is not None and event.actions.awaits.id == id_)
+    def skip_to_wait(self, scope: StepScope, id_: str) -> bool:
+        """Skips to the wait with that id in the scope. Returns False when the run is already past it."""
+        return self._skip_to(scope, lambda event: event.actions.awaits is not None and event.actions.awaits.id == id_)
 
-    def pass_event(self, spot: StepScope, id_: str) -> bool:
-        """The run came to the event of that id, as `pass_wait`."""
-        return self._pass(spot, lambda event: event.id == id_)
+    def skip_to_event(self, scope: StepScope, id_: str) -> bool:
+        """Skips to the event with that id in the scope. Returns False when the run is already past it."""
+        return self._skip_to(scope, lambda event: event.id == id_)
 
-    def leave(self, spot: StepScope) -> None:
-        """The run does there what it never did before: whatever is left there is behind it. Outside of steps, all of it is."""
-        for other in self._left:
-            if other == spot or (not spot.step and other.branch == spot.branch):
+    def skip_all(self, scope: StepScope) -> None:
+        """Skips the remaining events of the scope: the run does something new there. Outside of steps, skips the whole
+        branch.
+        """
+        for other in self._remaining:
+            if other == scope or (not scope.step and other.branch == scope.branch):
                 while self.has(other):
                     self.take(other)
 
-    def wrote(self, branch: str, key: str, value: JsonValue) -> bool:
-        """Whether what the run on that branch writes is on record in an event that says nothing; then it came to that."""
-        left = self._unsaid.get(branch, [])
-        found = next((each for each in left if (each.key, each.value) == (key, value)), None)
+    def consume_write(self, branch: str, key: str, value: JsonValue) -> bool:
+        """Returns whether an event without content records this write of the run; if so, the replay moves past it."""
+        unmatched = self._unmatched.get(branch, [])
+        found = next((each for each in unmatched if (each.key, each.value) == (key, value)), None)
         if found is None:
             return False
-        left[:] = [each for each in left if each.key != key or each.sequence > found.sequence]
-        if not left:
-            del self._unsaid[branch]
+        unmatched[:] = [each for each in unmatched if each.key != key or each.sequence > found.sequence]
+        if not unmatched:
+            del self._unmatched[branch]
         self._state[key] = value
         return True
 
-    def reread(self, key: str, value: JsonValue) -> None:
-        """The run came to work that is done, and wrote that."""
+    def apply_write(self, key: str, value: JsonValue) -> None:
+        """Applies a write of recorded work that the run has reached."""
         self._state[key] = value
 
-    def come_to(self, branch: str) -> None:
-        """Who called the run on that branch, which is over, came to it."""
-        self._pass_writes(self._over.pop(branch, []))
+    def reach_finished(self, branch: str) -> None:
+        """Applies the writes of the finished run on that branch: its caller has reached it."""
+        self._apply_writes(self._finished_writes.pop(branch, []))
 
-    def goes_on(self, branch: str) -> None:
-        """Something new comes of that branch: what it and those above it wrote without a word is behind them, and so is whom
-        they called that is over.
+    def advance(self, branch: str) -> None:
+        """Applies the remaining writes without content of the branch and its ancestors: a new event arose on the branch.
+
+        The finished runs that those called are applied, too.
         """
-        if not self._unsaid and not self._over:
+        if not self._unmatched and not self._finished_writes:
             return
         here = f"{branch}/"
-        passed = [write for run in [r for r in self._unsaid if here.startswith(f"{r}/")] for write in self._unsaid.pop(run)]
-        for called in [each for each in self._over if here.startswith(f"{each.rpartition('/')[0]}/")]:
-            passed += self._over.pop(called)
-        self._pass_writes(passed)
+        passed = [
+            write for run in [r for r in self._unmatched if here.startswith(f"{r}/")] for write in self._unmatched.pop(run)
+        ]
+        for called in [each for each in self._finished_writes if here.startswith(f"{each.rpartition('/')[0]}/")]:
+            passed += self._finished_writes.pop(called)
+        self._apply_writes(passed)
 
     def state(self, now: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """The state that agents see, of the state as it is now; None values are absent keys."""
-        return {**now, **self._state} if self._count or self._unsaid or self._over else dict(now)
+        """Returns the state that agents see, given the current state. A None value is an absent key."""
+        return {**now, **self._state} if self._remaining_count or self._unmatched or self._finished_writes else dict(now)
 
-    def _pass_writes(self, writes: list["_Write"]) -> None:
+    def _apply_writes(self, writes: list["_Write"]) -> None:
         for write in sorted(writes, key=lambda write: write.sequence):
             self._state[write.key] = write.value
 
-    def _pass(self, spot: StepScope, reached: Callable[[Event], bool]) -> bool:
-        if not any(reached(event) for event in self._left.get(spot, ())):
+    def _skip_to(self, scope: StepScope, reached: Callable[[Event], bool]) -> bool:
+        if not any(reached(event) for event in self._remaining.get(scope, ())):
             return False
-        while not reached(self.take(spot)):
+        while not reached(self.take(scope)):
             continue
         return True
 
 
-def _belongs(branch: str, turn: int) -> bool:
+def _is_in_turn(branch: str, turn: int) -> bool:
     return branch.partition("/")[0] == str(turn)
 
 
-def _over(branch: str, finished: frozenset[str]) -> str:
-    """The topmost run on that branch and above it that is over; empty when all go on."""
+def _finished_ancestor(branch: str, finished: frozenset[str]) -> str:
+    """Returns the topmost finished run at or above the branch; empty when there is none."""
     parts = branch.split("/")
     runs = ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
     return next((run for run in runs if run in finished), "")

@@ -1,4 +1,4 @@
-"""The only writer of a session: appends, publishes, tells the hooks."""
+"""The only writer of a session: appends events, publishes them to the feed, and dispatches them to the hooks."""
 
 import asyncio
 import logging
@@ -19,43 +19,46 @@ from turnwise.runner.record.feed import EventFeed
 from turnwise.runner.record.journal import public_event
 
 HOOK_SECONDS = 5.0
-"""How long one call of a hook may take, and how long the end of an invocation waits for what is still to be told."""
+"""The timeout of one hook call, and the time that the end of an invocation waits for pending hook calls."""
 WAITING, LOST = "waiting", "lost"
-"""What hooks are told instead of an end: the invocation waits, or this process does not answer it any more."""
+"""The reasons that hooks get instead of an end: the invocation waits, or this process has lost it."""
 
 log = logging.getLogger("turnwise.runner")
 
 
 class HookDispatcher:
-    """The hooks of one session. A hook only watches: what it raises is logged, and one that hangs holds up only hooks."""
+    """Calls the hooks of one session in order. A hook's exception is logged; a slow hook delays only hooks."""
 
     def __init__(self, hooks: Sequence[Hooks], key: SessionKey) -> None:
         self._hooks, self._key = hooks, key
-        self._untold: deque[tuple[Sequence[Event], tuple[str, str] | None]] = deque()
+        self._pending: deque[tuple[Sequence[Event], tuple[str, str] | None]] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def tell(self, stored: Sequence[Event], *, left: tuple[str, str] | None = None) -> None:
-        """Stored events, with the decisions and ends in them, as the public may read them, or the first piece of an answer;
-        `left` is an invocation that is left after them, and how: WAITING or LOST.
+    def dispatch(self, stored: Sequence[Event], *, outcome: tuple[str, str] | None = None) -> None:
+        """Queues stored events, or the first piece of an answer, for the hooks.
+
+        Args:
+            stored: The events. Hooks get their public form.
+            outcome: The id of an invocation that does not end with them, and WAITING or LOST.
         """
         if not self._hooks:
             return
-        self._untold.append(([public_event(event) for event in stored], left))
+        self._pending.append(([public_event(event) for event in stored], outcome))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
 
-    async def told(self) -> None:
-        """Returns when everything is told, or after HOOK_SECONDS; the rest is told all the same."""
+    async def wait_for_hooks(self) -> None:
+        """Waits until all queued calls are made, at most HOOK_SECONDS. Later calls are still made."""
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=HOOK_SECONDS)
 
     async def _work(self) -> None:
-        while self._untold:
-            stored, left = self._untold.popleft()
-            for call in self._calls(stored, left):
-                await _watch(call)
+        while self._pending:
+            stored, outcome = self._pending.popleft()
+            for call in self._calls(stored, outcome):
+                await _call_hook(call)
 
-    def _calls(self, stored: Sequence[Event], left: tuple[str, str] | None) -> Iterator[Callable[[], Awaitable[None]]]:
+    def _calls(self, stored: Sequence[Event], outcome: tuple[str, str] | None) -> Iterator[Callable[[], Awaitable[None]]]:
         for hook in self._hooks:
             for event in stored:
                 if event.partial:
@@ -67,16 +70,16 @@ class HookDispatcher:
                     yield partial(hook.selected, self._key, event.actions.selection)
                 if event.actions.end:
                     yield partial(hook.ended, self._key, event.invocation_id, event.actions.end.reason)
-            if left is not None:
-                yield partial(hook.ended, self._key, *left)
+            if outcome is not None:
+                yield partial(hook.ended, self._key, *outcome)
 
 
-async def _watch(call: Callable[[], Awaitable[None]]) -> None:
+async def _call_hook(call: Callable[[], Awaitable[None]]) -> None:
     task = asyncio.current_task()
     try:
         async with asyncio.timeout(HOOK_SECONDS):
-            if isawaitable(told := call()):  # a hook's method that is not async has done its work by now
-                await told
+            if isawaitable(result := call()):  # a sync hook has already done its work
+                await result
     except BaseException as error:
         if is_stopped(error, task):
             raise
@@ -84,10 +87,9 @@ async def _watch(call: Callable[[], Awaitable[None]]) -> None:
 
 
 class Recorder:
-    """Holds the session's token during one attempt at an invocation, whose events it publishes.
+    """Writes one attempt at an invocation: holds the session's token and lease, and publishes the events.
 
-    asks_for_jobs: whether an event that it stored asks for a background job.
-    Once an append has failed, or the lease is lost, it takes no more (behaviour A21).
+    After a failed append or a lost lease, every further write raises (behaviour A21).
     """
 
     def __init__(
@@ -103,38 +105,40 @@ class Recorder:
         self.session = session
         self.problem: TurnwiseError | None = None
         self._store, self._lease, self._feed = store, lease, feed
-        self._watchers = HookDispatcher(hooks, session.key)
+        self._hook_dispatcher = HookDispatcher(hooks, session.key)
         self._invocation_id, self._attempt = invocation_id, attempt
         self._signals = store.signals
-        self._lost: Callable[[], object] | None = None
+        self._on_lost: Callable[[], object] | None = None
         self._confirmed = 0.0
         self._has_shown = False
         self.asks_for_jobs = False
+        """True if a stored event requests a background job."""
         self._lock = asyncio.Lock()
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
     async def begin(self, message: Message, events: Sequence[Event], *, queue_limit: int | None) -> None:
-        """Takes the lease and stores the first events, in one commit."""
+        """Takes the lease and stores the first events, in one transaction."""
         first = self.session.last_sequence + 1
         self.session = await self._store.begin(self.session, self._lease, message, events, queue_limit=queue_limit)
         self._renew_later()
         self._announce(events, first)
 
     async def take(self, events: Sequence[Event], *, release: bool = False) -> None:
-        """Takes the lease of a session that its holder left, and stores these events, in one commit."""
+        """Takes the lease of an abandoned session and stores these events, in one transaction."""
         first = self.session.last_sequence + 1
         events = self._stamped(events)
         self.session = await self._store.take(self.session, self._lease, events, release=release)
         if release:
-            self.shut(StaleWriter("The invocation has ended."))
+            self.stop_writing(StaleWriter("The invocation has ended."))
         else:
             self._renew_later()
         self._announce(events, first)
 
     async def confirm(self) -> None:
-        """Returns when the session is still ours as far as anybody can know, asking if that was not sure any more.
+        """Checks that this process still holds the session; asks the store when the last confirmation is older than the
+        lease.
 
-        A process that stood still learns so before it does what another did meanwhile. StaleWriter, StoreError.
+        A process that was suspended learns here that it lost the session. Raises StaleWriter, StoreError.
         """
         if self.problem:
             raise self.problem
@@ -142,7 +146,7 @@ class Recorder:
             try:
                 await self._renewed()
             except TurnwiseError as problem:
-                self.shut(problem)
+                self.stop_writing(problem)
                 raise
 
     async def _renewed(self) -> None:
@@ -150,44 +154,44 @@ class Recorder:
         await self._store.leases.renew(self.session, self._lease)
         self._confirmed = asked
 
-    async def leave(self) -> None:
-        """Gives up the session with nothing more to be stored; returns when the hooks know everything."""
-        self.shut(StaleWriter("The invocation has ended."))
+    async def release(self) -> None:
+        """Releases the session without another append, then waits for the hooks."""
+        self.stop_writing(StaleWriter("The invocation has ended."))
         await self._store.leases.release(self.session)
-        await self.told()
+        await self.wait_for_hooks()
 
-    def when_lost(self, stop: Callable[[], object]) -> None:
-        """`stop` is called when the lease turns out to be lost: somebody else runs the invocation now."""
-        self._lost = stop
+    def on_lost(self, stop: Callable[[], object]) -> None:
+        """Registers a callback for the loss of the lease: another process then runs the invocation."""
+        self._on_lost = stop
 
     async def append(self, events: Sequence[Event], *, release: bool = False) -> None:
-        """Stores the events in order; with `release`, gives up the session too. Not torn by a cancellation.
+        """Stores the events in order; with `release`, releases the session too. A cancellation does not interrupt the write.
 
-        Raises what the store raised; from then on every call does.
+        Raises the store's error; every later call then raises it again.
         """
         task = asyncio.create_task(self._append(events, release))
-        task.add_done_callback(_retrieve)
+        task.add_done_callback(_consume_exception)
         await asyncio.shield(task)
 
-    def lose(self) -> None:
-        """Another process answers on, or whoever comes when the store is back."""
-        self._watchers.tell((), left=(self._invocation_id, LOST))
+    def report_lost(self) -> None:
+        """Tells the hooks that this process lost the invocation; another process, or a later recovery, continues it."""
+        self._hook_dispatcher.dispatch((), outcome=(self._invocation_id, LOST))
 
-    async def told(self) -> None:
-        """Returns when the hooks know everything, or have had their time."""
-        await self._watchers.told()
+    async def wait_for_hooks(self) -> None:
+        """Waits until the hooks have run, at most HOOK_SECONDS."""
+        await self._hook_dispatcher.wait_for_hooks()
 
     def show(self, event: Event) -> None:
-        """Passes a partial event on to whoever reads, with the number of the attempt, as the whole will have it."""
+        """Publishes a partial event, with the number of the attempt that its final event will have."""
         (event,) = self._stamped((event,))
         self._feed.publish(event)
         if not self._has_shown and event.text and not event.is_private:
             self._has_shown = True
-            self._watchers.tell([event])
+            self._hook_dispatcher.dispatch([event])
         self._signals.partial(self.session.key, event)
 
-    def shut(self, problem: TurnwiseError) -> None:
-        """Takes no more: an agent that does not stop when told to cannot write any longer."""
+    def stop_writing(self, problem: TurnwiseError) -> None:
+        """Refuses all further writes with this problem, so that an agent that ignores its cancellation cannot write."""
         self.problem = self.problem or problem
         self._stop_renewal()
 
@@ -202,21 +206,21 @@ class Recorder:
             try:
                 self.session = await self._store.append(self.session, events, release=release)
             except TurnwiseError as problem:
-                self.shut(problem)
+                self.stop_writing(problem)
                 raise
             if release:
-                # Nothing is said after the end, not by a task that an agent left behind either.
-                self.shut(StaleWriter("The invocation has ended."))
+                # No writes after the end, not even by a task that an agent left running.
+                self.stop_writing(StaleWriter("The invocation has ended."))
             self._announce(events, first, waits=release and not any(e.actions.end for e in events))
 
     def _announce(self, events: Sequence[Event], first: int, *, waits: bool = False) -> None:
         stored = numbered_events(events, first)
         self.asks_for_jobs = self.asks_for_jobs or any(event.actions.jobs for event in stored)
         for event in stored:
-            # A message may also end older invocations that waited in vain; they are not its answer.
+            # A message may also end older, expired invocations; those events do not belong to its answer.
             if event.invocation_id == self._invocation_id:
                 self._feed.publish(event)
-        self._watchers.tell(stored, left=(self._invocation_id, WAITING) if waits else None)
+        self._hook_dispatcher.dispatch(stored, outcome=(self._invocation_id, WAITING) if waits else None)
         self._signals.changed(self.session.key)
 
     def _stamped(self, events: Sequence[Event]) -> Sequence[Event]:
@@ -225,7 +229,7 @@ class Recorder:
         return [event.model_copy(update={"attempt": self._attempt}) for event in events]
 
     def _renew_later(self) -> None:
-        # A timer, not a task: most turns are over before it is due.
+        # A timer is cheaper than a task: most turns end before it fires.
         loop = asyncio.get_running_loop()
         self._confirmed = loop.time()
         self._renewal = loop.call_later(self._lease.seconds / 3, self._start_renewal)
@@ -238,9 +242,9 @@ class Recorder:
             try:
                 await self._renewed()
             except StaleWriter as lost:
-                self.shut(lost)
-                if self._lost is not None:
-                    self._lost()
+                self.stop_writing(lost)
+                if self._on_lost is not None:
+                    self._on_lost()
                 return
             except TurnwiseError as problem:
                 log.warning("The lease of session %s could not be renewed: %s", self.session.id, problem.code)
@@ -252,27 +256,32 @@ class Recorder:
             self._renewal = None
 
 
-async def write_apart(
+async def append_between_runs(
     store: SessionStore, hooks: Sequence[Hooks], session: Session, lease: Lease, events: Sequence[Event]
 ) -> Session:
-    """Appends to a session that nobody holds, apart from any invocation's run; readers and hooks are told.
+    """Appends to a session that no process holds, outside of any invocation. Notifies readers and hooks.
 
-    The holder of the lease is to be no desk's: a desk may be about to answer something there itself. SessionBusy, StaleWriter.
+    Args:
+        lease: Must not use the holder of a running loop, which may be about to answer in the session.
+
+    Raises:
+        SessionBusy: Another process holds the session.
+        StaleWriter: The session has changed since it was read.
     """
     written = await store.take(session, lease, events, release=True)
     store.signals.changed(session.key)
-    watchers = HookDispatcher(hooks, session.key)
-    watchers.tell(numbered_events(events, session.last_sequence + 1))
-    await watchers.told()
+    dispatcher = HookDispatcher(hooks, session.key)
+    dispatcher.dispatch(numbered_events(events, session.last_sequence + 1))
+    await dispatcher.wait_for_hooks()
     return written
 
 
 def numbered_events(events: Sequence[Event], first: int) -> list[Event]:
-    """The events as the log has them, numbered from `first` on."""
+    """Returns the events as stored, numbered from `first`."""
     return [storable(event).model_copy(update={"sequence": first + i}) for i, event in enumerate(events)]
 
 
-def _retrieve(task: asyncio.Task[Any]) -> None:
-    # The awaiting side may be gone, cancelled; the problem is kept in the recorder all the same.
+def _consume_exception(task: asyncio.Task[Any]) -> None:
+    # The caller may have been cancelled; the recorder keeps the problem.
     if not task.cancelled():
         task.exception()

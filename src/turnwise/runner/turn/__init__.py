@@ -1,1 +1,1 @@
-"""One turn: an agent's context, and what it emits."""
+"""One agent turn: the context that the agent gets, and the path of its events into the log."""

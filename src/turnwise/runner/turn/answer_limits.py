@@ -1,4 +1,4 @@
-"""How much agents may say: one event, the pieces of one answer, and all of an invocation."""
+"""Size limits on agents' output: one event, the pieces of one streamed answer, and all events of an invocation."""
 
 import json
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from turnwise.facts.limits import Limits
 from turnwise.facts.size import least_bytes
 
 PIECE_BYTES = 16
-"""What a piece counts at least: each is an event of its own until the answer is whole."""
+"""The minimum that one streamed piece counts, since each piece is an event until the answer is complete."""
 
 
 class AnswerSize:
-    """Counts what the agents of one invocation say. Sizes are bytes."""
+    """Counts the output of the agents of one invocation. Sizes are bytes."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -24,7 +24,7 @@ class AnswerSize:
         self._total = 0
 
     def check_content(self, event: Event) -> None:
-        """LimitReached (answer_bytes, blob_bytes) by what can be counted without writing the event as JSON."""
+        """Checks the sizes that are known without serializing the event. Raises LimitReached (answer_bytes, blob_bytes)."""
         if event.content is None:
             return
         blobs = sum(len(part.data) for part in event.content.parts if isinstance(part, BlobPart))
@@ -33,17 +33,21 @@ class AnswerSize:
         self._check(event.author, self._least_bytes(event.content))
 
     def check_value(self, author: str, value: object) -> None:
-        """LimitReached (answer_bytes) for a value that is certainly larger as JSON; a huge one is not read to its end."""
+        """Raises LimitReached (answer_bytes) when the value is certainly too large as JSON. Stops counting at the limit."""
         self._check(author, least_bytes(value, self._limits.answer_bytes))
 
     def add_piece(self, event_id: str, author: str, content: Content) -> None:
-        """Counts a piece of an answer. LimitReached (answer_bytes)."""
+        """Counts one piece of a streamed answer. Raises LimitReached (answer_bytes)."""
         size = self._pieces.get(event_id, 0) + max(PIECE_BYTES, self._least_bytes(content))
         self._pieces[event_id] = size
         self._check(author, size)
 
     def add(self, event: Event, size: int) -> None:
-        """Counts a whole event; `size` is that of its JSON without files. LimitReached (answer_bytes, invocation_bytes)."""
+        """Counts a complete event. Raises LimitReached (answer_bytes, invocation_bytes).
+
+        Args:
+            size: The bytes of the event's JSON, without files.
+        """
         self._pieces.pop(event.id, None)
         self._check(event.author, size)
         self._total += size
@@ -76,25 +80,30 @@ def _least_bytes_of(part: Part, most: int) -> int:
 
 
 def check_storable(fact: Fact, author: str) -> int:
-    """The bytes of its JSON, files aside. AgentFailed when what the author said cannot be written as JSON, or could not be
-    read again.
+    """Checks that a fact can be written as JSON and read back.
+
+    Returns:
+        The bytes of the fact's JSON, without files.
+
+    Raises:
+        AgentFailed: The value is nested too deeply, holds NaN or infinity, or cannot be serialized.
     """
     content = fact.content if isinstance(fact, Event) else fact
     if isinstance(content, Content) and holds_deep(content):
-        raise AgentFailed(f"{author!r} said something that is nested more than {DEEPEST} levels deep.")
+        raise AgentFailed(f"{author!r} emitted a value that is nested more than {DEEPEST} levels deep.")
     for what, value in _values(fact):
         if not _is_finite(value):
-            raise AgentFailed(f"{author!r} said {what} with NaN or an infinite number, which JSON cannot write.")
+            raise AgentFailed(f"{author!r} emitted {what} with NaN or an infinite number, which JSON cannot write.")
     parts = content.parts if isinstance(content, Content) else ()
     files = sum(len(part.data) for part in parts if isinstance(part, BlobPart))
     try:
         return len(fact.model_dump_json().encode()) - files * 4 // 3
     except ValueError as error:
-        raise AgentFailed(f"{author!r} said something that cannot be stored: {error}") from None
+        raise AgentFailed(f"{author!r} emitted a value that cannot be stored: {error}") from None
 
 
 def _values(fact: Fact) -> Iterator[tuple[str, object]]:
-    """All values of an agent's own choice in an event or a content, and what they are."""
+    """Yields the values that an agent chose freely in an event or a content, each with a description for error texts."""
     content = fact.content if isinstance(fact, Event) else fact
     for part in content.parts if isinstance(content, Content) else ():
         if isinstance(part, DataPart):

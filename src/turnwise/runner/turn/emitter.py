@@ -1,4 +1,4 @@
-"""What one agent run says: stamped, and put on record once, however often its turn is taken up."""
+"""Emits the events of one agent run: stamps them, records them, and skips those that a resumed run has already recorded."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +21,7 @@ Take = Callable[[Event], Awaitable[None]]
 
 
 class TextStream:
-    """Collects an answer's pieces and passes each on; all share one event id (behaviour A19)."""
+    """Collects the pieces of an answer and shows each one. All pieces share one event id (behaviour A19)."""
 
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.stream()")
@@ -36,28 +36,30 @@ class TextStream:
         await self._take(self._blank.model_copy(update={"content": text_content(text), "partial": True}))
 
     async def finish(self) -> None:
-        """Stores the whole; nothing when nothing was written."""
+        """Stores the complete answer. Does nothing when nothing was written."""
         if text := "".join(self._pieces):
             await self._take(self._blank.model_copy(update={"content": text_content(text)}))
 
 
 @asynccontextmanager
 async def open_stream(blank: Event, take: Take) -> AsyncIterator[TextStream]:
-    """A stream of one event. When the block raises, the pieces were shown and the whole is not stored."""
+    """Streams one event. If the block raises, the pieces have been shown but the complete answer is not stored."""
     stream = TextStream(blank, take)
     yield stream
     await stream.finish()
 
 
 class PieceFilter:
-    """Keeps `<next>` tags out of what is shown, also when a tag is cut across pieces (behaviour B6), and counts it."""
+    """Removes `<next>` tags from streamed text, also when a tag spans pieces (behaviour B6), and counts the visible
+    characters.
+    """
 
     def __init__(self) -> None:
         self._filters: dict[str, NextTagFilter] = {}
         self._shown: dict[str, int] = {}
 
     def feed(self, event: Event) -> Event | None:
-        """The partial event with only its visible text, and its offset; None when nothing of it is visible yet."""
+        """Returns the partial event with its visible text and offset; None when none of it is visible yet."""
         offset = self._shown.get(event.id, 0)
         if not event.text:
             return event.model_copy(update={"offset": offset})
@@ -69,33 +71,47 @@ class PieceFilter:
         return event.model_copy(update={"content": text_content(visible), "offset": offset})
 
 
-_OWN = ("state_delta", "artifact_versions", "next", "awaits", "usage", "cut_off", "summary", "jobs", "steps", "checkpoint")
-"""The actions that are an agent's to say; ends, selections, rewinds, answers and so on only the runner decides."""
+_AGENT_ACTIONS = (
+    "state_delta",
+    "artifact_versions",
+    "next",
+    "awaits",
+    "usage",
+    "cut_off",
+    "summary",
+    "jobs",
+    "steps",
+    "checkpoint",
+)
+"""The actions that an agent may set. The runner sets all others, such as ends, selections, rewinds and answers."""
 
 
 class EventEmitter:
-    """The voice of the agent's run on one branch; `labels` stand on all that it says. As long as the replay has events of the
-    run, what it says is already in the log and is not said again.
+    """Emits the events of one agent run on one branch, with the given scope labels.
 
-    last: its last word. model_calls: how many answers of models it took to say all that.
+    While the replay has recorded events of the run, the emitter returns those instead of storing new ones.
     """
 
-    def __init__(self, floor: InvocationState, agent: str, branch: str, labels: tuple[str, ...], writes: PendingWrites) -> None:
+    def __init__(
+        self, invocation: InvocationState, agent: str, branch: str, labels: tuple[str, ...], writes: PendingWrites
+    ) -> None:
         self.last: Event | None = None
+        """The last event that answers."""
         self.model_calls = 0
-        self._floor, self._agent, self._branch, self._labels = floor, agent, branch, labels
-        self._writes, self._replay = writes, floor.replay
-        self._stated: set[str] = set()
+        """The number of model calls behind the emitted events."""
+        self._invocation, self._agent, self._branch, self._labels = invocation, agent, branch, labels
+        self._writes, self._replay = writes, invocation.replay
+        self._stated_waits: set[str] = set()
         self._pieces = PieceFilter()
         self._yielding = LoopYielder()
 
     def event(self, content: str | Content | None = None, **actions: Any) -> Event:
-        """A new event of the agent."""
+        """Returns a new event of the agent."""
         return Event(
-            id=self._floor.ids.issue(),
+            id=self._invocation.ids.issue(),
             author=self._agent,
-            invocation_id=self._floor.invocation_id,
-            created_at=self._floor.cast.issuer.now(),
+            invocation_id=self._invocation.invocation_id,
+            created_at=self._invocation.runtime.issuer.now(),
             content=text_content(content) if isinstance(content, str) else content,
             branch=self._branch,
             scope=self._labels,
@@ -103,93 +119,95 @@ class EventEmitter:
         )
 
     async def say_own(self, event: Event) -> Event:
-        """Says it without what is not an agent's to say. One with an end is held, so that the end is stored with it."""
+        """Emits an event with only the actions that an agent may set. An event with an end is buffered and stored with the
+        end.
+        """
         actions = event.actions
         if actions.checkpoint:
-            self._floor.unsaid.hold()
-        own = Actions(**{name: getattr(actions, name) for name in _OWN})
-        return await self.say(event.model_copy(update={"actions": own}), hold=actions.end is not None)
+            self._invocation.unrecorded.buffer()
+        own = Actions(**{name: getattr(actions, name) for name in _AGENT_ACTIONS})
+        return await self.say(event.model_copy(update={"actions": own}), buffer=actions.end is not None)
 
-    async def say(self, event: Event, *, hold: bool = False) -> Event:
-        """Stamps and records one event, or finds it recorded."""
+    async def say(self, event: Event, *, buffer: bool = False) -> Event:
+        """Stamps and records one event, or returns the recorded one during a replay."""
         if self._replay.has(current_scope(self._branch)):
-            self.come_to()
+            self.reach_recorded()
             if event.content is None and event.actions.awaits is None:
-                return event  # recorded, but the journal keeps only what is said
-            return self._heard(self._replay.take(current_scope(self._branch)))
-        return await self._store(event, hold=hold)
+                return event  # recorded, but the journal keeps no event without content
+            return self._noted(self._replay.take(current_scope(self._branch)))
+        return await self._store(event, buffer=buffer)
 
-    async def wait(self, wait: Await) -> None:
-        """States that the run waits for that, unless it did so before."""
-        if wait.id not in self._stated:
-            await self._store(self.event(awaits=wait), hold=True)
+    async def state_wait(self, wait: Await) -> None:
+        """Records that the run waits for `wait`, unless this attempt has already done so."""
+        if wait.id not in self._stated_waits:
+            await self._store(self.event(awaits=wait), buffer=True)
 
     async def show(self, event: Event) -> None:
-        """Passes a partial event on, unless what it is a piece of was said before; others run in between.
+        """Shows a partial event, unless its final event is already recorded. Lets other tasks run in between.
 
-        AgentFailed as of `check_storable`, LimitReached (answer_bytes).
+        Raises AgentFailed as `check_storable`, and LimitReached (answer_bytes).
         """
         if event.content is not None:
-            self._floor.size.add_piece(event.id, self._agent, event.content)
+            self._invocation.size.add_piece(event.id, self._agent, event.content)
         await self._yielding.turn()
         if self._replay.has(current_scope(self._branch)):
             return
         visible = await asyncio.to_thread(self._pieces.feed, event) if is_long(event) else self._pieces.feed(event)
         if visible is not None:
             check_storable(visible.content or Content(), self._agent)
-            id_ = self._floor.ids.own(event.id, partial=True)
-            blank = empty_event(self._floor.cast.issuer, self._agent, self._floor.invocation_id, self._branch)
+            id_ = self._invocation.ids.own(event.id, partial=True)
+            blank = empty_event(self._invocation.runtime.issuer, self._agent, self._invocation.invocation_id, self._branch)
             shown = {"id": id_, "content": visible.content, "partial": True, "offset": visible.offset, "scope": self._labels}
-            await self._floor.show(blank.model_copy(update=shown))
+            await self._invocation.show(blank.model_copy(update=shown))
 
-    def find(self, event: Event) -> Event:
-        """What is said is on record in that event."""
-        if self._replay.pass_event(StepScope(event.branch, event.within), event.id):
-            self.come_to()
-        return self._heard(event)
+    def find_recorded(self, event: Event) -> Event:
+        """Advances the replay to an event that is known to be recorded, and returns the event."""
+        if self._replay.skip_to_event(StepScope(event.branch, event.within), event.id):
+            self.reach_recorded()
+        return self._noted(event)
 
-    def begin(self) -> None:
-        """What comes now was never said before."""
-        self._replay.leave(current_scope(self._branch))
+    def start_new(self) -> None:
+        """Skips the rest of the replay for the current scope: the run now does something that is not recorded."""
+        self._replay.skip_all(current_scope(self._branch))
 
-    def come_to(self) -> None:
-        """The run came to something on record: what it wrote before is on record with it."""
-        self._floor.keep_temporary(self._writes.recorded())
+    def reach_recorded(self) -> None:
+        """Drops the writes that the recorded event holds: the replay has reached it."""
+        self._invocation.keep_temporary(self._writes.take_recorded())
 
     async def report(self, error: TurnwiseError) -> None:
-        """Puts an error event of this agent on record, once for each error, however far it travels.
+        """Records an error event of this agent, once per error, even when the error passes through several agents.
 
-        Its text is what guardrails leave of it: an exception may quote what nobody is to see. The error says no more from
-        then on.
+        Guardrails filter the error's text first, since an exception may quote private data. If they change it, the
+        exception itself keeps only the filtered text.
         """
-        if self._floor.failure is error or self._floor.recorder.problem is not None:
+        if self._invocation.failure is error or self._invocation.recorder.problem is not None:
             return
-        self._floor.failure = error
-        text, guarded = await self._floor.guarding.error_text(error_text(error), self._agent)
+        self._invocation.failure = error
+        text, guarded = await self._invocation.guardrails.error_text(error_text(error), self._agent)
         if guarded:
             error.problem, error.fix = text, ""
         info = ErrorInfo(code=error.code, message=text)
-        self._floor.hold(self.event(guarded=guarded).model_copy(update={"error": info}))
+        self._invocation.buffer(self.event(guarded=guarded).model_copy(update={"error": info}))
 
-    def hold_leftovers(self, *, escalate: bool = False) -> None:
-        """Puts what the run wrote, and did not say yet, behind what it said last; and that it leaves the enclosing loop."""
+    def buffer_writes(self, *, escalate: bool = False) -> None:
+        """Buffers an event with the writes that no event holds yet, or with the request to leave the enclosing loop."""
         if self._writes or escalate:
-            self._floor.hold(self._with_leftovers(self.event(escalate=escalate)))
+            self._invocation.buffer(self._with_writes(self.event(escalate=escalate)))
 
-    async def unknown(self, name: str) -> str:
-        """A name that no agent has, as it may be told; what guardrails did to it is put on record."""
-        shown, guarded = await self._floor.guarding.name(name, self._agent)
+    async def safe_name(self, name: str) -> str:
+        """Returns the name of an unknown agent in a form that guardrails allow in error texts. Records any guardrail action."""
+        shown, guarded = await self._invocation.guardrails.name(name, self._agent)
         if guarded:
-            self._floor.hold(self.event(guarded=guarded))
+            self._invocation.buffer(self.event(guarded=guarded))
         return shown
 
-    async def _store(self, event: Event, *, hold: bool) -> Event:
-        stamped = self._with_leftovers(
+    async def _store(self, event: Event, *, buffer: bool) -> Event:
+        stamped = self._with_writes(
             event.model_copy(
                 update={
-                    "id": self._floor.ids.own(event.id, partial=False),
+                    "id": self._invocation.ids.own(event.id, partial=False),
                     "author": self._agent,
-                    "invocation_id": self._floor.invocation_id,
+                    "invocation_id": self._invocation.invocation_id,
                     "branch": self._branch,
                     "within": current_scope(self._branch).step,
                     "sequence": None,
@@ -197,18 +215,18 @@ class EventEmitter:
                 }
             )
         )
-        stored = await self._floor.emit(stamped, hold=hold)
+        stored = await self._invocation.emit(stamped, buffer=buffer)
         if stored.actions.awaits is not None:
-            self._stated.add(stored.actions.awaits.id)
-        return self._heard(stored)
+            self._stated_waits.add(stored.actions.awaits.id)
+        return self._noted(stored)
 
-    def _heard(self, event: Event) -> Event:
+    def _noted(self, event: Event) -> Event:
         self.model_calls += model_calls(event)
         if event.is_answer:
             self.last = event
         return event
 
-    def _with_leftovers(self, event: Event) -> Event:
+    def _with_writes(self, event: Event) -> Event:
         if not self._writes:
             return event
         actions = event.actions.model_copy(
@@ -218,6 +236,6 @@ class EventEmitter:
                 "steps": (*self._writes.steps, *event.actions.steps),
             }
         )
-        self._floor.keep_temporary(self._writes.state)
+        self._invocation.keep_temporary(self._writes.state)
         self._writes.clear()
         return event.model_copy(update={"actions": actions})

@@ -1,4 +1,4 @@
-"""Finds what an agent began without `await`: such a call does nothing, and Python says so only when it is too late."""
+"""Detects calls that an agent made without `await`. Such a call does nothing, and Python warns too late."""
 
 import asyncio
 import inspect
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Unawaited:
-    """The calls of one agent run that nobody awaited yet. A sync function may add some from a thread."""
+    """The calls of one agent run that were not awaited yet. A sync function may add calls from a thread."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[str, Coroutine[Any, Any, Any]]] = []
@@ -22,7 +22,7 @@ class Unawaited:
         self._calls = [*self._open(), (call, coroutine)]
 
     async def check(self, agent: str) -> None:
-        """Raises AgentFailed that names the first call that was never awaited. Tasks that wait to begin are let begin."""
+        """Raises AgentFailed with the first call that was never awaited. Lets pending tasks start before it checks."""
         if self._open():
             await asyncio.sleep(0)
         forgotten, self._calls = self._open(), []
@@ -49,12 +49,16 @@ S = TypeVar("S", bound=_Notes)
 def awaited(
     call: str,
 ) -> Callable[[Callable[Concatenate[S, P], Coroutine[Any, Any, T]]], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
-    """Marks a method that must be awaited. call: what the agent's developer writes, such as `context.ask`."""
+    """Marks a method that must be awaited.
+
+    Args:
+        call: The expression that the agent's developer writes, such as `context.ask`.
+    """
 
     def wrap(
         method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
     ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-        method.__qualname__ = call  # for Python's own errors, which name it
+        method.__qualname__ = call  # Python's own errors show this name
 
         @wraps(method)
         def noted(self: S, *arguments: P.args, **named: P.kwargs) -> Coroutine[Any, Any, T]:
@@ -71,7 +75,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def named(place: str) -> Callable[[F], F]:
-    """Gives a method the name that Python uses in its own errors, such as for a missing argument."""
+    """Sets the name that Python shows in its own errors, such as for a missing argument."""
 
     def rename(method: F) -> F:
         method.__qualname__ = place
@@ -81,7 +85,12 @@ def named(place: str) -> Callable[[F], F]:
 
 
 def no_attribute(place: str, hint: str = "") -> Callable[[Any, str], Any]:
-    """Returns a `__getattr__` that says that the place has no such attribute. hint: `{}` stands for the attribute's name."""
+    """Returns a `__getattr__` that raises a readable AttributeError.
+
+    Args:
+        place: The expression that lacks the attribute, such as `context.state`.
+        hint: Text appended to the error; `{}` is replaced by the attribute's name.
+    """
 
     def __getattr__(self: Any, name: str) -> Any:
         more = f" {hint.format(name)}" if hint else ""

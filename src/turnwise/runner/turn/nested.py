@@ -1,4 +1,4 @@
-"""What those whom an agent runs have of its assignment, and of what is known of the message."""
+"""The context that nested agent runs inherit: the assignment and the message context."""
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -14,8 +14,9 @@ from turnwise.ports.selector import SelectionRequest
 
 
 class NestedAssignment:
-    """An assignment that is somebody else's (implements `ports.assignment.Assignment`): its tasks can be read, and are not
-    ended here, as the last word of the whole is their result.
+    """A read-only view of the parent agent's assignment. Implements `ports.assignment.Assignment`.
+
+    A nested agent can read the tasks but not end them: the parent's last answer is their result.
     """
 
     is_over = False
@@ -55,17 +56,18 @@ class NestedAssignment:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise ToolFailed("The task was given to the agent that this one is a part of.", fix="Answer; that agent ends it.")
+        raise ToolFailed("The task belongs to the agent that runs this one.", fix="Answer; that agent ends the task.")
 
 
 def nested_assignment(assignment: Assignment | None) -> Assignment | None:
-    """What a part has of the assignment of the whole."""
+    """Returns the read-only view of an assignment that a nested run gets."""
     return assignment if assignment is None or isinstance(assignment, NestedAssignment) else NestedAssignment(assignment)
 
 
 def nested_context(context: MessageContext, branch: str, assignment: Assignment | None) -> MessageContext:
-    """What a run on that branch knows beside the message, of what its asker knows. The caller's tools are for whoever answers
-    the caller: not for who is asked in private, nor for who does a task that a flow thought of.
+    """Returns the message context that a run on that branch inherits.
+
+    The caller's tools are dropped for private calls and for flow tasks: only agents that answer the caller may use them.
     """
     if not context.tools or not ("/>" in branch or (assignment is not None and assignment.tools)):
         return context
@@ -76,12 +78,12 @@ _DECIDED = {"selector", "outcome", "agent", "method", "confidence", "reason"}
 
 
 def verdict_value(verdict: Verdict) -> JsonValue:
-    """The verdict as the value of a step: what an agent that runs again needs of it."""
+    """Returns the fields of the verdict that a resumed run needs, as the value of a step."""
     return verdict.model_dump(mode="json", include=_DECIDED)
 
 
 def decision_from_verdict(verdict: Verdict, request: SelectionRequest, lead: str) -> Selection:
-    """The decision that the verdict is; for `lead` when it chose nobody."""
+    """Returns the verdict as a Selection. Selects `lead` when the verdict chose no agent."""
     return Selection(
         agent=verdict.agent or lead,
         method=verdict.method or verdict.selector,

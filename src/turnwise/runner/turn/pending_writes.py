@@ -1,4 +1,4 @@
-"""What an agent run writes to the state and saves as artifacts, until an event holds it."""
+"""State and artifact writes of an agent run that no event holds yet."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,20 +13,22 @@ from turnwise.runner.record.journal import Replay, StepScope, current_scope
 
 
 class PendingWrite(NamedTuple):
-    """What one piece of work wrote: state by key, `temp:` keys aside, and versions of artifacts by name."""
+    """The writes of one step."""
 
     state: dict[str, JsonValue]
+    """Values by key, without `temp:` keys."""
     saved: dict[str, int]
+    """Artifact versions by name."""
 
 
-_AT_WORK: ContextVar[tuple[PendingWrite, ...]] = ContextVar("turnwise_at_work", default=())
+_COLLECTORS: ContextVar[tuple[PendingWrite, ...]] = ContextVar("turnwise_at_work", default=())
 
 
 class PendingWrites:
-    """What one agent run wrote since its last event. What stands in `state`, `saved` and `steps` goes with the next one.
+    """The writes of one agent run since its last event. The run's next event gets `state`, `saved` and `steps`.
 
-    What is written on a spot whose recorded events the run has yet to come to is on record with them: it is only read. So is
-    what an event of the run holds that says nothing.
+    During a replay, writes in a scope with remaining recorded events are already in the log. They are then only readable,
+    and are not stored again. The same holds for writes in recorded events without content.
     """
 
     def __init__(self, branch: str, replay: Replay) -> None:
@@ -40,63 +42,62 @@ class PendingWrites:
         return bool(self.state or self.saved)
 
     def write(self, key: str, value: JsonValue) -> None:
-        """Sets a key of the state; None removes it."""
-        spot = current_scope(self._branch)
-        if self._replay.wrote(self._branch, key, value):
+        """Sets a key of the state. None removes the key."""
+        scope = current_scope(self._branch)
+        if self._replay.consume_write(self._branch, key, value):
             self.state.pop(key, None)
-            self._recorded.get(spot, {}).pop(key, None)
+            self._recorded.get(scope, {}).pop(key, None)
         else:
-            written = self._recorded.setdefault(spot, {}) if self._replay.has(spot) else self.state
+            written = self._recorded.setdefault(scope, {}) if self._replay.has(scope) else self.state
             written[key] = value
         if not key.startswith(TEMP_PREFIX):
-            for note in _AT_WORK.get():
-                note.state[key] = value
+            for collector in _COLLECTORS.get():
+                collector.state[key] = value
 
-    def save(self, name: str, version: int) -> None:
-        """An artifact was saved."""
+    def record_artifact(self, name: str, version: int) -> None:
+        """Records that an artifact version was saved."""
         if not self._replay.has(current_scope(self._branch)):
             self.saved[name] = version
-        for note in _AT_WORK.get():
-            note.saved[name] = version
+        for collector in _COLLECTORS.get():
+            collector.saved[name] = version
 
-    def again(self, step: StepRecord) -> None:
-        """Writes what work wrote that is not done again, and is nowhere on record but with its step. What comes to hold it
-        holds the step, too: then it is on record, and no later attempt writes it over what is newer.
+    def redo(self, step: StepRecord) -> None:
+        """Applies the writes of a recorded step whose event was taken back, so that the next event stores them.
+
+        The step is stored with them, so no later attempt overwrites newer values.
         """
         self.state.update(step.state_delta)
         self.saved.update(step.artifact_versions)
         if not step.says and (step.state_delta or step.artifact_versions):
             self.steps += (step,)
-        for note in _AT_WORK.get():
-            note.state.update(step.state_delta)
-            note.saved.update(step.artifact_versions)
+        for collector in _COLLECTORS.get():
+            collector.state.update(step.state_delta)
+            collector.saved.update(step.artifact_versions)
 
-    def reread(self, step: StepRecord) -> None:
-        """What work wrote that is not done again, and is on record: it is read as it was, until the run comes to the event
-        that holds it.
-        """
-        spot = current_scope(self._branch)
+    def restore(self, step: StepRecord) -> None:
+        """Applies the writes of a recorded step that are already in the log. They are readable and are not stored again."""
+        scope = current_scope(self._branch)
         for key, value in step.state_delta.items():
-            if self._replay.wrote(self._branch, key, value):
+            if self._replay.consume_write(self._branch, key, value):
                 continue
-            if self._replay.has(spot):
-                self._recorded.setdefault(spot, {})[key] = value
+            if self._replay.has(scope):
+                self._recorded.setdefault(scope, {})[key] = value
             else:
-                self._replay.reread(key, value)
-        for note in _AT_WORK.get():
-            note.state.update(step.state_delta)
-            note.saved.update(step.artifact_versions)
+                self._replay.apply_write(key, value)
+        for collector in _COLLECTORS.get():
+            collector.state.update(step.state_delta)
+            collector.saved.update(step.artifact_versions)
 
-    def seen(self) -> dict[str, JsonValue]:
-        """All that was written, as whoever reads the state sees it."""
+    def merged(self) -> dict[str, JsonValue]:
+        """Returns all pending and replayed writes, as readers of the state see them."""
         return {key: value for written in (*self._recorded.values(), self.state) for key, value in written.items()}
 
-    def recorded(self) -> Mapping[str, JsonValue]:
-        """The run came to the recorded event that holds what was written on its spot: gives that, and forgets it."""
+    def take_recorded(self) -> Mapping[str, JsonValue]:
+        """Returns and clears the replayed writes of the current scope: the recorded event that holds them was reached."""
         return self._recorded.pop(current_scope(self._branch), {})
 
     def clear(self) -> None:
-        """An event holds it now."""
+        """Clears the pending writes after an event has taken them."""
         self.state.clear()
         self.saved.clear()
         self.steps = ()
@@ -104,31 +105,35 @@ class PendingWrites:
 
 @contextmanager
 def collect_writes() -> Iterator[PendingWrite]:
-    """What is written by whoever works inside, whichever events come to hold it meanwhile, and whoever else is at work."""
-    note = PendingWrite({}, {})
-    token = _AT_WORK.set((*_AT_WORK.get(), note))
+    """Collects the writes made inside the block by this task and the tasks and threads that it starts."""
+    collector = PendingWrite({}, {})
+    token = _COLLECTORS.set((*_COLLECTORS.get(), collector))
     try:
-        yield note
+        yield collector
     finally:
-        _AT_WORK.reset(token)
+        _COLLECTORS.reset(token)
 
 
 class UnrecordedWrites:
-    """What the runs that go on wrote, and did not say yet."""
+    """The pending writes of all agent runs in progress."""
 
     def __init__(self) -> None:
         self._runs: list[Callable[[], None]] = []
 
     @contextmanager
-    def of(self, hold: Callable[[], None]) -> Iterator[None]:
-        """While a run goes on: `hold` puts what it wrote behind what is to be stored."""
-        self._runs.append(hold)
+    def track(self, buffer: Callable[[], None]) -> Iterator[None]:
+        """Registers a run for the duration of the block.
+
+        Args:
+            buffer: Buffers the run's pending writes.
+        """
+        self._runs.append(buffer)
         try:
             yield
         finally:
-            self._runs.remove(hold)
+            self._runs.remove(buffer)
 
-    def hold(self) -> None:
-        """Puts it all there, so that it is stored with whatever comes next."""
-        for hold in self._runs:
-            hold()
+    def buffer(self) -> None:
+        """Buffers the pending writes of every run, so that the next append stores them."""
+        for buffer in self._runs:
+            buffer()

@@ -1,4 +1,4 @@
-"""An agent's run to its end, whatever it raises."""
+"""Runs one agent to its end and turns any exception into a recorded error. Also holds the loop guard for handoffs."""
 
 import asyncio
 import logging
@@ -15,28 +15,28 @@ from turnwise.ports.context import Suspend
 from turnwise.ports.stopping import is_stopped
 from turnwise.runner.record.events import error_text
 
-_SHOWN = 8
-_OURS = str(Path(__file__).resolve().parents[2])
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_FRAMES_SHOWN = 8
+_PACKAGE = str(Path(__file__).resolve().parents[2])
+_INSTALLED_PATHS = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 def own_frames(error: BaseException) -> list[str]:
-    """The places the error came through, as `file:line in function`, outermost first, at most 8: the innermost ones.
+    """Returns the user's frames of the traceback, as `file:line in function`, outermost first, at most the 8 innermost.
 
-    Only those outside of Turnwise, Python's library and installed packages. Without any values.
+    Leaves out Turnwise, the standard library and installed packages. Contains no values.
     """
-    outside = (_OURS, "<frozen", *_INSTALLED)
+    outside = (_PACKAGE, "<frozen", *_INSTALLED_PATHS)
     own = [_place(trace) for trace in _traces(error) if not trace.tb_frame.f_code.co_filename.startswith(outside)]
-    return own[-_SHOWN:]
+    return own[-_FRAMES_SHOWN:]
 
 
 def innermost(error: BaseException) -> list[str]:
-    """The place where the error was raised, whoever's code that is; empty when it was never raised."""
+    """Returns the frame that raised the error, in any code; empty when the error was never raised."""
     return [_place(trace) for trace in _traces(error)][-1:]
 
 
 def passes_twice(error: BaseException, function: Callable[..., Any]) -> bool:
-    """Whether the error came through the function more than once."""
+    """Returns whether the traceback contains the function more than once."""
     return sum(trace.tb_frame.f_code is function.__code__ for trace in _traces(error)) > 1
 
 
@@ -58,17 +58,24 @@ log = logging.getLogger("turnwise.runner")
 
 
 async def run_agent(
-    card: AgentCard, play: Callable[[], Awaitable[None]], report: Callable[[TurnwiseError], Awaitable[None]]
+    card: AgentCard, run: Callable[[], Awaitable[None]], report: Callable[[TurnwiseError], Awaitable[None]]
 ) -> None:
-    """Plays the run, within the card's time limit; what goes wrong is reported, and raised.
+    """Runs an agent within the card's time limit, and reports and raises its errors.
 
-    Raises Suspend when it waits, AgentTimeout, AgentFailed for whatever else it raises, chained; other typed errors as
-    they are.
+    Args:
+        card: The agent's card.
+        run: Runs the agent.
+        report: Records the error.
+
+    Raises:
+        Suspend: The agent waits.
+        AgentTimeout: The time limit passed.
+        AgentFailed: The agent raised any other exception, which is chained. Typed errors are raised unchanged.
     """
     task = asyncio.current_task()
     try:
         async with asyncio.timeout(card.time_limit) as clock:
-            await play()
+            await run()
     except TimeoutError as error:
         problem: TurnwiseError
         if clock.expired():
@@ -87,7 +94,7 @@ async def run_agent(
     except Suspend:
         raise
     except BaseException as error:
-        # SystemExit, KeyboardInterrupt, a panic of an extension module, a cancellation nobody asked for: the agent's failure.
+        # SystemExit, KeyboardInterrupt, a panic of an extension module, an unrequested cancellation: the agent failed.
         if is_stopped(error, task):
             raise
         problem = _failed(card.name, error)
@@ -96,7 +103,7 @@ async def run_agent(
 
 
 def _failed(agent: str, error: BaseException) -> AgentFailed:
-    """The failure to record. Where it was raised is logged: the places only, as values and texts may be a user's own words."""
+    """Logs where the error was raised and returns the failure to record. Logs no values: they may hold user text."""
     kind = type(error).__name__
     log.error("Agent %r raised %s at %s", agent, kind, _places(error), exc_info=_shown(error))
     return AgentFailed(f"Agent {agent!r} raised {kind}: {error_text(error)[:ERROR_CHARACTERS]}")
@@ -111,10 +118,14 @@ def _shown(error: BaseException) -> BaseException | None:
 
 
 def stop_reason(holders: Sequence[str], target: str, limit: int) -> str | None:
-    """Why the floor may not go to `target` now: `loop`, `limit:transfers`, or None when it may.
+    """Returns why a handoff to `target` is refused: `loop`, `limit:transfers`, or None when it is allowed.
 
-    `holders` are the agents that held the floor since the user's message, in order; `limit` is how many hand-overs one
-    message may cause. A loop is two agents handing the floor to each other twice: A→B→A→B.
+    A loop is two agents that transfer to each other twice: A→B→A→B.
+
+    Args:
+        holders: The agents that had the turn since the user's message, in order.
+        target: The agent that is to get the next turn.
+        limit: The maximum number of handoffs for one message.
     """
     path = [*holders, target]
     if len(path) >= 4 and path[-1] == path[-3] and path[-2] == path[-4] and path[-1] != path[-2]:

@@ -1,4 +1,4 @@
-"""What all agent runs of one invocation share: the record, what is about to be recorded, and who gets the floor next."""
+"""State that all agent runs of one invocation share: the recorder, buffered events, and the next handoff."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _LONG_TEXT = 16_384
 
 
 class Runtime(NamedTuple):
-    """What an app's invocations run with. An invocation keeps the cast it began with."""
+    """The agents and services of an app. An invocation keeps the Runtime it began with."""
 
     agents: Mapping[str, Agent]
     tree: AgentTree
@@ -43,23 +43,24 @@ class Runtime(NamedTuple):
 
 
 class Handoff(NamedTuple):
-    """That the floor goes to `target`, by whom, and what the giver tells instead of the user's last message."""
+    """A handoff from agent `by` to agent `target`."""
 
     target: str
     by: str
     brief: Content | None = None
+    """The message for the target, in place of the user's last message."""
 
 
 class InvocationState:
-    """One invocation's floor. Agent runs emit their events through it.
+    """The shared state of one invocation. Agent runs emit their events through it.
 
-    `held` are events that their agents cannot follow up, kept back so that the end can be stored with them; whatever is
-    emitted later, or reads the log, stores them first.
+    Some events are buffered, so that one append can store them with the end of the turn. Any later emit, and any read of
+    the log, stores them first.
     """
 
     def __init__(
         self,
-        cast: Runtime,
+        runtime: Runtime,
         recorder: Recorder,
         journal: Journal,
         *,
@@ -69,29 +70,29 @@ class InvocationState:
         context: MessageContext,
         config: RunConfig,
     ) -> None:
-        self.cast, self.journal, self._recorder = cast, journal, recorder
+        self.runtime, self.journal, self._recorder = runtime, journal, recorder
         self.invocation_id, self.message, self.context, self.config = invocation_id, message, context, config
         self.key: SessionKey = recorder.session.key
-        self.store = cast.store
-        self.ids = EventIds(cast.issuer)
+        self.store = runtime.store
+        self.ids = EventIds(runtime.issuer)
         self.replay = Replay(journal, turn)
         self.temp: dict[str, JsonValue] = {}
-        self.handover: Handoff | None = None
+        self.handoff: Handoff | None = None
         self.steps: dict[str, StepRecord] = dict(journal.steps)
-        self.spoken: dict[str, Event] = dict(journal.spoken)
+        self.once_events: dict[str, Event] = dict(journal.once_events)
         self.stopped: End | None = None
         self.failure: TurnwiseError | None = None
         self.notice = ""
-        self._held: list[Event] = []
+        self._buffered: list[Event] = []
         self._changed = set(journal.state_before)
         self._before: dict[str, JsonValue] = {}
-        self._tells_before = bool(journal.state_before)
+        self._records_before = bool(journal.state_before)
         self._pending: dict[str, Any] = {}
-        self._made = journal.made
+        self._event_count = journal.event_count
         self.size = AnswerSize(config.limits)
-        self.unsaid = UnrecordedWrites()
-        self.guarding = Guardrails(cast.guardrails, config.limits.guardrail_seconds)
-        self._held_back = StreamGuard(self.guarding.stages)
+        self.unrecorded = UnrecordedWrites()
+        self.guardrails = Guardrails(runtime.guardrails, config.limits.guardrail_seconds)
+        self._stream_guard = StreamGuard(self.guardrails.stages)
         if journal.stopped is not None:
             self.stop(journal.stopped)
 
@@ -104,80 +105,85 @@ class InvocationState:
         return self._recorder
 
     def state(self) -> dict[str, JsonValue]:
-        """The merged state as agents see it, with what held events will write; None values are absent keys."""
+        """Returns the merged state with the writes of buffered events. A None value is an absent key."""
         return self.replay.state(self._state_now()) | self.temp
 
     def _state_now(self) -> dict[str, JsonValue]:
         merged = self._recorder.session.merged_state
-        for event in self._held:
+        for event in self._buffered:
             merged |= event.actions.state_delta
         return merged
 
     def finish_branch(self, branch: str) -> None:
-        """Records with the next event that the run on that branch is over."""
+        """Marks the run on that branch as finished; the next event records it."""
         self._pending["finished"] = (*self._pending.get("finished", ()), branch)
 
     @property
     def has_undelivered_decision(self) -> bool:
         return "selection" in self._pending
 
-    def decided(self, selection: Selection, positions: Mapping[str, int], step: StepRecord) -> None:
-        """Records a decision inside this invocation with the next event."""
+    def record_decision(self, selection: Selection, positions: Mapping[str, int], step: StepRecord) -> None:
+        """Adds a decision inside this invocation to the next event."""
         self._pending |= {"selection": selection, "positions": dict(positions), "steps": (step,)}
 
-    async def emit(self, event: Event, *, hold: bool = False) -> Event:
-        """Stores an agent's event, after the tag is taken out and the guardrails have looked at it; or holds it.
+    async def emit(self, event: Event, *, buffer: bool = False) -> Event:
+        """Stores or buffers an agent's event, after tags are removed and guardrails have run.
 
-        Returns it as it is recorded. LimitReached (events, answer_bytes, invocation_bytes, blob_bytes).
+        Returns:
+            The event as recorded.
+
+        Raises:
+            LimitReached: `events`, `answer_bytes`, `invocation_bytes` or `blob_bytes`.
         """
-        if self._made >= self.config.limits.events:
+        if self._event_count >= self.config.limits.events:
             raise LimitReached("events", f"The invocation made more than {self.config.limits.events} events.")
         self.size.check_content(event)
-        self._held_back.forget(event.id)
+        self._stream_guard.forget(event.id)
         event = await asyncio.to_thread(_without_tag, event) if is_long(event) else _without_tag(event)
-        if self.cast.guardrails:
-            event = _naming_known(event, self.cast.tree)
-        event = self.hold(await self.guarding.event(event))
-        if not hold:
+        if self.runtime.guardrails:
+            event = _without_unknown_next(event, self.runtime.tree)
+        event = self.buffer(await self.guardrails.event(event))
+        if not buffer:
             await self.flush()
         return event
 
-    async def hand_over(self, handover: Handoff, note: Event) -> None:
-        """Gives the floor away, with what guardrails leave of the brief; what they did is put on record with the bare `note`.
+    async def hand_off(self, handoff: Handoff, note: Event) -> None:
+        """Sets the next handoff. Guardrails filter its brief; the event `note` records their actions.
 
-        TransferRefused when it was given away already, or the brief is blocked.
+        Raises:
+            TransferRefused: A handoff was set before, or the brief is blocked.
         """
-        self._refuse_second(handover)
-        if handover.brief is not None:
-            passed = await self.guarding.brief(handover.brief, handover.by)
-            self._refuse_second(handover)
+        self._refuse_second(handoff)
+        if handoff.brief is not None:
+            passed = await self.guardrails.brief(handoff.brief, handoff.by)
+            self._refuse_second(handoff)
             if passed.guarded:
                 actions = note.actions.model_copy(update={"guarded": passed.guarded})
-                self.hold(note.model_copy(update={"actions": actions}))
+                self.buffer(note.model_copy(update={"actions": actions}))
             if passed.content is None:
                 by = passed.guarded[-1]
                 problem = f"the guardrail {by.guardrail!r} blocked the message: {by.reason}"
-                raise _not_handed_over(handover, problem, allowed=(handover.target,))
-            handover = handover._replace(brief=passed.content)
-        self.handover = handover
+                raise _handoff_refused(handoff, problem, allowed=(handoff.target,))
+            handoff = handoff._replace(brief=passed.content)
+        self.handoff = handoff
 
-    def _refuse_second(self, handover: Handoff) -> None:
-        if self.handover is not None:
-            raise _not_handed_over(handover, f"the floor goes to {self.handover.target!r} already.")
+    def _refuse_second(self, handoff: Handoff) -> None:
+        if self.handoff is not None:
+            raise _handoff_refused(handoff, f"the floor goes to {self.handoff.target!r} already.")
 
     async def flush(self) -> None:
-        """Stores what is held."""
-        held, self._held = self._held, []
-        if held:
-            await self._recorder.append(held)
+        """Stores the buffered events."""
+        buffered, self._buffered = self._buffered, []
+        if buffered:
+            await self._recorder.append(buffered)
 
-    def take_held(self) -> list[Event]:
-        """What is held, for whoever stores it with the end of the turn."""
-        held, self._held = self._held, []
-        return held
+    def take_buffered(self) -> list[Event]:
+        """Returns and clears the buffered events; the caller stores them with the end of the turn."""
+        buffered, self._buffered = self._buffered, []
+        return buffered
 
-    def hold(self, event: Event) -> Event:
-        """Puts an event behind the held ones, with what is to be recorded beside it."""
+    def buffer(self, event: Event) -> Event:
+        """Appends an event to the buffer, with the pending decision and finished branches."""
         event = self._with_pending(event)
         self.size.add(event, check_storable(event, event.author))
         delta = event.actions.state_delta
@@ -187,21 +193,22 @@ class InvocationState:
             self._before |= {k: now.get(k) for k in delta if k not in self._changed and not k.startswith(TEMP_PREFIX)}
             self._changed.update(delta)
         event = self._with_before(event)
-        self.replay.goes_on(event.branch)
-        self._made += 1
-        self._held.append(event)
+        self.replay.advance(event.branch)
+        self._event_count += 1
+        self._buffered.append(event)
         said = [step for step in event.actions.steps if step.says]
-        self.steps |= {step.key: step for step in said}  # though whoever says it may be cancelled while it is stored
-        self.spoken |= {step.key: event for step in said}
+        self.steps |= {step.key: step for step in said}  # before the append: its agent may be cancelled meanwhile
+        self.once_events |= {step.key: event for step in said}
         return event
 
     def _with_before(self, event: Event) -> Event:
-        """The event with what keys held before, if the turn may be taken up behind it. Each key is told of once: a checkpoint
-        after each of a thousand tasks would else tell of all.
+        """Adds the earlier values of the written keys, if a later attempt may resume after this event.
+
+        Each key is recorded once; otherwise each of a thousand checkpoints would repeat all keys.
         """
         actions = event.actions
-        self._tells_before = self._tells_before or actions.awaits is not None or actions.checkpoint
-        if not self._tells_before or not self._before:
+        self._records_before = self._records_before or actions.awaits is not None or actions.checkpoint
+        if not self._records_before or not self._before:
             return event
         before, self._before = self._before, {}
         return event.model_copy(update={"actions": actions.model_copy(update={"state_before": before})})
@@ -217,45 +224,49 @@ class InvocationState:
         pending["steps"] = (*pending.get("steps", ()), *event.actions.steps)
         return event.model_copy(update={"actions": event.actions.model_copy(update=pending)})
 
-    def hold_pending(self, bare: Event) -> None:
-        """Holds the bare event if there is something to be recorded beside it."""
+    def buffer_pending(self, bare: Event) -> None:
+        """Buffers the bare event if a pending decision or finished branch needs one."""
         if self._pending:
-            self.hold(bare)
+            self.buffer(bare)
 
     def stop(self, end: End) -> None:
-        """Nobody hands the floor on any more: whoever gets it is told why, and the invocation ends so."""
+        """Stops all further handoffs. The next agent gets the reason as a notice, and the invocation ends with `end`."""
         self.stopped = end
         self.notice = f"Hand-overs were stopped ({end.reason}): {end.detail} Answer yourself, as well as you can."
 
     async def show(self, event: Event) -> None:
-        """Passes a partial event on, if the caller wants partials: as much of it as guardrails will not change any more."""
+        """Shows a partial event if the caller wants partial events, limited to the text that guardrails can no longer
+        change.
+        """
         if not self.config.streaming:
             return
-        shown = await self._held_back.released(event) if self.cast.guardrails else event
+        shown = await self._stream_guard.released(event) if self.runtime.guardrails else event
         if shown is not None:
             self._recorder.show(shown)
 
 
-def decide_on_answer(floor: InvocationState, selection: Selection, bare: Event) -> None:
-    """Records a decision on the answer that ends a turn: with its last event as long as that is held, else with `bare`."""
-    last = floor._held[-1] if floor._held else None
+def record_answer_decision(invocation: InvocationState, selection: Selection, bare: Event) -> None:
+    """Records a decision about the answer that ended a turn: on the last buffered event if it is that answer, else on
+    `bare`.
+    """
+    last = invocation._buffered[-1] if invocation._buffered else None
     if last is None or last.author != bare.author or last.error or last.actions.selection:
-        floor.hold(with_actions(bare, selection=selection))
+        invocation.buffer(with_actions(bare, selection=selection))
     else:
-        floor._held[-1] = with_actions(last, selection=selection)
+        invocation._buffered[-1] = with_actions(last, selection=selection)
 
 
 def is_long(event: Event) -> bool:
-    """Whether the event's text is looked through in a thread: that takes microseconds a character, and others wait."""
+    """Returns whether the text is long enough to scan in a thread, so that the event loop stays free."""
     return len(event.text) > _LONG_TEXT
 
 
-def _not_handed_over(handover: Handoff, problem: str, *, allowed: tuple[str, ...] = ()) -> TransferRefused:
-    return TransferRefused(f"{handover.by!r} cannot hand over to {handover.target!r}: {problem}", allowed=allowed)
+def _handoff_refused(handoff: Handoff, problem: str, *, allowed: tuple[str, ...] = ()) -> TransferRefused:
+    return TransferRefused(f"{handoff.by!r} cannot hand over to {handoff.target!r}: {problem}", allowed=allowed)
 
 
-def _naming_known(event: Event, tree: AgentTree) -> Event:
-    """The event with an empty name in place of one that no agent has: a tag hides its name from guardrails."""
+def _without_unknown_next(event: Event, tree: AgentTree) -> Event:
+    """Returns the event with an unknown agent name in `next` emptied: guardrails do not check that field."""
     named = event.actions.next
     if not named or can_name(named, (card.name for card in tree)):
         return event
@@ -263,7 +274,7 @@ def _naming_known(event: Event, tree: AgentTree) -> Event:
 
 
 def _without_tag(event: Event) -> Event:
-    """The event with its first `<next>` tag taken out of the text and kept as `actions.next` (behaviour B6)."""
+    """Returns the event with its first `<next>` tag moved from the text to `actions.next` (behaviour B6)."""
     if event.content is None or "<next>" not in event.text:
         return event
     parts, first = [], None

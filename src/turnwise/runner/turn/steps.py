@@ -1,4 +1,4 @@
-"""Work that is done once: recorded when it is done, and found on record when its turn is run again."""
+"""Steps: work that is recorded once and read from the record when its turn runs again."""
 
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
@@ -15,86 +15,86 @@ from turnwise.runner.turn.views import as_json
 
 
 class Keys:
-    """The keys of a run's steps that are on record (`AgentContext.recorded`)."""
+    """The keys of a run's recorded steps (`AgentContext.recorded`)."""
 
-    def __init__(self, floor: InvocationState, branch: str) -> None:
-        self._floor, self._branch = floor, branch
+    def __init__(self, invocation: InvocationState, branch: str) -> None:
+        self._invocation, self._branch = invocation, branch
 
     def __contains__(self, key: object) -> bool:
-        return f"{self._branch}:{key}" in self._floor.steps
+        return f"{self._branch}:{key}" in self._invocation.steps
 
 
 class Steps:
     """The steps of one agent run on one branch."""
 
-    def __init__(self, floor: InvocationState, branch: str, voice: EventEmitter, writes: PendingWrites) -> None:
-        self._floor, self._branch, self._voice, self._writes = floor, branch, voice, writes
-        self._said: dict[str, Event] = {}
-        self._met: set[str] = set()
-        self.keys = Keys(floor, branch)
+    def __init__(self, invocation: InvocationState, branch: str, emitter: EventEmitter, writes: PendingWrites) -> None:
+        self._invocation, self._branch, self._emitter, self._writes = invocation, branch, emitter, writes
+        self._once: dict[str, Event] = {}
+        self._seen_keys: set[str] = set()
+        self.keys = Keys(invocation, branch)
 
     async def step(self, key: str, work: Callable[[], Any]) -> Any:
-        """What `work` gives, or gave (`AgentContext.step`)."""
-        place = f"{self._branch}:{key}"
-        known = self._known(place)
-        spot = StepScope(self._branch, place)
+        """Returns the result of `work`, or its recorded result (`AgentContext.step`)."""
+        full_key = f"{self._branch}:{key}"
+        known = self._find_record(full_key)
+        scope = StepScope(self._branch, full_key)
         if known is not None:
-            self._floor.replay.leave(spot)
+            self._invocation.replay.skip_all(scope)
             return known.value
-        await self._floor.recorder.confirm()
-        with collect_writes() as wrote, step_scope(spot):
+        await self._invocation.recorder.confirm()
+        with collect_writes() as written, step_scope(scope):
             made = work()
-            given = await made if isawaitable(made) else made
-        event, call = self._voice.event(), None
-        self._floor.size.check_value(event.author, given.result if isinstance(given, ToolResultPart) else given)
-        if isinstance(given, ToolResultPart):
-            call = given.call_id
-            event, given = await self._judged(event, given)
-        value = as_json(f"The result of step {key!r}", given)
-        record = StepRecord(key=place, value=value, call=call, state_delta=wrote.state, artifact_versions=wrote.saved)
-        self._floor.steps[place] = record
-        await self._floor.emit(_with(event, record))
+            result = await made if isawaitable(made) else made
+        event, call = self._emitter.event(), None
+        self._invocation.size.check_value(event.author, result.result if isinstance(result, ToolResultPart) else result)
+        if isinstance(result, ToolResultPart):
+            call = result.call_id
+            event, result = await self._guarded_result(event, result)
+        value = as_json(f"The result of step {key!r}", result)
+        record = StepRecord(key=full_key, value=value, call=call, state_delta=written.state, artifact_versions=written.saved)
+        self._invocation.steps[full_key] = record
+        await self._invocation.emit(_with(event, record))
         return value
 
     async def once(self, key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
-        """What is said once (`AgentContext.once`)."""
-        place = f"{self._branch}:{key}"
-        known = self._known(place)
+        """Emits the event of `make` once (`AgentContext.once`)."""
+        full_key = f"{self._branch}:{key}"
+        known = self._find_record(full_key)
         if known is None:
-            said = await self._say(place, make)
-        elif recorded := self._said.get(place) or self._floor.spoken.get(place):
-            said = self._voice.find(recorded)
+            said = await self._say(full_key, make)
+        elif recorded := self._once.get(full_key) or self._invocation.once_events.get(full_key):
+            said = self._emitter.find_recorded(recorded)
         else:
-            again = self._voice.event().model_copy(update=event_fields(known.value))
-            said = await self._voice.say(_with(again, known.model_copy(update={"value": None})))
-        self._said[place] = said
+            again = self._emitter.event().model_copy(update=event_fields(known.value))
+            said = await self._emitter.say(_with(again, known.model_copy(update={"value": None})))
+        self._once[full_key] = said
         return said
 
-    async def _say(self, place: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
-        await self._floor.recorder.confirm()
-        self._voice.begin()
-        with collect_writes() as wrote:
-            made = await make(self._voice.show)
-        record = StepRecord(key=place, says=True, state_delta=wrote.state, artifact_versions=wrote.saved)
-        # Without a content it would be an event that says nothing, and such are not looked for.
-        said = await self._voice.say_own(_with(made.model_copy(update={"content": made.content or Content()}), record))
-        self._floor.steps[place] = record
+    async def _say(self, full_key: str, make: Callable[[Show], Awaitable[Event]]) -> Event:
+        await self._invocation.recorder.confirm()
+        self._emitter.start_new()
+        with collect_writes() as written:
+            made = await make(self._emitter.show)
+        record = StepRecord(key=full_key, says=True, state_delta=written.state, artifact_versions=written.saved)
+        # The journal skips events without content, so the event gets an empty one.
+        said = await self._emitter.say_own(_with(made.model_copy(update={"content": made.content or Content()}), record))
+        self._invocation.steps[full_key] = record
         return said
 
-    async def _judged(self, event: Event, part: ToolResultPart) -> tuple[Event, dict[str, Any]]:
-        """What guardrails leave of a result, and the event that records it and what they did."""
-        said = await self._floor.guarding.event(event.model_copy(update={"content": Content(parts=(part,))}))
+    async def _guarded_result(self, event: Event, part: ToolResultPart) -> tuple[Event, dict[str, Any]]:
+        """Returns the tool result after guardrails, and the event that records it with their actions."""
+        said = await self._invocation.guardrails.event(event.model_copy(update={"content": Content(parts=(part,))}))
         left = (said.content or Content()).tool_results[0]
         return said.model_copy(update={"content": None}), {"result": left.result, "failed": left.failed}
 
-    def _known(self, place: str) -> StepRecord | None:
-        known = self._floor.steps.get(place)
-        if known is not None and place not in self._met:
-            if place in self._floor.journal.carried:
-                self._writes.again(known)
+    def _find_record(self, full_key: str) -> StepRecord | None:
+        known = self._invocation.steps.get(full_key)
+        if known is not None and full_key not in self._seen_keys:
+            if full_key in self._invocation.journal.inherited:
+                self._writes.redo(known)
             else:
-                self._writes.reread(known)
-        self._met.add(place)
+                self._writes.restore(known)
+        self._seen_keys.add(full_key)
         return known
 
 

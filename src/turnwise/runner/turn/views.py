@@ -1,4 +1,4 @@
-"""What an agent sees of the session: history, state, artifacts."""
+"""An agent's views of its session: history, state and artifacts."""
 
 import copy
 import json
@@ -22,13 +22,17 @@ from turnwise.runner.turn.state import InvocationState
 
 
 class HistoryView:
-    """The log as an agent on one branch may see it; `sees` are the labels that it sees, None = everything."""
+    """The log as an agent on one branch may read it.
+
+    Args:
+        sees: The labels that the agent sees; None means all.
+    """
 
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.history")
 
-    def __init__(self, floor: InvocationState, agent: str, branch: str, sees: frozenset[str] | None) -> None:
-        self._floor, self._agent, self._branch, self._sees = floor, agent, branch, sees
+    def __init__(self, invocation: InvocationState, agent: str, branch: str, sees: frozenset[str] | None) -> None:
+        self._invocation, self._agent, self._branch, self._sees = invocation, agent, branch, sees
 
     @named("context.history.last")
     async def last(self, count: int = 20) -> list[Event]:
@@ -40,11 +44,11 @@ class HistoryView:
 
     @named("context.history.backwards")
     async def backwards(self, page: int = 40) -> AsyncIterator[list[Event]]:
-        left, before = self._floor.config.limits.history_events, None
-        await self._floor.flush()
+        left, before = self._invocation.config.limits.history_events, None
+        await self._invocation.flush()
         while left > 0:
             asked = max(1, min(page, left))
-            events = await self._floor.store.events(self._floor.key, before=before, last=asked)
+            events = await self._invocation.store.events(self._invocation.key, before=before, last=asked)
             if events:
                 yield [public_event(event) for event in events if self._visible(event)]
                 before = events[0].sequence
@@ -53,39 +57,39 @@ class HistoryView:
             left -= asked
 
     def _bounded(self, count: int) -> int:
-        return max(0, min(count, self._floor.config.limits.history_events))
+        return max(0, min(count, self._invocation.config.limits.history_events))
 
     async def _window(self, *, after: int = 0, last: int | None = None, limit: int | None = None) -> list[Event]:
-        await self._floor.flush()
-        events = await self._floor.store.events(self._floor.key, after=after, last=last, limit=limit)
+        await self._invocation.flush()
+        events = await self._invocation.store.events(self._invocation.key, after=after, last=last, limit=limit)
         return [public_event(event) for event in events if self._visible(event)]
 
     def _visible(self, event: Event) -> bool:
         if not in_scope(event, self._agent, self._sees):
             return False
-        if event.invocation_id == self._floor.invocation_id:
+        if event.invocation_id == self._invocation.invocation_id:
             return sees(self._branch, event.branch)
         return not event.is_private
 
 
 class StateView:
-    """The merged state with what this agent, and others before their next event, wrote on top."""
+    """The merged state with the pending writes of this agent and of other agents."""
 
     if not TYPE_CHECKING:
         __getattr__ = no_attribute("context.state", "Read context.state[{!r}].")
 
-    def __init__(self, floor: InvocationState, writes: PendingWrites) -> None:
-        self._floor, self._writes = floor, writes
+    def __init__(self, invocation: InvocationState, writes: PendingWrites) -> None:
+        self._invocation, self._writes = invocation, writes
 
     def _merged(self) -> Mapping[str, JsonValue]:
-        merged: dict[str, JsonValue] = {**self._floor.state(), **self._writes.seen()}
+        merged: dict[str, JsonValue] = {**self._invocation.state(), **self._writes.merged()}
         return {key: value for key, value in merged.items() if value is not None}
 
     def __getitem__(self, key: str) -> Any:
         return _own_copy(self._merged()[key])
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._writes.write(key, _checked(key, value, self._floor.config.limits))
+        self._writes.write(key, _checked(key, value, self._invocation.config.limits))
 
     def __delitem__(self, key: str) -> None:
         if key not in self:
@@ -104,12 +108,12 @@ class StateView:
 
 
 def _own_copy(value: Any) -> Any:
-    """A value that the reader may change: only what is set again is stored."""
+    """Returns a copy that the reader may change. Only setting the key again stores a change."""
     return copy.deepcopy(value) if isinstance(value, list | dict) else value
 
 
 def as_json(what: str, value: object) -> JsonValue:
-    """A copy of the value as JSON gives it back, so that later changes of the caller's object do not reach the log."""
+    """Returns a JSON copy of the value, so that later changes of the original do not reach the log. Raises AgentFailed."""
     if is_deep(value):
         raise AgentFailed(f"{what} is nested more than {DEEPEST} levels deep, and could not be read again.")
     try:
@@ -137,7 +141,7 @@ def _check_state_size(key: str, size: int, limits: Limits) -> None:
 
 
 def _as_bytes(name: str, data: object) -> tuple[bytes, str]:
-    """The data as it is stored, and its usual type. AgentFailed for what is neither text nor bytes nor a part of either."""
+    """Returns the data as bytes with its default MIME type. Raises AgentFailed for other types."""
     if isinstance(data, BlobPart):
         return data.data, data.mime_type
     if isinstance(data, TextPart):
@@ -150,9 +154,10 @@ def _as_bytes(name: str, data: object) -> tuple[bytes, str]:
 
 
 class ArtifactsView:
-    """The session's artifacts; the versions saved are recorded on the agent's next event, under their names.
+    """The session's artifacts. The agent's next event records saved versions by name.
 
-    allows: whether guardrails let a name into the log.
+    Args:
+        allows: Returns whether guardrails allow an artifact's name in the log.
     """
 
     if not TYPE_CHECKING:
@@ -182,7 +187,7 @@ class ArtifactsView:
         if not await self._allows(name):
             raise ArtifactName("A guardrail does not let the artifact's name into the log.", fix="Choose another name.")
         info = await self._required().save(self._key, name, data, mime_type=mime_type)
-        self._writes.save(name, info.version)
+        self._writes.record_artifact(name, info.version)
         return info
 
     @awaited("context.artifacts.load")

@@ -29,12 +29,12 @@ class Looks(InFront):
 
 def lookout(store: Any, name: str, *, closing: bool = False) -> SlotWaiter:
     # Nobody is in these lanes who could be sent on.
-    line: Any = InFront(None, send_on=_nobody)
-    return SlotWaiter(store, SessionQueue(key(name), closing=closing), line, "me")
+    inbox_queue: Any = InFront(None, send_on=_nobody)
+    return SlotWaiter(store, SessionQueue(key(name), closing=closing), inbox_queue, "me")
 
 
-async def _nobody(lane: SessionQueue) -> None:
-    assert not lane.waiting
+async def _nobody(queue: SessionQueue) -> None:
+    assert not queue.waiting
 
 
 @pytest.mark.parametrize("sessions", [1, 10, 300])
@@ -45,14 +45,14 @@ def test_many_who_wait_look_seldom(sessions: int) -> None:
     looks = Looks(store, loop)
 
     async def wait() -> None:
-        gate = ConcurrencyLimit(1)
-        assert gate.try_enter()
-        tasks = [asyncio.create_task(lookout(looks, str(n)).enter(gate, first=True)) for n in range(sessions)]
+        limit = ConcurrencyLimit(1)
+        assert limit.try_enter()
+        tasks = [asyncio.create_task(lookout(looks, str(n)).enter(limit, first=True)) for n in range(sessions)]
         await asyncio.sleep(SECONDS)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert gate.waiting == 0
+        assert limit.waiting == 0
 
     try:
         loop.run_until_complete(wait())
@@ -71,13 +71,13 @@ def test_a_place_that_comes_soon_costs_no_look() -> None:
     looks = Looks(store, loop)
 
     async def enter() -> None:
-        gate = ConcurrencyLimit(1)
-        assert await lookout(looks, "s").enter(gate)
-        second = asyncio.create_task(lookout(looks, "s").enter(gate, first=True))
+        limit = ConcurrencyLimit(1)
+        assert await lookout(looks, "s").enter(limit)
+        second = asyncio.create_task(lookout(looks, "s").enter(limit, first=True))
         await asyncio.sleep(FIRST_LOOK_SECONDS * 0.9)
-        gate.leave()
+        limit.release()
         assert await second
-        assert not gate.is_open
+        assert not limit.has_room
 
     try:
         loop.run_until_complete(enter())
@@ -91,13 +91,13 @@ def test_a_place_that_comes_soon_costs_no_look() -> None:
 async def test_who_has_nothing_to_do_keeps_no_place(closing: bool) -> None:
     """A22: whether it finds that out while it waits, or as its place comes."""
     store = SqlSessionStore("sqlite://")
-    gate = ConcurrencyLimit(1)
-    assert gate.try_enter()
-    waiting = asyncio.create_task(lookout(store, "s", closing=closing).enter(gate, recovers=True))
+    limit = ConcurrencyLimit(1)
+    assert limit.try_enter()
+    waiting = asyncio.create_task(lookout(store, "s", closing=closing).enter(limit, recovers=True))
     await asyncio.sleep(0)
     if closing:
-        gate.leave()
+        limit.release()
     assert not await asyncio.wait_for(waiting, 30)
-    assert gate.waiting == 0
-    assert gate.is_open == closing
+    assert limit.waiting == 0
+    assert limit.has_room == closing
     await store.close()

@@ -120,7 +120,7 @@ def test_another_attempt_has_the_steps_of_those_before_and_nothing_else() -> Non
     begins = event(6, "b", rewind=Rewind(from_sequence=4, invocation_id="i"), steps=(mail,))
     journal = journal_of([*log[:3], begins])
     assert journal.steps == {"1:pay": pay, "2:mail": mail}
-    assert journal.carried == frozenset({"2:mail"})
+    assert journal.inherited == frozenset({"2:mail"})
     assert (journal.finished, journal.said) == (frozenset(), {})
     assert inherited_steps([*log[:3], begins], since=3) == (mail,), "the next one has them, too"
 

@@ -12,14 +12,14 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MAIN, PAY, SHIP = StepScope("1"), StepScope("1", "1:pay"), StepScope("1", "1:ship")
 
 
-def said(text: str, spot: StepScope, wait: str | None = None) -> Event:
+def said(text: str, scope: StepScope, wait: str | None = None) -> Event:
     return Event(
         id=text,
         author="a",
         invocation_id="i",
         created_at=NOW,
-        branch=spot.branch,
-        within=spot.step,
+        branch=scope.branch,
+        within=scope.step,
         content=text_content(text),
         actions=Actions(awaits=Await(id=wait) if wait else None, state_delta={text: 1}),
     )
@@ -47,17 +47,17 @@ def replay() -> Replay:
 def test_each_spot_has_its_own_questions_whichever_is_come_to_first() -> None:
     """A42."""
     again = replay()
-    found = [again.next_question(spot) for spot in (SHIP, PAY, MAIN)]
+    found = [again.next_question(scope) for scope in (SHIP, PAY, MAIN)]
     assert [wait.id if wait else None for wait in found] == ["s", "p", None]
-    assert not any(again.has(spot) for spot in (MAIN, PAY, SHIP))
+    assert not any(again.has(scope) for scope in (MAIN, PAY, SHIP))
     assert again.state({}) == {}
 
 
 def test_what_is_left_in_a_step_is_behind_the_run_with_the_step_or_with_what_is_new_outside() -> None:
     """State reads as it was until the run has come past everything."""
     again = replay()
-    again.leave(PAY)
-    assert [again.has(spot) for spot in (MAIN, PAY, SHIP)] == [True, False, True]
+    again.skip_all(PAY)
+    assert [again.has(scope) for scope in (MAIN, PAY, SHIP)] == [True, False, True]
     assert again.state({}) == {"pay?": 1}
-    again.leave(MAIN)
-    assert [again.has(spot) for spot in (MAIN, PAY, SHIP)] == [False, False, False]
+    again.skip_all(MAIN)
+    assert [again.has(scope) for scope in (MAIN, PAY, SHIP)] == [False, False, False]
