@@ -1,4 +1,4 @@
-"""Who has the conversation, and who may go on with it, as the session's head shows it. Pure."""
+"""Reads the active agent and the agents that may continue from the session's head. Pure."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -10,24 +10,24 @@ from turnwise.selection.verdicts import shortened
 
 
 class ConversationState(NamedTuple):
-    """Who stands where in the conversation, eligible ones only.
-
-    active: who has it. visited: who else spoke and may go on, most recent first. awaiting: who waits for a reply. passed_over:
-    who had the conversation and may not go on with it, and why.
-    """
+    """The agents' places in a conversation. Only eligible agents are listed."""
 
     active: str | None
+    """The agent that has the conversation; None when there is none or it may not continue."""
     visited: tuple[str, ...]
+    """Other agents that spoke and may continue, most recent first."""
     awaiting: str | None
+    """The agent that waits for a reply."""
     passed_over: tuple[Exclusion, ...] = ()
+    """The agent that had the conversation but may not continue, with the cause."""
 
 
 def conversation_state(request: SelectionRequest) -> ConversationState:
-    """Read off the session's head, without regard to the message."""
+    """Derives the conversation state from the session's head. The message does not matter."""
     head = request.head
     spoke = sorted(((mark.spoke, name) for name, mark in head.authors.items() if mark.spoke), reverse=True)
     last = head.active_agent
-    # Who was handed the floor and has neither answered nor failed has the conversation, not who handed it over.
+    # After a transfer, the receiver has the conversation unless it answered or failed since; the sender does not.
     given = max(((mark.handed, name) for name, mark in head.authors.items() if mark.handed > mark.failed), default=None)
     if given and given[0] > (spoke[0][0] if spoke else 0) and given[0] > head.authors[given[1]].skipped:
         last = given[1]
@@ -41,7 +41,10 @@ def conversation_state(request: SelectionRequest) -> ConversationState:
 
 
 def is_on_behalf_of(name: str | None, request: SelectionRequest) -> str | None:
-    """The agent itself if it may be chosen, else the nearest composite above it that may: that one runs it."""
+    """Returns the agent itself if eligible, else the nearest eligible composite above it, which runs it.
+
+    None when neither exists.
+    """
     if name is None or name not in request.tree:
         return None
     if name in request.eligible:
@@ -51,21 +54,26 @@ def is_on_behalf_of(name: str | None, request: SelectionRequest) -> str | None:
 
 
 def continuing_agent(name: str | None, request: SelectionRequest) -> str | None:
-    """Who stands for the agent, if that one may go on with the conversation: only then does what was said speak for it."""
+    """Returns the agent, or the composite that runs it, if it may continue the conversation.
+
+    None otherwise: earlier messages then do not count in its favour.
+    """
     if name is None or _obstacle(name, request, _waiting(request)) is not None:
         return None
     return is_on_behalf_of(name, request)
 
 
 def _waiting(request: SelectionRequest) -> tuple[str, ...]:
-    """Who stands for the agents that wait for a reply, in the order of the head."""
+    """Returns the agents that wait for a reply, or the composites that run them, in the head's order."""
     found = (is_on_behalf_of(agent, request) for _, agent, wait in request.head.waiting() if wait.kind == "reply")
     return tuple(dict.fromkeys(name for name in found if name is not None))
 
 
 def _obstacle(name: str, request: SelectionRequest, waiting: Collection[str]) -> Exclusion | None:
-    """Why the agent may not go on, by the rules of `resume`; None when it may. Who waits for a reply may, whatever its
-    permissions; who failed since it spoke may not (A10), nor a composite that has ended (A3).
+    """Returns why the agent may not continue, by the rules of `resume`; None when it may.
+
+    An agent that waits for a reply may continue whatever its permissions. An agent that failed since it spoke may not
+    (A10), nor may a composite that has ended (A3).
     """
     found = is_on_behalf_of(name, request)
     if found is None:

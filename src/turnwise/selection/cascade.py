@@ -1,4 +1,4 @@
-"""Who answers: the selectors of a policy, asked in order, and the record of what each said (behaviours C10, E1)."""
+"""The cascade: runs a policy's selectors in order and records every verdict (behaviours C10, E1)."""
 
 import asyncio
 import functools
@@ -48,8 +48,9 @@ from turnwise.selection.verdicts import ask_selector
 
 @functools.cache
 def version() -> str:
-    """Twelve hexadecimal digits that change with the rules and the trained numbers that choices by meaning rest on: the files
-    of this package, and the numbers that small talk is told by.
+    """Returns twelve hexadecimal digits that identify the selection rules and their trained weights.
+
+    The digest covers this package's files and the small-talk weights, so it changes when any of them changes.
     """
     here, numbers = Path(__file__).parent, Path(matching.__file__).parent / "data"
     digest = hashlib.sha256()
@@ -64,6 +65,7 @@ _NO_CONTEXT = MessageContext()
 
 
 BeforeAsking = Callable[[], Awaitable[None]]
+"""Awaited before a selector makes a call outside this process."""
 
 
 async def _nothing() -> None:
@@ -71,7 +73,7 @@ async def _nothing() -> None:
 
 
 class _StageOrder(NamedTuple):
-    """The stages as they are asked for one segment; `spec` None is everybody else. `default` is the last stage."""
+    """The stages for one segment; `spec` is None for all other callers. The last stage is `default`."""
 
     spec: SegmentSpec | None
     stages: tuple[Stage, ...]
@@ -80,13 +82,21 @@ class _StageOrder(NamedTuple):
 
 
 class Cascade:
-    """A policy over a tree, ready to decide. It holds nothing of any request.
+    """A policy bound to a tree of agents, ready to make decisions. It holds no per-request state.
 
-    custom: the factories of users' own selectors, by the name that stands in the policy; each is called with the tree and the
-    stage's options. encoder: for the stages that go by meaning; None = the one that is shipped. keep: a folder for what is
-    fitted to the agents, so that it is fitted once; None = nowhere. meaning: one that is there already, for the same tree; then
-    encoder and keep are not used. An encoder is used only if a stage goes by meaning and an agent says in words what it is
-    for. Raises PolicyError for anything the policy names wrongly, PatternError for a pattern.
+    Args:
+        spec: The policy.
+        tree: The agents.
+        custom: Factories of custom selectors, by their name in the policy. Each is called with the tree and the
+            stage's options.
+        encoder: Encoder for the stages that compare meaning; None = the bundled one. It is used only if such a stage
+            exists and at least one agent has examples, skills or a description.
+        keep: Folder that caches fitted models; None = no cache.
+        meaning: An existing `Meaning` for the same tree. `encoder` and `keep` are then ignored.
+
+    Raises:
+        PolicyError: The policy contains an invalid name or option.
+        PatternError: A pattern is invalid.
     """
 
     def __init__(
@@ -128,45 +138,57 @@ class Cascade:
 
     @property
     def fingerprint(self) -> str:
-        """Identifies all that decisions rest on beside the tree and the facts, as it is now: the policy, its options, and for
-        stages that go by meaning the encoder, what is fitted, which changes when `prepare` is done, and this release's rules
-        and trained numbers.
+        """Identifies everything that decisions depend on, except the tree and the request.
+
+        It covers the policy and its options. For policies that compare meaning it also covers the encoder, the fitted models,
+        and this release's rules and weights; it changes when `prepare` finishes.
         """
         return self._fingerprint_with(self.meaning.fingerprint if self.meaning else "")
 
     def _fingerprint_with(self, meaning: str) -> str:
         if meaning not in self._fingerprints:
-            # A policy that does not go by meaning has the fingerprint that it always had.
+            # Policies without meaning keep the fingerprint of earlier releases.
             self._fingerprints[meaning] = fingerprint([*self._resolved, meaning, version()] if self.meaning else self._resolved)
         return self._fingerprints[meaning]
 
     def under(self, spec: PolicySpec, *, tree: AgentTree | None = None, meaning: Meaning | None = None) -> "Cascade":
-        """Another policy, with the same agents (unless `tree` has others), encoder and selectors of the users' own.
+        """Returns a cascade for another policy, with the same encoder and custom selectors.
 
-        What is fitted to the agents is shared when they, and the default agent, are the same; `meaning` takes its place.
-        Raises as making one does.
+        Args:
+            spec: The other policy.
+            tree: Other agents; None = the same ones.
+            meaning: Replaces the fitted models. None = share them if the agents and the default agent are the same.
+
+        Raises the same errors as the constructor.
         """
         if meaning is None and tree is None and spec.default == self.spec.default:
             meaning = self.meaning
         return self._again(spec, tree=tree or self.tree, meaning=meaning)
 
     def options(self, segment: str | None = None) -> dict[str, JsonValue]:
-        """Every stage's options, defaults filled in, by the stage's name: for everybody, or in the segment of that label."""
+        """Returns every stage's options with defaults filled in, by stage name.
+
+        Args:
+            segment: A segment's label; None = the options outside all segments.
+        """
         courses = [each for each in self._courses if (each.spec.label if each.spec else None) == segment]
         return {stage.name: stage.options for course in courses[:1] for stage in course.stages}
 
     async def prepare(self, progress: Progress | None = None) -> None:
-        """Makes ready what the stages that go by meaning need, all of it; the first decision does most of it otherwise.
+        """Prepares everything that the meaning stages need. Otherwise the first decision does most of this work.
 
-        progress: told of the work, as (what, done, total), in another thread. EncoderError when an agent's texts cannot be
-        encoded.
+        Args:
+            progress: Called from another thread with (step, done, total).
+
+        Raises:
+            EncoderError: An agent's texts cannot be encoded.
         """
         if self.meaning is not None:
             await asyncio.to_thread(self.meaning.prepare, progress)
             await self.meaning.fitted()
 
     def close(self) -> None:
-        """Gives up what is still being prepared; it goes on deciding. Idempotent."""
+        """Stops a preparation that is still running. The cascade can still decide. Idempotent."""
         if self.meaning is not None:
             self.meaning.close()
 
@@ -183,15 +205,26 @@ class Cascade:
         before_asking: BeforeAsking = _nothing,
         message_id: str | None = None,
     ) -> Selection:
-        """Who answers, and why, with every verdict on the way.
+        """Selects the agent for a message, and records every verdict on the way.
 
-        occasion and answer: what is decided on; with `answer`, that event. among: only these may be chosen, as in a team.
-        resting: agents that keep failing and are left alone for now. before_asking: awaited before a selector asks somebody
-        outside of this process, which may take a while; what it raises ends the decision. message_id: the caller's, for
-        selectors of users' own. The outcome is `clarify` when a selector wants the user to choose; the agent is then the
-        default, who asks. A message that asks several agents for something goes to the policy's `several`, if it has one, by
-        the method `several`. Equal facts give equal selections, times and what others answer aside. Raises NobodyEligible when
-        no agent may be chosen at all, nothing else of its own.
+        A message with requests for several agents goes to the policy's `several` agent, if set, with the method `several`.
+        The outcome is `clarify` when a selector wants the user to choose; the agent is then the default, which asks. Equal
+        inputs give equal selections, except for timings and the answers of remote models.
+
+        Args:
+            head: The session's head.
+            message: The user's message.
+            context: The caller: channel, kind, roles and more.
+            occasion: The reason for the decision, such as a message or an answer.
+            answer: The agent's answer, when the occasion is `answer`.
+            among: Considers only these agents, as inside a team.
+            resting: Agents that are paused after repeated failures.
+            before_asking: Awaited before a selector makes a call outside this process, which may be slow. Its exceptions
+                end the decision.
+            message_id: The caller's message id, for custom selectors.
+
+        Raises:
+            NobodyEligible: No agent is eligible. No other error originates here.
         """
         began = perf_counter()
         course = self._course(context)
@@ -233,10 +266,18 @@ class Cascade:
     def after(
         self, answer: Event, *, head: Head, message: Content, context: MessageContext, targets: tuple[str, ...]
     ) -> Selection | None:
-        """Who goes on after an answer that names somebody (behaviour B7): one of `targets`, whom its author may hand over to.
+        """Selects the agent that continues after an answer with a `<next>` tag (behaviour B7).
 
-        It is the author itself when that is named, or nobody who may go on; the verdict says which. None when the answer names
-        nobody, or the policy has no stage that obeys tags: no `conversational` one for this caller.
+        Args:
+            answer: The answer; `actions.next` holds the name in its tag.
+            head: The session's head.
+            message: The user's message.
+            context: The caller.
+            targets: The agents that the answer's author may hand over to.
+
+        Returns:
+            One of `targets` or the author. The author continues when the tag names it or no usable agent; the verdict says
+            which. None when the answer names no agent, or the policy has no `conversational` stage for this caller.
         """
         course = self._course(context)
         stage = next((each for each in course.stages if isinstance(each.selector, Conversational)), None)
@@ -265,16 +306,16 @@ class Cascade:
         return next(each for each in self._courses if each.spec is None or each.spec.applies(context))
 
     def _asks(self, stage: Stage, request: SelectionRequest) -> bool:
-        """Whether somebody outside of this process will be asked: by the selector, or for the vectors that it goes by."""
+        """Returns whether the stage will make a call outside this process, itself or for its vectors."""
         remote = self.meaning is not None and not self.meaning.encoder.is_local
         return stage.asks(request) or (remote and stage.kind in BY_MEANING)
 
     def _held(self) -> AbstractContextManager[Snapshot | None]:
-        """All stages go by one state of what is fitted, and the decision records that one (E1)."""
+        """Pins one state of the fitted models for all stages; the decision records its fingerprint (E1)."""
         return self.meaning.held() if self.meaning else nullcontext()
 
     def _roster(self, context: MessageContext, resting: frozenset[str], among: tuple[str, ...] | None) -> Eligible:
-        """Who is eligible; remembered, since it depends on the kind of caller only."""
+        """Returns the eligible agents, cached: they depend only on the caller's roles, `resting` and `among`."""
         roles = self._roles.intersection(context.roles)
         key = (roles, resting, among)
         found = self._rosters.get(key)
@@ -286,7 +327,7 @@ class Cascade:
 
 
 def moved_positions(selection: Selection) -> dict[str, int]:
-    """The places in fixed orders that this decision moved, by stage: to be stored with it."""
+    """Returns the positions in fixed orders that this decision advanced, by stage. Store them with the decision."""
     return {
         verdict.selector: verdict.position
         for verdict in selection.verdicts
@@ -311,13 +352,13 @@ def _course(site: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -
 
 
 def _resolved(course: _StageOrder) -> object:
-    """A course as plain data: all that its decisions depend on beside the tree and the code of users' own selectors."""
+    """Returns plain data for the fingerprint. It excludes the tree and the code of custom selectors."""
     when = course.spec.model_dump(mode="json", include={"when"}) if course.spec else None
     return [when, course.default_agent, [[stage.name, stage.kind, stage.options] for stage in course.stages]]
 
 
 def _seen_by(stage: Stage, request: SelectionRequest, roster: Eligible) -> SelectionRequest:
-    """The request as this stage may see it: going on with what was begun is open to more agents than routing."""
+    """Returns the request as this stage sees it. Continuing a conversation is open to more agents than routing."""
     head = request.head
     if stage.kind == "tool_result":
         callers = [call.agent for call in head.calls.values()] + [agent for _, agent, _ in head.waiting()]
@@ -334,7 +375,7 @@ def _seen_by(stage: Stage, request: SelectionRequest, roster: Eligible) -> Selec
 
 
 def _with(names: tuple[str, ...], roster: Eligible, others: list[str], but: frozenset[str]) -> tuple[str, ...]:
-    """The names, and the others that are excluded by no rule of `but`."""
+    """Returns `names` plus those of `others` that are in the roster and not excluded by a rule in `but`."""
     more = [name for name in dict.fromkeys(others) if name not in names and roster.rules.get(name, "unknown") not in but]
     known = [name for name in more if name in roster.rules]
     return NameSet((*names, *known)) if known else names
@@ -347,7 +388,7 @@ async def _ask_in_turn(
     asks: Callable[[Stage, SelectionRequest], bool],
     before_asking: BeforeAsking,
 ) -> list[Verdict]:
-    """The verdicts up to the first that is no abstention."""
+    """Returns the verdicts up to and including the first that does not abstain."""
     verdicts: list[Verdict] = []
     for stage in stages:
         seen = _seen_by(stage, request._replace(verdicts=tuple(verdicts)), roster)
@@ -363,7 +404,7 @@ async def _ask_in_turn(
 
 
 def _without_declined(request: SelectionRequest, verdict: Verdict) -> SelectionRequest:
-    """The request without those whom the user has just turned down."""
+    """Returns the request without the agents that the user has just declined."""
     declined = {each.agent: each for each in verdict.passed_over if each.rule == DECLINED_RULE}
     if not declined:
         return request
@@ -372,7 +413,7 @@ def _without_declined(request: SelectionRequest, verdict: Verdict) -> SelectionR
 
 
 async def _ask(stage: Stage, request: SelectionRequest) -> Verdict:
-    """The stage's verdict, and how long it took."""
+    """Returns the stage's verdict with its duration in milliseconds."""
     began = perf_counter()
     verdict = await ask_selector(stage.selector, request, stage.name)
     return verdict.model_copy(update={"ms": round((perf_counter() - began) * 1000, 3)})

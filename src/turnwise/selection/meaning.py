@@ -1,4 +1,4 @@
-"""What messages mean to the agents of a tree: one encoder, one matcher, and a memory of texts read lately."""
+"""Embeds and matches messages for the agents of a tree: one encoder, one matcher, and a cache of recent readings."""
 
 import asyncio
 import hashlib
@@ -31,28 +31,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Meaning", "TextReading"]
 
-_QUICK_FIT = 800  # phrases: less than about a second
+_QUICK_FIT = 800  # phrases; fitting this many takes less than about a second
 _BRIEF_TEXTS, _BRIEF_CHARACTERS = 4, 2_000
 _log = logging.getLogger("turnwise.selection")
 
 
 class EncodingStopped(EncoderError):
-    """The work was given up, because the process ends or nobody wants it any more."""
+    """Encoding was cancelled: the process is exiting or the `Meaning` was closed."""
 
     def __init__(self) -> None:
         super().__init__("It was closed before the agents' texts were read.", fix="Make another: what is closed stays closed.")
 
 
 class Meaning:
-    """Shared by all selectors of a policy that go by meaning. Safe to share between threads and event loops.
+    """Reads messages for all selectors of a policy that compare meaning. Safe to share between threads and event loops.
 
-    Making one costs nothing; the first `read` or `prepare` makes it ready. A small tree's matcher is fitted then and there.
-    For a larger one the nearest phrases decide at once, while the heads are fitted in a thread; the result is swapped in as
-    a whole. A fit that fails is logged and the nearest phrases go on deciding.
+    The constructor is cheap; the first `read` or `prepare` does the work. For a small tree that includes fitting the
+    matcher. For a larger tree, the nearest phrases decide while a background thread fits the heads; the fitted matcher then
+    replaces the old one atomically. If fitting fails, the failure is logged and the nearest phrases continue to decide.
 
-    keep: a folder for vectors and fitted matchers (`matching.kept`); None = nothing is kept. progress: is told of the work,
-    in the thread that does it. default: the agent that answers when nobody else fits; it counts by its examples alone
-    (None: the tree's root). quick_fit: a tree with at most so many phrases counts as small.
+    Args:
+        tree: The agents.
+        encoder: Turns texts into vectors.
+        keep: Folder that caches vectors and fitted matchers (`matching.disk_cache`); None = no cache.
+        progress: Called with the progress, in the thread that does the work.
+        default: The default agent, which counts by its examples only; None = the tree's root.
+        quick_fit: A tree with at most this many phrases counts as small.
     """
 
     def __init__(
@@ -79,21 +83,22 @@ class Meaning:
 
     @property
     def phrases(self) -> tuple[Phrase, ...]:
-        """What the agents count by, in the tree's order."""
+        """Phrases that describe the agents, in the tree's order."""
         if self._phrases is None:
             self._phrases = phrases_of(self.tree, self._default)
         return self._phrases
 
     @property
     def fingerprint(self) -> str:
-        """Identifies what readings depend on now: phrases, encoder, matcher and its state; empty before it is ready."""
+        """Identifies the phrases, encoder, matcher and fitting state in use; empty before it is ready."""
         return self._served.fingerprint if self._served else ""
 
     def prepare(self, progress: Progress | None = None) -> None:
-        """Makes it ready to read, in this thread; nothing to do if it is, and a wait if another thread is at it.
+        """Gets ready to read, in the calling thread. Returns at once when ready; waits if another thread is preparing.
 
-        EncoderError when the phrases cannot be encoded, and the next call tries again; or when it was closed before. What a
-        fit raised is raised once; after that it reads by nearest phrases.
+        Raises:
+            EncoderError: The phrases cannot be encoded (the next call retries), or this was closed first.
+            Exception: A fit failed. This is raised once; the nearest phrases decide after that.
         """
         with self._one_at_a_time:
             if self._served is None:
@@ -103,12 +108,18 @@ class Meaning:
             raise failure
 
     async def read(self, texts: Sequence[str], *, together: bool = False) -> list[TextReading]:
-        """One reading a text, in their order; over all agents of the tree that have something to go by.
+        """Returns one reading for each text, in order, over all agents that have phrases.
 
-        Waits until it is ready. A few short texts are read here and now when the encoder is local, others in a thread. All
-        that is read in one `snapshot` block is read by one state. EncoderError when there is no vector for a text, or when it
-        was closed before it was ready. together: for many texts, as in training: that is faster, and numbers of a text that is
-        read among others may differ in the last digit.
+        Waits until ready. A few short texts are read in the calling thread when the encoder is local, others in a worker
+        thread. All reads inside one `held` block use the same state.
+
+        Args:
+            texts: The texts.
+            together: Reads many texts in one batch, as in training. This is faster, but the last digit of a number may then
+                depend on the other texts.
+
+        Raises:
+            EncoderError: A text has no vector, or this was closed before it was ready.
         """
         served = await self._state()
         found = served.remembered(texts)
@@ -122,20 +133,25 @@ class Meaning:
         return [found[text] for text in texts]
 
     async def hear(self, message: str) -> TextReading:
-        """The reading of what a user said. A long message is read part by part, too: its match is what all say together.
+        """Returns the reading of a user's message. A long message is also read part by part, and the matches are combined.
 
-        EncoderError as `read`.
+        Raises:
+            EncoderError: As for `read`.
         """
         whole, *parts = await self.read([message, *segments(message)])
         return with_parts(whole, parts)
 
     def held(self) -> AbstractContextManager[Snapshot]:
-        """A block in which one decision is made: what is swapped in meanwhile is for the next one."""
+        """Pins the current state for one decision. A matcher swapped in meanwhile applies to the next decision."""
         return snapshot(self, self._served)
 
     async def fitted(self) -> bool:
-        """Waits for the fit. Whether heads decide now; False when it was given up, or failed, which is raised once.
-        EncoderError as `read`.
+        """Waits for the fit and returns whether the fitted heads are in use.
+
+        False when the fit was cancelled, or failed. A failure is raised once.
+
+        Raises:
+            EncoderError: As for `read`.
         """
         await self._ready()
         heads = await asyncio.wrap_future(self._heads)
@@ -145,25 +161,27 @@ class Meaning:
         return heads
 
     async def tuned(self, texts: Sequence[str], labels: Sequence[str | None]) -> "Meaning":
-        """This meaning with probabilities and novelty tuned to these texts; a label None: nobody should take that text.
+        """Returns a copy with probabilities and novelty tuned on labelled texts. This object does not change.
 
-        The texts are no examples. This one stays as it is.
+        Args:
+            texts: The texts. They do not become examples.
+            labels: The right agent of each text; None = out of scope.
         """
         await self.fitted()
         return await asyncio.to_thread(self._tuned, texts, labels)
 
     def close(self) -> None:
-        """Gives up a fit that is under way; what it reads by stays. Nothing waits for it; calling again changes nothing."""
+        """Cancels a running fit without waiting for it; the state in use stays. Idempotent."""
         self._closed.set()
 
     async def _state(self) -> TextReader:
-        """What is read by: in a decision, what it was begun with, or first read by."""
+        """Returns the reader to use: inside a pinned block, the block's reader."""
         hold = snapshot_of(self)
         if hold is None:
             return self._served or await self._ready()
         if hold.served is None:
             found = self._served or await self._ready()
-            hold.served = hold.served or found  # another task of this decision may have been first
+            hold.served = hold.served or found  # another task of this decision may have set it meanwhile
         return hold.served
 
     async def _ready(self) -> TextReader:
@@ -198,9 +216,9 @@ class Meaning:
         phrases, kept = self.phrases, self._kept()
         fingerprint = fingerprint_of(phrases, self.encoder)
         if self.encoder.is_local:
-            self.encoder.encode(["hello"])  # a model that is loaded at its first use should not delay a message
+            self.encoder.encode(["hello"])  # loads a lazily loaded model now, rather than at the first message
         smalltalk = SmallTalk.for_encoder(CachedEncoder(self.encoder, kept, progress))
-        names = (words_of(card.name) for card in self.tree)  # of those too that count by nothing else
+        names = (words_of(card.name) for card in self.tree)  # includes agents that have no phrases
         spelling = SpellingCorrector(itertools.chain(names, (phrase.text for phrase in phrases)))
         if not phrases:
             return self._serve(TextReader(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
@@ -214,14 +232,14 @@ class Meaning:
             try:
                 return self._fit(served, phrases, vectors, fingerprint, progress)
             finally:
-                # Not before: who reads meanwhile would be told something else than those who wait.
+                # Set only now, so that concurrent readers do not get a state that waiting callers never see.
                 self._served = self._served or served
         self._served = served
-        # No daemon: a thread that is cut off inside a library can crash the interpreter on its way out.
+        # Not a daemon: a thread killed inside native code can crash the interpreter at exit.
         work = (served, phrases, vectors, fingerprint, self._stoppable(_silent))
         try:
             threading.Thread(target=self._fit, args=work, name="turnwise-fit").start()
-        except RuntimeError:  # no more threads, or the interpreter is on its way out
+        except RuntimeError:  # no more threads, or the interpreter is shutting down
             _log.warning("No thread could be started for the fit: nearest phrases go on deciding.")
             self._heads.set_result(False)
         return None
@@ -279,7 +297,7 @@ class Meaning:
 
     def _stoppable(self, progress: Progress) -> Progress:
         def step(what: str, done: int, total: int) -> None:
-            # The main thread is over before the interpreter waits for the others.
+            # At exit, the main thread ends before the interpreter joins the other threads.
             if self._closed.is_set() or not threading.main_thread().is_alive():
                 raise EncodingStopped
             progress(what, done, total)
@@ -288,7 +306,7 @@ class Meaning:
 
 
 def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
-    """Twenty hexadecimal digits for what readings depend on: phrases, encoder, dictionary, and the version of matching."""
+    """Returns twenty hexadecimal digits that identify the phrases, encoder, dictionary and matching version."""
     from turnwise.matching.disk_cache import version
     from turnwise.matching.spelling import dictionary
 
@@ -301,7 +319,7 @@ def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
 def _fitted_before(
     kept: "DiskCache | None", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int
 ) -> "Matcher | None":
-    """The fitted matcher that is kept; None when there is none that works."""
+    """Returns the cached fitted matcher; None when there is none that works."""
     import numpy as np
 
     from turnwise.matching.matcher import Matcher
@@ -311,7 +329,7 @@ def _fitted_before(
         return None
     try:
         matcher = Matcher.from_arrays(phrases, arrays)
-        # Tried once: one whose parts do not belong together would fail at every message, and at every start.
+        # Tests it once: inconsistent parts would otherwise fail at every message, and after every restart.
         tried = matcher.match("hello", np.full(dimensions, dimensions**-0.5, np.float32))
         if not np.isfinite([*tried.probabilities, tried.novelty]).all():
             raise ValueError("no numbers")
@@ -323,11 +341,11 @@ def _fitted_before(
 
 
 def _begun() -> "Future[Any]":
-    """A future that those who wait for it cannot cancel."""
+    """Returns a future that its waiters cannot cancel."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     return future
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """Tells nobody."""
+    """Ignores progress."""

@@ -1,4 +1,4 @@
-"""Whose patterns the message matches (behaviours C3, C4)."""
+"""Selects by regular-expression patterns on agents' cards (behaviours C3, C4)."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -14,31 +14,40 @@ from turnwise.selection.verdicts import RECORDED, abstained, chosen, shortened
 
 THRESHOLD = 0.7
 PLAINLY_NEW = 0.9
-"""A pattern above this marks a message as a new request whatever was asked before: by an agent, or by a clarifying question."""
+"""A pattern with more confidence than this marks a new request, even after a question from an agent or a clarification."""
 _ROUNDING = 1e-9
 
 Yields = Literal["waits", "asks"]
 
 
 def pattern_index(tree: AgentTree) -> PatternIndex:
-    """The active patterns of all agents, labelled by name, in the tree's order. PatternError names the first bad one."""
+    """Returns an index of all agents' active patterns, labelled by agent name, in the tree's order.
+
+    Raises PatternError for the first invalid pattern.
+    """
     return PatternIndex(
         (card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active
     )
 
 
 def pattern_labels(tree: AgentTree) -> dict[tuple[str, str], str]:
-    """What patterns mean, in words, by agent and expression, where their cards say so."""
+    """Returns the descriptions of patterns, by (agent, expression), for patterns that have one."""
     return {(card.name, pattern.regex): pattern.label for card in tree for pattern in card.patterns if pattern.label}
 
 
 class Patterns:
-    """Chooses the one agent whose patterns match the message with a confidence above `threshold`, if no other's match.
+    """Chooses the only eligible agent with a pattern that matches the message.
 
-    When others match too, the best is chosen only if `margin` is set and the second is at least that much behind. Each
-    agent counts with the highest confidence of its patterns that match; only the eligible count. yields: what an agent has
-    asked is not decided by another agent's pattern: `waits` abstains then while it waits for the reply, `asks` also when its
-    last reply was a question, for the stages after it (behaviour C9).
+    The agent's score is the highest confidence among its matching patterns; it must be above the threshold.
+
+    Args:
+        index: The patterns of all agents.
+        threshold: The score must be above this.
+        margin: Minimum lead over the second when several agents match; None = abstain when several match.
+        labels: Descriptions of patterns for the record.
+        yields: Protects an agent's question from another agent's pattern (behaviour C9). `waits`: abstain while an agent
+            waits for a reply. `asks`: also when the active agent's last reply was a question.
+        name: The stage's name.
     """
 
     def __init__(
@@ -82,7 +91,7 @@ class Patterns:
         )
 
     def _doubt(self, hits: list[Hit]) -> str:
-        """Why the best hit is not chosen; empty when it is."""
+        """Returns why the best match is not chosen; empty when it is."""
         best = hits[0]
         if best.confidence <= self._threshold:
             return f"The best match is {best.label} with {best.confidence:g}, not above {self._threshold:g}."
@@ -96,7 +105,7 @@ class Patterns:
         return ""
 
     def _asked(self, request: SelectionRequest, agent: str) -> str:
-        """Who asked something that this message may answer, in words; empty when nobody else did."""
+        """Returns which other agent's question the message may answer, in words; empty when there is none."""
         question = open_question(request) if self._yields else None
         if question is not None and question.agent in request.eligible and question.agent != agent:
             return f"{question.agent} waits for a reply, which a pattern of {agent} alone does not take from it."
@@ -109,7 +118,7 @@ class Patterns:
         return Candidate(agent=hit.label, score=hit.confidence, evidence=f"pattern {self._shown(hit)}")
 
     def _shown(self, hit: Hit) -> str:
-        """What the pattern means, if its card says so; else the expression."""
+        """Returns the pattern's description, else its expression."""
         return shortened(self._labels.get((hit.label, hit.regex)) or hit.regex)
 
 

@@ -1,4 +1,4 @@
-"""A matcher in use: it reads texts, and remembers those read lately."""
+"""Reads texts with one fixed matcher, caches recent readings, and pins a reader for the length of a decision."""
 
 import threading
 from collections import OrderedDict
@@ -22,30 +22,32 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 REMEMBERED = 10_000
+"""Maximum number of cached readings."""
 READ_CHARACTERS = 20_000
-"""So much of a text is looked at."""
+"""Maximum number of characters of a text that are read."""
 
-_REMEMBERED_NUMBERS = 6_000_000  # a reading holds two numbers of eight bytes for each label
+_REMEMBERED_NUMBERS = 6_000_000  # a reading holds two eight-byte numbers per label
 _REMEMBERED_CHARACTERS = 2_000
 _AT_ONCE = 256
 
 
 class TextReading(NamedTuple):
-    """A text as it was understood. smalltalk: how likely it is conversation rather than a request, 0 to 1. mended: the text
-    that was read, without the slips of the one that was given.
-    """
+    """The result of reading one text."""
 
     text: str
     vector: "NDArray[np.float32]"
     match: Match
+    """How well the text fits each agent."""
     smalltalk: float
+    """Probability, 0 to 1, that the text is conversation rather than a request."""
     mended: "CorrectedText"
+    """The text after spelling correction, which is the one that was read."""
 
 
 def with_parts(whole: TextReading, parts: Sequence[TextReading]) -> TextReading:
-    """The reading of a text that was read part by part, too: its match is what all say together, slips are those of all.
+    """Combines the reading of a text with those of its parts: their matches together, and the corrections of all.
 
-    Greetings and thanks do not count as long as there is more: some agent's examples greet, too.
+    Parts that only greet or thank are ignored if there are others, since some agents' examples also greet.
     """
     if not parts:
         return whole
@@ -61,9 +63,14 @@ def _greets(text: str) -> bool:
 
 
 class TextReader:
-    """One state of a Meaning, never changed: what it has read before can be remembered as long as it lives.
+    """An immutable state of a `Meaning`, with a cache of its readings. Safe to share between threads.
 
-    matcher: None when no agent has anything to go by; then nobody fits any text. Safe to share between threads.
+    Args:
+        encoder: Turns texts into vectors.
+        matcher: None when no agent has phrases; then no agent fits any text.
+        smalltalk: The small-talk classifier.
+        spelling: The spelling corrector.
+        fingerprint: Identifies this state.
     """
 
     def __init__(
@@ -83,11 +90,11 @@ class TextReader:
         self._readings: OrderedDict[str, TextReading] = OrderedDict()
 
     def by(self, matcher: "Matcher | None", fingerprint: str) -> "TextReader":
-        """The same with another matcher."""
+        """Returns a reader with another matcher and an empty cache."""
         return TextReader(self._encoder, matcher, self.smalltalk, self.spelling, fingerprint)
 
     def remembered(self, texts: Sequence[str]) -> dict[str, TextReading]:
-        """Those of the texts that were read lately."""
+        """Returns the cached readings among these texts."""
         found = {}
         with self._lock:
             for text in texts:
@@ -97,9 +104,14 @@ class TextReader:
         return found
 
     def read(self, texts: Sequence[str], *, together: bool = False) -> list[TextReading]:
-        """One reading a text, in their order. EncoderError when there are no vectors for them.
+        """Returns one reading for each text, in order.
 
-        together: they are matched in one go. That is faster, and numbers may differ in the last digit.
+        Args:
+            texts: The texts.
+            together: Matches them in one batch. This is faster; the last digit of a number may differ.
+
+        Raises:
+            EncoderError: The texts cannot be encoded.
         """
         readings: list[TextReading] = []
         for start in range(0, len(texts), _AT_ONCE):
@@ -113,7 +125,7 @@ class TextReader:
         return readings
 
     def mended(self, text: str) -> "CorrectedText":
-        """The text as it is read: of a long one the beginning, in one form, without slips."""
+        """Returns the text as it is read: truncated, in composed Unicode form, and spelling-corrected."""
         return self.spelling.mended(composed(text[:READ_CHARACTERS]))
 
     def _read(self, texts: Sequence[str], together: bool) -> Iterator[TextReading]:
@@ -136,14 +148,17 @@ class TextReader:
 
 
 def empty_match() -> Match:
-    """The match where there are no labels at all."""
+    """Returns a match over no labels."""
     import numpy as np
 
     return Match((), np.empty(0), np.empty(0), 1.0, ())
 
 
 class Snapshot:
-    """What one decision reads by. served: None until something is read, when nothing was ready as it began."""
+    """The reader pinned for one decision.
+
+    `served` is None if nothing was ready at the start; the first read then sets it.
+    """
 
     def __init__(self, owner: object, served: TextReader | None) -> None:
         self.owner, self.served = owner, served
@@ -151,17 +166,17 @@ class Snapshot:
 
     @property
     def fingerprint(self) -> str:
-        """Identifies the state; empty when nothing was ready and nothing was read."""
+        """Identifies the reader's state; empty when there is no reader yet."""
         return self.served.fingerprint if self.served else ""
 
 
-# Selectors are asked with a request that is plain data, and may be anybody's: the state goes to their reader past them.
+# A context variable, because requests are plain data and custom selectors need not know about the pinned state.
 _HOLD: ContextVar[Snapshot | None] = ContextVar("turnwise_hold", default=None)
 
 
 @contextmanager
 def snapshot(owner: object, served: TextReader | None) -> Iterator[Snapshot]:
-    """Inside, in this task and those it starts, `hold_of(owner)` is this hold; inside another hold of the owner, that one."""
+    """Pins a reader in this task and the tasks it starts. A nested block of the same owner reuses the outer snapshot."""
     outer = snapshot_of(owner)
     if outer is not None:
         yield outer
@@ -171,11 +186,11 @@ def snapshot(owner: object, served: TextReader | None) -> Iterator[Snapshot]:
     try:
         yield hold
     finally:
-        hold.is_over = True  # a task that outlives the decision should not read by its state for ever
+        hold.is_over = True  # a task that outlives the decision must not keep using this state
         _HOLD.reset(token)
 
 
 def snapshot_of(owner: object) -> Snapshot | None:
-    """The hold of the decision that is being made here, if it is one of that owner; else None."""
+    """Returns the snapshot of the decision in progress if it belongs to `owner`, else None."""
     hold = _HOLD.get()
     return hold if hold is not None and hold.owner is owner and not hold.is_over else None

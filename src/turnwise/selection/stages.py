@@ -1,4 +1,4 @@
-"""From a policy's data to selectors that can be asked. Everything that can be wrong with it is found here."""
+"""Builds the selectors of a policy from its data, and reports every configuration error at load time."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -28,43 +28,47 @@ from turnwise.selection.semantic import NoTextSelector, Score, Semantic, has_wor
 from turnwise.selection.smalltalk import SmallTalkSelector
 
 Factory = Callable[..., Selector]
-"""Makes a user's own selector: called with the tree and the stage's options as keywords."""
+"""Creates a custom selector. Called with the tree, and the stage's options as keyword arguments."""
 
 _NAMES_SHOWN = 20
 
 
 class Stage(NamedTuple):
-    """A selector under its name in the policy; `kind` is what the policy calls it, `options` have all defaults filled in."""
+    """A selector with its place in a policy."""
 
     name: str
+    """The stage's name in the policy."""
     kind: str
+    """The selector's name in the policy."""
     selector: Selector
     options: JsonValue
+    """All options, with defaults filled in."""
 
     def asks(self, request: SelectionRequest) -> bool:
-        """Whether the selector will ask somebody outside of this process about that request."""
+        """Returns whether the selector will make a call outside this process for this request."""
         asks = getattr(self.selector, "asks", None)
         try:
             return asks is not None and bool(asks(request))
         except Exception:
-            return True  # what is wrong with it, the record will say
+            return True  # `select` will fail too, and the decision record will show it
 
 
 class BuildContext(NamedTuple):
-    """What selectors are built from. stages: all of the policy, by name. default: who answers when nobody else does; None =
-    the root.
-
-    patterns, meaning: made when first asked for, then shared by all stages. made: the meaning, if it was asked for.
-    """
+    """Shared inputs for building selectors."""
 
     policy: str
     stages: Mapping[str, StageSpec]
+    """All stages of the policy, by name."""
     tree: AgentTree
     default: str | None
+    """The default agent; None = the tree's root."""
     custom: Mapping[str, Factory]
     patterns: Callable[[], PatternIndex]
+    """Returns the pattern index; created on first call, then shared by all stages."""
     meaning: Callable[[], Meaning]
+    """Returns the `Meaning`; created on first call, then shared by all stages."""
     made: Callable[[], Meaning | None]
+    """Returns the `Meaning` if a stage has requested it, else None."""
 
 
 def _fraction(default: float | None) -> Any:
@@ -154,7 +158,7 @@ _Build = Callable[[BuildContext, str, Any], Selector]
 def _patterns(site: BuildContext, name: str, given: Any) -> Selector:
     options = given.model_dump()
     if given.yields == "asks" and not has_words(site.tree, site.default):
-        options["yields"] = "waits"  # no stage after it could tell an answer from a request
+        options["yields"] = "waits"  # no later stage could tell an answer from a new request
     return Patterns(site.patterns(), labels=pattern_labels(site.tree), name=name, **options)
 
 
@@ -180,7 +184,7 @@ def _contextual(site: BuildContext, name: str, given: Any) -> Selector:
 def _clarify(site: BuildContext, name: str, given: Any) -> Selector:
     meaning = site.meaning if given.only != "question" and has_words(site.tree, site.default) else None
     if meaning:
-        meaning()  # so that it is known, and prepared, before the first message
+        meaning()  # registers it, so that `prepare` includes it before the first message
     nobody = clarify.NOBODY if given.stage is None else min(clarify.NOBODY, _nobody_of(site, given.stage) or 1.0)
     return clarify.Clarify(
         meaning=meaning, patterns=site.patterns(), default=site.default, nobody=nobody, name=name, **given.model_dump()
@@ -206,7 +210,7 @@ def _resume(site: BuildContext, name: str, given: Any) -> Selector:
 
 
 def _nobody_of(site: BuildContext, name: str) -> float | None:
-    """The novelty above which that stage gives a message to nobody; None when it is no stage that does."""
+    """Returns the novelty limit of a `contextual` stage; None for any other or unknown stage."""
     stage = site.stages.get(name)
     if stage is None or stage.selector != "contextual":
         return None
@@ -232,15 +236,22 @@ _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
 }
 BUILT_IN = tuple(_BUILT_IN)
 BY_MEANING = frozenset({"semantic", "smalltalk", "contextual"})
-"""Those that need the vector of every message they are asked about."""
+"""Selectors that need the vector of every message."""
 
 
 def build_context(
     spec: PolicySpec, tree: AgentTree, custom: Mapping[str, Factory], meaning: Callable[[], Meaning] | None = None
 ) -> BuildContext:
-    """The site of a policy; patterns are compiled, and the meaning is made, once, when the first stage asks.
+    """Creates the build context of a policy. Patterns and meaning are created once, when a stage first needs them.
 
-    meaning: how to make it; None = with the encoder that is shipped. PolicyError: a built-in's name.
+    Args:
+        spec: The policy.
+        tree: The agents.
+        custom: Factories of custom selectors, by name.
+        meaning: Creates the `Meaning`; None = with the bundled encoder.
+
+    Raises:
+        PolicyError: A custom selector has the name of a built-in one.
     """
     for name in custom:
         if name in _BUILT_IN:
@@ -260,7 +271,7 @@ def build_context(
 def meaning_of(
     tree: AgentTree, encoder: Encoder | None = None, keep: Path | None = None, *, default: str | None = None
 ) -> Meaning:
-    """What messages mean to the tree's agents by that encoder; None = the one that is shipped. The rest as `Meaning`."""
+    """Creates a `Meaning` for the tree. `encoder` None = the bundled one; the other arguments are those of `Meaning`."""
     if encoder is None:
         from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 
@@ -269,7 +280,12 @@ def meaning_of(
 
 
 def build(site: BuildContext, name: str, spec: StageSpec) -> Stage:
-    """The stage. PolicyError: no such selector, a bad option, an unknown agent. PatternError: a bad pattern."""
+    """Builds one stage.
+
+    Raises:
+        PolicyError: The selector or an agent is unknown, or an option is invalid.
+        PatternError: A pattern is invalid.
+    """
     if spec.selector in _BUILT_IN:
         model, make = _BUILT_IN[spec.selector]
         given = options_of(site.policy, name, model, spec.options)
@@ -290,7 +306,7 @@ def build(site: BuildContext, name: str, spec: StageSpec) -> Stage:
 
 
 def refuse_unknown_agents(site: BuildContext, place: str, names: tuple[str | None, ...]) -> None:
-    """PolicyError when one of the names (None aside) is no agent of the tree."""
+    """Raises PolicyError when one of the names, None aside, is not an agent of the tree."""
     for name in names:
         if name is not None and name not in site.tree:
             every = [card.name for card in site.tree]

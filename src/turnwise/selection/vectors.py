@@ -1,4 +1,4 @@
-"""The vectors of texts that are known beforehand: from files, and only otherwise from the encoder."""
+"""Encodes texts that are known in advance, with a cache on disk."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from turnwise.matching.disk_cache import DiskCache, Vectors
 
 Progress = Callable[[str, int, int], None]
-"""Is told what is being done, how many steps of it are done, and of how many. What it raises ends the work."""
+"""Progress callback: (step, done, total). An exception from it stops the work."""
 
 _AT_ONCE = 128
 _CONVERTED_AT_ONCE = 4_096
 
 
 def encoded(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
-    """A row for each text. EncoderError when the encoder fails, or gives anything else than a row of numbers for each.
+    """Returns one row for each text.
 
-    A number that is none would be kept, and every decision would be lost to it.
+    Raises:
+        EncoderError: The encoder failed, or did not return one finite row per text. A NaN in the cache would spoil every
+            decision.
     """
     import numpy as np
 
@@ -37,10 +39,10 @@ def encoded(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
 def vectors_of(
     texts: Sequence[str], encoder: Encoder, *, kept: "DiskCache | None", progress: Progress
 ) -> "NDArray[np.float32]":
-    """A row for each text, of length 1.
+    """Returns one row of length 1 for each text, from the cache where possible.
 
-    The rows have been rounded to float16, wherever they come from, so that they are equal in every process. What had to be
-    encoded is kept in files, also when the encoder fails half way or `progress` raises.
+    All rows are rounded to float16, so that they are equal in every process. New rows are cached even when the encoder fails
+    half way or `progress` raises.
     """
     import numpy as np
 
@@ -54,7 +56,7 @@ def vectors_of(
     if kept is not None:
         missing = _fill(rows, unique, kept.vectors(encoder.fingerprint, encoder.dimensions, unique))
     places = np.flatnonzero(missing)
-    # Texts of about one length are encoded together: some encoders pad all to the longest.
+    # Texts of similar length share a batch, because some encoders pad all texts to the longest.
     places = np.array(sorted(places.tolist(), key=lambda place: (len(texts[place]), place)), np.intp)
     done = 0
     try:
@@ -72,7 +74,7 @@ def vectors_of(
 
 
 class CachedEncoder:
-    """An encoder for texts that are encoded at every start: their vectors come from files when they can."""
+    """An encoder with a disk cache, for texts that are encoded at every start."""
 
     def __init__(self, encoder: Encoder, kept: "DiskCache | None", progress: Progress) -> None:
         self._encoder, self._kept, self._progress = encoder, kept, progress
@@ -82,12 +84,12 @@ class CachedEncoder:
         return self._encoder.fingerprint
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """As `vectors_of`: one row a text, in their order."""
+        """Returns one row for each text, in order, as `vectors_of` does."""
         return vectors_of(texts, self._encoder, kept=self._kept, progress=self._progress)
 
 
 def _fill(rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", known: "Vectors") -> "NDArray[np.bool_]":
-    """Takes over the known rows; which are missing still."""
+    """Copies the known rows and returns the mask of missing ones."""
     import numpy as np
 
     places = known.places(keys)
@@ -96,7 +98,7 @@ def _fill(rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", known: "Vecto
 
 
 def _unit(rows: "NDArray[np.float16]", places: "NDArray[np.intp]") -> "NDArray[np.float32]":
-    """The rows at those places, at length 1."""
+    """Returns the rows at those indices, scaled to length 1."""
     import numpy as np
 
     vectors = np.empty((len(places), rows.shape[1]), np.float32)
