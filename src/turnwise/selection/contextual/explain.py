@@ -1,4 +1,4 @@
-"""Why the decision fell as it did, in words that a user of the console reads at a glance."""
+"""Explains contextual decisions in short sentences for the decision record and the console."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _LIKELY_SMALLTALK = 0.5
 
 
 def stay_reason(situation: Situation) -> str:
-    """Why the active agent goes on."""
+    """Returns why the active agent continues."""
     turn, seen = situation.turn, situation.turn.wording.clues
     agent = turn.active
     brief = seen.rest <= 3 or seen.content <= 1
@@ -39,7 +39,7 @@ def stay_reason(situation: Situation) -> str:
 
 
 def leave_reason(situation: Situation, agent: str, *, returns: bool) -> str:
-    """Why the conversation goes to somebody else, or begins with somebody."""
+    """Returns why the conversation goes to another agent, or starts with this one."""
     turn = situation.turn
     if turn.named.get(agent, 0.0) >= 0.5 and turn.wording.calls:
         what = f"the message asks for {agent} by name"
@@ -59,12 +59,15 @@ def leave_reason(situation: Situation, agent: str, *, returns: bool) -> str:
 
 
 def helped(agent: str, instead: str | None) -> str:
-    """That the caller's `previous_agents` decided. instead: who is chosen without them; None = nobody."""
+    """Returns the sentence that the caller's `previous_agents` decided.
+
+    `instead` is the agent chosen without them; None = none.
+    """
     return f"It decided that {agent} helped before (previous_agents): otherwise it would be {instead or 'nobody'}."
 
 
 def explained_candidates(situation: Situation, scores: Scores) -> tuple[Candidate, ...]:
-    """The best candidates, best first, and what speaks for each."""
+    """Returns the best candidates, best first, with the evidence for each."""
     order = (-scores.agents).argsort(kind="stable")[:LISTED]
     return tuple(
         Candidate(
@@ -101,8 +104,9 @@ def _evidence(situation: Situation, place: int) -> str:
 
 
 def has_ended(situation: Situation, agent: str, tree: AgentTree, passed_over: Sequence[Exclusion]) -> bool:
-    """Whether the agent is a composite that just ended, and nothing in the message asks for it again: no pattern, not its
-    name, and by itself the message is nearer to another agent.
+    """Returns whether the agent is a composite that just ended and the message does not request it again.
+
+    The message requests it again by a pattern, by its name, or by matching no other agent better.
     """
     over = any(each.agent == agent for each in passed_over) and agent in tree and tree.card(agent).is_composite
     turn = situation.turn
@@ -110,7 +114,7 @@ def has_ended(situation: Situation, agent: str, tree: AgentTree, passed_over: Se
 
 
 def _undoes(situation: Situation, agent: str) -> bool:
-    """Whether the message itself says less for the agent than what was said before."""
+    """Returns whether the message alone fits another agent better."""
     place = situation.place(agent)
     return place is not None and situation.message[place] < situation.message.max()
 

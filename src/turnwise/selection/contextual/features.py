@@ -1,4 +1,4 @@
-"""What speaks for each candidate, in numbers that name no agent: one model serves any set of agents."""
+"""Numeric features for each candidate. They name no agent, so one model serves any set of agents."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,18 +20,21 @@ _PLAIN, _FOREIGN, _SAME = math.log(0.95), math.log(0.03), 0.8
 
 
 class DominatedCandidate(NamedTuple):
-    """place: a candidate. by: one whom the message speaks for so much more clearly; lead: by how much, in log-probability."""
+    """A candidate that another one clearly beats."""
 
     place: int
+    """Index of the candidate."""
     by: int
+    """Index of the better candidate."""
     lead: float
+    """The lead, as a difference of log-probabilities."""
 
 
 def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]:
-    """The candidates whom another outdoes: five times as likely by the message, and behind in nothing else it shows.
+    """Returns the candidates that another one dominates: five times as likely by the message, and ahead or equal in all else.
 
-    The active agent only by a plain request to somebody else, since staying rests on more than the message. Who waits for a
-    reply, or was offered to the user, only by one of whom the same is true.
+    The active agent is dominated only by a clear request for another agent, since staying depends on more than the message.
+    An agent that waits for a reply or was offered to the user is dominated only by another such agent.
     """
     turn, active = situation.turn, situation.place(situation.turn.active)
     if active is None or len(situation.candidates) < 2:
@@ -56,7 +59,7 @@ def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]
 
 
 def _is_plain(situation: Situation, active: int, other: int) -> bool:
-    """Whether the message is plainly a request to another than the active agent, whatever is said around it."""
+    """Returns whether the message alone is clearly a request for another agent than the active one."""
     seen = situation.turn.wording.clues
     asks = seen.asks or seen.imperative or seen.question_word or seen.question_mark
     return bool(
@@ -79,7 +82,7 @@ def _logit(probability: float) -> float:
 
 
 def _best_others(rows: Sequence[Floats], active: int) -> list[float]:
-    """Of each row the greatest value but the active agent's."""
+    """Returns each row's maximum without the active agent."""
     table = np.stack(rows)
     if table.shape[1] < 2:
         return [-SCALE] * len(rows)
@@ -89,7 +92,7 @@ def _best_others(rows: Sequence[Floats], active: int) -> list[float]:
 
 
 def _lead(row: Floats | None, active: int) -> float:
-    """How far the active agent is ahead of all others; 0 without such a text."""
+    """Returns the active agent's lead over all others; 0 without such a text."""
     return float(row[active]) - _best_others([row], active)[0] if row is not None else 0.0
 
 
@@ -103,7 +106,7 @@ def _words(count: int) -> float:
 
 
 def turn_features(situation: Situation) -> dict[str, float]:
-    """What holds for the turn as a whole, crossed with staying, with nobody and with small talk."""
+    """Returns features of the whole turn. The model uses them for staying, out of scope and small talk."""
     turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
     asks = float(seen.asks or seen.imperative or seen.question_word)
     value = seen.email or seen.phone or seen.date or seen.time or seen.money or seen.order_code or seen.address
@@ -155,7 +158,7 @@ def turn_features(situation: Situation) -> dict[str, float]:
 
 
 def _conversation(situation: Situation, active: int) -> dict[str, float]:
-    """What speaks for the active agent to go on, beside the message alone: facts, and facts crossed with each other."""
+    """Returns features for staying with the active agent, beside the message alone, and their interactions."""
     plain = _facts(situation, active)
     return plain | _crossed(situation, plain)
 
@@ -243,12 +246,12 @@ def _stayed(turn: Turn) -> int:
 
 
 def _claims(situation: Situation) -> dict[str, Floats]:
-    """What speaks for each agent, active or not."""
+    """Returns features of each agent, active or not."""
     return _of_texts(situation) | _of_conversation(situation) | _of_marks(situation)
 
 
 def _of_texts(situation: Situation) -> dict[str, Floats]:
-    """What the message and the reply before it say, each by itself."""
+    """Returns features of the message alone and the reply alone."""
     turn, seen, none = situation.turn, situation.turn.wording.clues, np.zeros(len(situation.candidates))
     going, asks = _going(situation), float(seen.asks or seen.imperative or seen.question_word)
     logs = situation.message
@@ -274,7 +277,7 @@ def _of_texts(situation: Situation) -> dict[str, Floats]:
 
 
 def _of_conversation(situation: Situation) -> dict[str, Floats]:
-    """What the message and the conversation say together."""
+    """Returns features of the message combined with the conversation."""
     turn, seen, none = situation.turn, situation.turn.wording.clues, np.zeros(len(situation.candidates))
     going, asks, content = _going(situation), float(seen.asks or seen.imperative or seen.question_word), _words(seen.content)
     joined = situation.joined if situation.joined is not None else none
@@ -295,7 +298,7 @@ def _of_conversation(situation: Situation) -> dict[str, Floats]:
 
 
 def _of_marks(situation: Situation) -> dict[str, Floats]:
-    """What is known of agents besides what texts say: who was there before, waits, is called by name, whose pattern matches."""
+    """Returns features that do not come from texts' meaning: earlier turns, open questions, names and patterns."""
     turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
     going, asks = _going(situation), float(seen.asks or seen.imperative or seen.question_word)
     resumes, calls = float(words.resumes or seen.back_to), float(words.calls)
@@ -328,24 +331,26 @@ def _going(situation: Situation) -> float:
 
 
 class Features(NamedTuple):
-    """What speaks for whom. claims: one row a candidate, a column for each of `CLAIMS`. active: the row of who has the
-    conversation, None = nobody. around: the circumstances, as `AROUND` names them; said: what the conversation adds, as `SAID`
-    names it, all zero without one. Both are crossed with staying, with nobody and with small talk. novelty: how likely nobody
-    should take the message, by itself. rest: the probability of all agents that are no candidates. outdone: rows, each with
-    one that must lead it by so much, as logarithms of probabilities.
-    """
+    """The model's input for one turn."""
 
     claims: Floats
+    """One row per candidate, one column per name in `CLAIMS`."""
     active: int | None
+    """Row of the active agent; None = no active agent."""
     around: Floats
+    """Turn features, as named in `AROUND`."""
     said: Floats
+    """Conversation features, as named in `SAID`; all zero without a conversation."""
     novelty: float
+    """Probability, by the message alone, that it is out of scope."""
     rest: float
+    """Total probability of the agents that are not candidates."""
     outdone: tuple[DominatedCandidate, ...] = ()
+    """The dominated candidates."""
 
 
 def features(situation: Situation) -> Features:
-    """The features of a turn; those of a candidate do not depend on the order of the others."""
+    """Returns the features of a turn. A candidate's features do not depend on the order of the others."""
     active = situation.place(situation.turn.active)
     claims = _claims(situation)
     return Features(
@@ -360,14 +365,14 @@ def features(situation: Situation) -> Features:
 
 
 def _novelty(turn: Turn) -> float:
-    """The matcher's, less where a pattern or an agent's name says otherwise."""
+    """Returns the matcher's novelty, reduced where a pattern or an agent's name matches."""
     named = max(turn.named.values(), default=0.0) if turn.wording.calls else 0.0
     evidence = max(named, *turn.hits.values()) if turn.hits else named
     return turn.message.match.novelty * (1.0 - min(evidence, 1.0))
 
 
 def _example() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The names of the columns, read off a turn made up for it."""
+    """Returns the features' names, from a sample turn."""
     match = Match(("a",), np.ones(1), np.ones(1), 0.5, ())
     reading = TextReading("", np.zeros(1, np.float32), match, 0.5, CorrectedText(""))
     situation = build_situation(Turn(reading, read_message(""), active="a"), Roster(("a",), ("a",)), UNTRAINED)
@@ -375,4 +380,4 @@ def _example() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
 
 
 CLAIMS, AROUND, SAID = _example()
-"""The features' names in their order."""
+"""Names of the features, in order."""

@@ -1,4 +1,4 @@
-"""The trained model: from features to how likely each candidate is the right one."""
+"""The trained contextual model: maps features to the probability of each candidate."""
 
 import json
 import math
@@ -19,36 +19,40 @@ _FILE = "contextual.json"
 
 
 class Coefficients(NamedTuple):
-    """A conditional logit whose weights depend on the conversation.
-
-    claims: a weight for each claim of an agent. stay, nobody: a weight for each circumstance and for what the conversation
-    adds, for the active agent, and for nobody while there is one. smalltalk: a weight for each circumstance, where there is
-    none. mixing: circumstances to a few mixtures; gates: how each mixture changes the weights of the claims, of staying, of
-    nobody.
-    """
+    """Weights of a conditional logit model. The weights of the claims vary with the conversation."""
 
     claims: NDArray[Any]
+    """One weight for each feature of an agent."""
     stay: NDArray[Any]
+    """Weights of the turn and conversation features for the active agent."""
     nobody: NDArray[Any]
+    """Weights of the same features for out of scope, during a conversation."""
     smalltalk: NDArray[Any]
+    """Weights of the turn features for small talk, without a conversation."""
     mixing: NDArray[Any]
+    """Projects turn and conversation features to a few mixtures."""
     gates: NDArray[Any]
+    """How each mixture changes the weights of the claims, of staying, and of out of scope."""
 
 
 class Scores(NamedTuple):
-    """agents: how likely each candidate is the right one, if anybody is; with who is no candidate the sum is 1. nobody: how
-    likely nobody should take the message. smalltalk: how likely it is small talk, 0 while an agent has the conversation."""
+    """The model's output for one turn."""
 
     agents: Floats
+    """Probability of each candidate, given that the message is in scope. With the non-candidates the sum is 1."""
     nobody: float
+    """Probability that the message is out of scope."""
     smalltalk: float
+    """Probability of small talk; 0 while an agent has the conversation."""
 
 
 class Model:
-    """Immutable; safe to share.
+    """The contextual model. Immutable and safe to share.
 
-    tracking: what the situations that it judges are made with. temperature: the confidences' sharpness, fitted on turns that
-    were not trained on.
+    Args:
+        coefficients: The weights.
+        tracking: The weights of the belief filter, for building situations.
+        temperature: Calibrates the confidences; fitted on held-out turns.
     """
 
     def __init__(self, coefficients: Coefficients, tracking: TrackingWeights, temperature: float = 1.0) -> None:
@@ -56,7 +60,10 @@ class Model:
         self.tracking, self.temperature = tracking, temperature
 
     def scores(self, found: Features) -> Scores:
-        """Without a conversation agents are in the order of the message's probabilities, where nothing is said besides."""
+        """Returns the scores of a turn.
+
+        Without a conversation or other evidence, the agents' order is that of the message's probabilities.
+        """
         return self._opening(found) if found.active is None else self._going(found, found.active)
 
     def _opening(self, found: Features) -> Scores:
@@ -82,7 +89,7 @@ class Model:
 
 
 def dump(model: Model, note: str) -> str:
-    """The model as the text of its file: weights by the features' names, rounded to what matters."""
+    """Serializes the model as JSON text: rounded weights by feature name."""
     context = (*AROUND, *SAID)
     given, tracking = model.coefficients._asdict(), model.tracking
     data: dict[str, Any] = {"note": note, "temperature": round(model.temperature, 4)}
@@ -104,7 +111,7 @@ def dump(model: Model, note: str) -> str:
 
 
 def parse(text: str) -> Model:
-    """The model of a file's text. KeyError when the file is of other features."""
+    """Parses a model from JSON text. Raises KeyError when the features' names differ."""
     data: Mapping[str, Any] = json.loads(text)
     context = (*AROUND, *SAID)
     gated = (*CLAIMS, "stay", "nobody")
@@ -124,7 +131,7 @@ def parse(text: str) -> Model:
 
 @cache
 def load_shipped() -> Model:
-    """The model of this package."""
+    """Loads the model that is part of this package."""
     return parse(files("turnwise.selection.contextual").joinpath(_FILE).read_text("utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""Who takes the message, given the conversation: stay with the active agent, or leave it, and for whom (behaviours C9, C17)."""
+"""The contextual selector: stays with the active agent or moves the conversation to another (behaviours C9, C17)."""
 
 import re
 from collections import OrderedDict
@@ -22,7 +22,7 @@ from turnwise.selection.meaning import Meaning, TextReading
 from turnwise.selection.verdicts import abstained, chosen, with_corrections
 
 READ_CHARACTERS = 600
-"""Longer messages are not taken apart: they tell a story."""
+"""Maximum length of a message that is split into requests; longer ones tend to be stories."""
 _FEWEST_WORDS = 3
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+(?:(?:then|and|also|plus)[,\s]+)*", re.IGNORECASE)
 _JOINTS = re.compile(
@@ -31,9 +31,9 @@ _JOINTS = re.compile(
 
 
 def split_requests(text: str) -> tuple[str, str] | None:
-    """The two parts of a message that seems to ask for two things; None when it does not.
+    """Splits a message into two requests; None when it does not seem to contain two.
 
-    It is taken apart at a sentence's end or at a joining word, where both sides ask for something or have something to say.
+    It splits at a sentence's end or a conjunction, if both sides contain a request or enough content.
     """
     if len(text) > READ_CHARACTERS:
         return None
@@ -70,7 +70,7 @@ _EMPTY = "No word of the message says what it is about, and nobody has the conve
 
 
 class _Candidates(NamedTuple):
-    """Who may be chosen, as the model needs it. The two tuples are those it was made of."""
+    """Cached data about the eligible agents. `labels` and `eligible` are the tuples it was built from."""
 
     labels: tuple[str, ...]
     eligible: tuple[str, ...]
@@ -79,16 +79,22 @@ class _Candidates(NamedTuple):
 
 
 class Contextual:
-    """Chooses by one trained model over the message, the conversation and the candidates; it knows no agent by name.
+    """Chooses with one trained model over the message, the conversation and the candidates. The model knows no agent by name.
 
-    nobody: abstain when nobody should take the message with more than this probability. margin: abstain when the two best
-    are nearer to each other and neither has the conversation (0 = never). general: who takes small talk that opens a
-    conversation; None = the lead of the team that asks, or the root. Methods: `contextual_route` opens, `contextual_stay` goes
-    on, `contextual_leave` changes,
-    `contextual_return` goes back to an agent that spoke before, `smalltalk`. The confidence is the probability that the agent
-    is the right one if anybody is. An abstention lists the candidates all the same. Only the eligible count; who is gone, may
-    not go on, or whose card says `resume: never` does not have the conversation. A second request in the message for somebody
-    else is reported in `also`.
+    The method is `contextual_route` at the start of a conversation, `contextual_stay`, `contextual_leave` for another agent,
+    `contextual_return` for an agent that spoke before, or `smalltalk`. The confidence is the agent's probability, given that
+    the message is in scope. An abstention also lists the candidates. A second request for another agent is reported in `also`.
+
+    Only eligible agents count. An agent that is gone, may not continue, or has `resume: never` is not the active agent.
+
+    Args:
+        meaning: Reads the messages.
+        patterns: The patterns of all agents.
+        general: Agent for small talk at the start of a conversation; None = the asking team's lead, or the root.
+        nobody: Abstain above this probability that the message is out of scope.
+        margin: Abstain when the two best are closer than this and neither is the active agent (0 = never).
+        model: The model; None = the bundled one.
+        name: The stage's name.
     """
 
     def __init__(
@@ -110,7 +116,7 @@ class Contextual:
 
     @property
     def named_agents(self) -> tuple[str, ...]:
-        """The agents that it was given by name."""
+        """Agents named in the configuration."""
         return () if self._general is None else (self._general,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
@@ -126,7 +132,7 @@ class Contextual:
         scores = self._model.scores(features(situation))
         verdict = self._decided(request, stands, situation, scores)
         if stands.passed_over and verdict.outcome == "chosen" and verdict.agent not in (stands.awaiting, *stands.visited):
-            # That others have a part in the conversation must not help an agent that may not go on with it.
+            # Decides again without the other participants: they must not help an agent that may not continue.
             situation = self._again(request, situation.turn._replace(visited=(), awaiting=None))
             verdict = self._decided(request, stands, situation, self._model.scores(features(situation)))
         verdict = self._with_what_helped(request, stands, situation, verdict)
@@ -134,7 +140,7 @@ class Contextual:
         return await self._with_second(request, situation, verdict)
 
     async def _readings(self, request: SelectionRequest) -> dict[str, TextReading]:
-        """By text: the user's messages, what was said before them, and both as one."""
+        """Reads the user's messages, the texts before them, and both joined; keyed by text."""
         lines = context_texts(request)
         readings = dict(zip(lines, await self._meaning.read(lines), strict=True))
         return readings | {message: await self._meaning.hear(message) for message in user_messages(request)}
@@ -151,12 +157,12 @@ class Contextual:
         return build_situation(turn, company.roster, self._model.tracking)
 
     def _again(self, request: SelectionRequest, turn: Turn) -> Situation:
-        """The situation of a turn in which less is known."""
+        """Rebuilds the situation for a turn with fewer facts."""
         company = self._company(turn.message.match.labels, request.eligible)
         return build_situation(turn, company.roster, self._model.tracking)
 
     def _company(self, labels: tuple[str, ...], eligible: tuple[str, ...]) -> _Candidates:
-        """Remembered by identity: labels belong to a matcher, the eligible to a kind of caller."""
+        """Returns cached candidate data. Identity works as the key: a matcher and a kind of caller each reuse their tuple."""
         key = (id(labels), id(eligible))
         found = self._companies.get(key)
         if found is None or found.labels is not labels or found.eligible is not eligible:
@@ -209,7 +215,7 @@ class Contextual:
     def _with_what_helped(
         self, request: SelectionRequest, stands: ConversationState, situation: Situation, verdict: Verdict
     ) -> Verdict:
-        """The verdict, whose reason names the caller's previous agents when it would be another without them."""
+        """Adds a note to the reason when the verdict depends on the caller's previous agents."""
         turn = situation.turn
         if verdict.outcome != "chosen" or verdict.agent not in turn.previous:
             return verdict
@@ -222,7 +228,7 @@ class Contextual:
         return verdict.model_copy(update={"reason": f"{verdict.reason} {explain.helped(verdict.agent, instead)}"})
 
     async def _with_second(self, request: SelectionRequest, situation: Situation, verdict: Verdict) -> Verdict:
-        """The verdict, with the other agent's name if the message plainly asks two agents for something."""
+        """Adds the second agent when the message clearly contains requests for two agents."""
         if verdict.outcome != "chosen" or verdict.agent is None or situation.best > _PLAIN:
             return verdict
         parts = split_requests(request.text)
@@ -238,7 +244,7 @@ class Contextual:
         return verdict.model_copy(update={"also": (other,), "reason": said})
 
     def _plainly(self, part: TextReading, situation: Situation) -> str | None:
-        """Whose request this part plainly is."""
+        """Returns the agent that this part is clearly a request for; None when unclear."""
         match = part.match.among(situation.candidates)
         if part.match.novelty > _STRANGE or not match.labels:
             return None

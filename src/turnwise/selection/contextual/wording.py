@@ -1,4 +1,4 @@
-"""How a message, and the reply before it, are worded: what a stay-or-leave decision can read from words alone."""
+"""Wording features of a message and of the reply before it, for the contextual decision."""
 
 import re
 from collections import defaultdict
@@ -63,25 +63,25 @@ _ENGLISH = _words(
 
 
 class MessageWording(NamedTuple):
-    """A message's words. `tokens` are folded, in order, at most 400, without the verbs of asking for somebody ("transfer me
-    to"), which speak of nobody.
-
-    resumes: words of taking something up again. calls: words of asking for somebody. strange: four words or more, and none
-    of English's commonest. unreadable: nothing of Latin letters or digits that could be a word, or mostly letters of other
-    scripts. empty: nothing is named, all are small words, openings and numbers.
-    """
+    """Wording features of a message."""
 
     clues: TextFeatures
     tokens: tuple[str, ...]
+    """Case-folded words in order, at most 400, without phrases like "transfer me to", which name no agent."""
     resumes: bool
+    """Has words for returning to an earlier topic."""
     calls: bool
+    """Has words that request a person or a team."""
     strange: bool
+    """Has four or more words, and no common English one."""
     unreadable: bool
+    """Has no Latin letters or digits that could form a word, or mostly letters of other scripts."""
     empty: bool
+    """Names nothing: only function words, openings and numbers."""
 
 
 class ReplyWording(NamedTuple):
-    """How the reply before the message ended: with a question, an offer of more help, a report, a refusal."""
+    """How a reply ended: with a question, an offer of more help, a report of completion, or a refusal."""
 
     anything: bool = False
     question: bool = False
@@ -92,7 +92,7 @@ class ReplyWording(NamedTuple):
 
 @lru_cache(_REMEMBERED)
 def read_message(text: str) -> MessageWording:
-    """What the message's words say; of long ones the first 2,000 characters."""
+    """Returns the wording features of a message, from its first 2,000 characters."""
     folded = normalize(text[:READ_CHARACTERS], fold=True).replace("’", "'")
     words = _TOKEN.findall(folded)
     every = words[:_TOKENS]
@@ -111,7 +111,7 @@ def read_message(text: str) -> MessageWording:
 
 @lru_cache(_REMEMBERED)
 def read_reply(reply: str) -> ReplyWording:
-    """How the reply ended; of long ones the last 300 characters."""
+    """Returns how the reply ended, from its last 300 characters."""
     folded = normalize(reply[-_END_OF_REPLY:], fold=True).replace("’", "'")
     return ReplyWording(
         anything=bool(folded),
@@ -133,7 +133,7 @@ _EMPTY = frozenset(("team", "department", "desk", "specialist", "the", "of", "an
 
 @lru_cache(_NAMES_REMEMBERED)
 def stem(word: str) -> str:
-    """The word, folded, without its commonest English endings; long enough ones only."""
+    """Returns the word, case-folded, without common English endings. Short words stay whole."""
     word = word.casefold().removesuffix("'s")
     for ending, least in (("ies", 6), ("ings", 8), ("ing", 7), ("ed", 6), ("es", 6), ("s", 4), ("e", 5)):
         if word.endswith(ending) and len(word) >= least:
@@ -142,7 +142,7 @@ def stem(word: str) -> str:
 
 
 class AgentNames:
-    """The words of agents' names, to be found in messages. Immutable."""
+    """Finds words of agents' names in messages. Immutable."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._words: dict[str, tuple[str, ...]] = {}
@@ -155,9 +155,9 @@ class AgentNames:
                 self._bearers[word].append(name)
 
     def named(self, tokens: Sequence[str]) -> Mapping[str, float]:
-        """How much of each agent's name stands among the tokens, 0 to 1, for those of whom something does.
+        """Returns the share of each agent's name that occurs among the tokens, 0 to 1; agents without any are left out.
 
-        A word that several names have counts divided by how many have it; one that very many have does not count.
+        A word in several names counts divided by their number. A word in more than 20 names does not count.
         """
         found: dict[str, float] = defaultdict(float)
         for word in dict.fromkeys(map(stem, tokens)):
