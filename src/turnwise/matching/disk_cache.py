@@ -1,9 +1,9 @@
-"""Phrases' vectors and fitted matchers as files, so that a process need not compute again what another one did.
+"""A disk cache of phrases' vectors and fitted matchers, so that a new process does not compute them again.
 
-A folder of `.npz` files that can be deleted at any time. No file holds a text: texts are known by the first half of their
-SHA-256. A file is never changed: it is written under a name of its own and then given its name in one step, so several
-processes may start at once. What is damaged, cut off, or written or changed by another user counts as absent and is made
-again (`cache_trust`).
+The cache is a folder of `.npz` files that can be deleted at any time. Files contain no texts: the key of a text is the
+first half of its SHA-256. Files are immutable; each is written under a temporary name and renamed atomically, so several
+processes may start at once. A file that is damaged, truncated, or written or changed by another user is ignored and
+created again.
 """
 
 import contextlib
@@ -35,11 +35,15 @@ _log = logging.getLogger("turnwise.matching")
 
 
 class Untrusted(ValueError):
-    """A file that this user did not write as it is."""
+    """The file or its owner and permissions do not match what this user wrote."""
 
 
 def folder_problem(folder: Path) -> str | None:
-    """Why the folder cannot be trusted; None when it can be, or does not exist. OSError when it cannot be looked at."""
+    """Returns why the folder cannot be trusted; None when it can be or does not exist.
+
+    Raises:
+        OSError: The folder cannot be inspected.
+    """
     try:
         status = folder.stat()
     except FileNotFoundError:
@@ -54,7 +58,7 @@ def folder_problem(folder: Path) -> str | None:
 
 
 def check_owner(file: BinaryIO, forbidden: int = _OTHERS_WRITE) -> None:
-    """Raises Untrusted when another user owns the open file, or has one of the forbidden permissions."""
+    """Raises Untrusted when another user owns the open file, or its mode has one of the `forbidden` bits."""
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         raise Untrusted("it is no regular file")
@@ -67,7 +71,7 @@ def check_owner(file: BinaryIO, forbidden: int = _OTHERS_WRITE) -> None:
 
 
 def digest_of(file: BinaryIO, key: bytes, name: str) -> bytes:
-    """The keyed hash of the file's name, and of its content from `DIGEST_BYTES` on."""
+    """Returns the keyed hash of the file's name and of its content after the first `DIGEST_BYTES`."""
     digest = hmac.new(key, name.encode() + b"\0", "sha256")
     file.seek(DIGEST_BYTES)
     for piece in iter(functools.partial(file.read, _PIECE_BYTES), b""):
@@ -76,7 +80,10 @@ def digest_of(file: BinaryIO, key: bytes, name: str) -> bytes:
 
 
 def check_digest(file: BinaryIO, key: bytes, name: str) -> None:
-    """Raises Untrusted when the content is not what was written under this name; else leaves the file behind its hash."""
+    """Raises Untrusted when the content differs from the content written under this name.
+
+    Otherwise leaves the file positioned after its hash.
+    """
     file.seek(0)
     written = file.read(DIGEST_BYTES)
     if not hmac.compare_digest(written, digest_of(file, key, name)):
@@ -85,7 +92,7 @@ def check_digest(file: BinaryIO, key: bytes, name: str) -> None:
 
 
 def read_key(folder: Path) -> bytes | None:
-    """The key of the folder's files; None when there is none that counts."""
+    """Returns the key of the folder's files; None when there is no valid one."""
     try:
         with open(folder / KEY_FILE, "rb") as file:
             check_owner(file, _OTHERS_USE)
@@ -99,7 +106,11 @@ def read_key(folder: Path) -> bytes | None:
 
 
 def make_key(folder: Path) -> bytes:
-    """The folder's key, which is made if there is none that counts. Of processes that make one at once, one wins. OSError."""
+    """Returns the folder's key, creating one if there is no valid key. If several processes create one at once, one wins.
+
+    Raises:
+        OSError: The key cannot be written.
+    """
     found = read_key(folder)
     if found is not None:
         return found
@@ -116,7 +127,7 @@ def make_key(folder: Path) -> bytes:
 
 
 def _name_key(made: Path, place: Path) -> None:
-    """Gives the new key its name, unless another process was faster with one that counts."""
+    """Moves the new key into place, unless another process has stored a valid one meanwhile."""
     try:
         os.link(made, place)
     except FileExistsError:
@@ -134,7 +145,7 @@ VARIABLE = "TURNWISE_CACHE"
 LIMIT_BYTES = 1_000_000_000
 
 _FORMAT = "turnwise 2"
-# RuntimeError: a wrong bit may say that a part is encrypted, or packed in a way nobody knows. MemoryError: or very long.
+# A flipped bit can mark a part as encrypted or compressed by an unknown method (RuntimeError), or as huge (MemoryError).
 _DAMAGE = (OSError, LookupError, ValueError, TypeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 _SEGMENTS = 8
 _STALE_SECONDS = 3_600.0
@@ -148,20 +159,20 @@ Keys = NDArray[np.bytes_]
 
 
 def folder_from_environment() -> Path | None:
-    """Where to keep things: what TURNWISE_CACHE says, else the system's place for caches. None when it says `off`."""
+    """Returns the cache folder: `TURNWISE_CACHE`, else the system's cache folder. None when the variable is `off`."""
     said = os.environ.get(VARIABLE, "").strip()
     if said.casefold() == "off":
         return None
     if said:
         return Path(said).expanduser()
-    with contextlib.suppress(RuntimeError):  # nobody's home
+    with contextlib.suppress(RuntimeError):  # the user has no home directory
         return platformdirs.user_cache_path("turnwise", appauthor=False)
     return None
 
 
 @functools.cache
 def version() -> str:
-    """Twelve hexadecimal digits that change with the code of matching: what other code has fitted is fitted anew."""
+    """Returns twelve hexadecimal digits that identify the code of this package. Matchers fitted by other code are fitted again."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -169,13 +180,13 @@ def version() -> str:
 
 
 def text_keys(texts: Iterable[str]) -> Keys:
-    """What texts are known by: 32 hexadecimal digits each."""
+    """Returns the texts' cache keys, 32 hexadecimal digits each."""
     digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32] for text in texts]
     return np.array(digests, "S32")
 
 
 class Vectors:
-    """Texts' vectors by key, as float16: half the memory, an error of 0.0001 of a cosine. Immutable."""
+    """Vectors of texts by key, as float16: half the memory, with an error of 0.0001 in a cosine. Immutable."""
 
     def __init__(self, keys: Keys, rows: NDArray[np.float16]) -> None:
         if bool((keys[:-1] > keys[1:]).any()):
@@ -187,7 +198,7 @@ class Vectors:
         return len(self.keys)
 
     def places(self, keys: Keys) -> NDArray[np.intp]:
-        """Where each key's row is; -1 for those that are not here."""
+        """Returns the index of each key's row; -1 for missing keys."""
         if not len(self.keys):
             return np.full(len(keys), -1, np.intp)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -195,29 +206,29 @@ class Vectors:
 
 
 class DiskCache:
-    """A folder of kept vectors and matchers. Nothing here raises: a folder that cannot be used keeps nothing.
+    """A folder of cached vectors and matchers. Its methods do not raise: an unusable folder acts as an empty cache.
 
-    A folder that belongs to another user, or that others may write to, is neither read nor written; a warning says so once.
-    The folder and its parents are made at the first writing. When more than `limit` bytes are kept, those not used for the
-    longest time go.
+    A folder that belongs to another user, or that others may write to, is neither read nor written; this is logged once. The
+    folder and its parents are created at the first write. Above `limit` bytes, the least recently used files are removed.
     """
 
     def __init__(self, folder: Path, *, limit: int = LIMIT_BYTES) -> None:
         self._folder, self._limit = folder, limit
 
     def matcher(self, fingerprint: str) -> Arrays | None:
-        """The arrays of the matcher kept under this fingerprint; None when there is none."""
+        """Returns the arrays of the matcher with this fingerprint; None when there is none."""
         return self._read(self._path("matcher", fingerprint))
 
     def keep_matcher(self, fingerprint: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Stores a matcher's arrays."""
         self._write(self._path("matcher", fingerprint), arrays)
 
     def forget_matcher(self, fingerprint: str) -> None:
-        """For arrays that could be read and are no matcher's all the same."""
+        """Removes a matcher whose arrays are readable but invalid."""
         _remove(self._path("matcher", fingerprint))
 
     def vectors(self, encoder: str, dimensions: int, keys: Keys) -> Vectors:
-        """The kept vectors of these keys, as far as there are any. Two files of one key hold the same."""
+        """Returns the cached vectors among these keys. Files that share a key hold the same row for it."""
         missing = np.unique(keys)
         keys_found: list[Keys] = []
         rows_found: list[NDArray[np.float16]] = []
@@ -239,7 +250,7 @@ class DiskCache:
         return found
 
     def keep_vectors(self, encoder: str, vectors: Vectors) -> bool:
-        """Whether they are kept now."""
+        """Stores vectors and returns whether that succeeded."""
         content = hashlib.sha256(vectors.keys.tobytes()).hexdigest()[:12]
         path = self._path(f"vectors-{_short(encoder)}", content)
         return self._write(path, {"keys": vectors.keys, "rows": vectors.rows})
@@ -248,14 +259,14 @@ class DiskCache:
         return self._folder / f"{kind}-{_short(fingerprint)}{_SUFFIX}"
 
     def _segments(self, encoder: str) -> list[Path]:
-        """The files of that encoder's vectors, the largest first: few of them may do."""
+        """Returns the encoder's vector files, largest first, so that few files need to be read."""
         with contextlib.suppress(OSError):
             sizes = {path: path.stat().st_size for path in self._folder.glob(f"vectors-{_short(encoder)}-*{_SUFFIX}")}
             return sorted(sizes, key=lambda path: (-sizes[path], path.name))
         return []
 
     def _drop_covered(self, used: Sequence[Path], whole: Vectors) -> None:
-        """Removes the files that hold nothing beyond what one file holds now."""
+        """Removes the files whose content is part of a larger file now."""
         for path in used:
             arrays = self._read(path, ("keys",))
             if arrays is not None and len(arrays["keys"]) < len(whole):
@@ -288,7 +299,7 @@ class DiskCache:
         return True
 
     def _is_trusted(self) -> bool:
-        """Whether nobody else could have put files here."""
+        """Returns whether only this user can have put files here."""
         try:
             problem = folder_problem(self._folder)
         except OSError:
@@ -303,7 +314,7 @@ class DiskCache:
             _log.warning("Nothing can be kept in %s (%s): work is repeated at every start.", self._folder, problem)
 
     def _segment(self, path: Path, dimensions: int, wanted: Keys) -> Vectors | None:
-        """Of a file of vectors those that are wanted; None when there is none, or the file is damaged."""
+        """Returns the wanted vectors of a file; None when it is missing or damaged."""
         arrays = self._read(path, ("keys", "rows"))
         if arrays is None:
             return None
@@ -315,7 +326,7 @@ class DiskCache:
         return Vectors(keys[picked].astype("S32"), rows[picked].astype(np.float16))
 
     def _read(self, path: Path, names: Sequence[str] | None = None) -> Arrays | None:
-        """The arrays of a file of ours; None when there is none. A damaged or foreign one is removed."""
+        """Returns the arrays of a file; None when it is missing. Damaged and untrusted files are removed."""
         if not path.is_file() or not self._is_trusted():
             return None
         key = read_key(self._folder)
@@ -336,7 +347,7 @@ class DiskCache:
         return arrays
 
     def _bound(self, written: Path) -> None:
-        """Removes what was used longest ago until the rest is small enough, and what a killed process left half written."""
+        """Removes the least recently used files until the cache is below its limit, and stale temporary files."""
         now = time.time()
         kept: list[tuple[float, int, Path]] = []
         for path in sorted(self._folder.iterdir()):
@@ -356,10 +367,10 @@ class DiskCache:
 
 
 def _checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str] | None) -> Arrays:
-    """The arrays of the open file, which must be this user's, and as it was written. Untrusted, or one of _DAMAGE."""
+    """Reads the arrays of an open file after checking its owner and digest. Raises Untrusted or one of `_DAMAGE`."""
     check_owner(opened)
     if opened.read(len(_ZIP)) == _ZIP:
-        raise ValueError("another format")  # of a version that wrote no hashes
+        raise ValueError("another format")  # an older version without hashes
     if key is None:
         raise Untrusted("there is no key to check it with")
     check_digest(opened, key, name)
@@ -370,7 +381,7 @@ def _checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str
 
 
 def _touch(path: Path) -> None:
-    """Notes that a file is in use, at most once a day."""
+    """Updates the file's modification time, at most once a day."""
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > _TOUCHED_SECONDS:
             os.utime(path)
@@ -382,5 +393,5 @@ def _remove(path: Path) -> None:
 
 
 def _short(fingerprint: str) -> str:
-    """A fingerprint as a part of a file's name, whatever is in it."""
+    """Returns a hash of the fingerprint that is safe in a file name."""
     return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Which label a text belongs to, learned from phrases."""
+"""The matcher: learns from phrases which label a text belongs to."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -36,9 +36,9 @@ Progress = Callable[[float], None]
 
 
 class Matcher:
-    """Immutable and safe to share between threads. Made by `fit`, or at once by `nearest`.
+    """Matches texts to labels. Immutable and safe to share between threads. Created by `fit`, or quickly by `nearest`.
 
-    labels: in the order in which the phrases name them. fitted: whether heads were fitted; else nearest phrases decide.
+    `labels` are in the order of their first phrase. `fitted` is False while the nearest phrases decide.
     """
 
     def __init__(
@@ -52,11 +52,16 @@ class Matcher:
         return self._learned is not None
 
     def match(self, text: str, vector: Floats) -> Match:
-        """How the text fits; `vector` is its own, of length 1. Without labels nothing fits: the novelty is 1."""
+        """Returns how well the text fits the labels. Without labels the novelty is 1.
+
+        Args:
+            text: The text.
+            vector: Its vector, of length 1.
+        """
         return self._matched([text], vector[None])[0]
 
     def match_many(self, texts: Sequence[str], vectors: Floats) -> list[Match]:
-        """As `match`, for each row; for many rows faster."""
+        """Returns `match` of each row; faster for many rows."""
         matches: list[Match] = []
         for start in range(0, len(texts), _CHUNK):
             matches += self._matched(texts[start : start + _CHUNK], vectors[start : start + _CHUNK])
@@ -92,10 +97,12 @@ class Matcher:
         return self._learned.say(texts, vectors, best)
 
     def tuned(self, texts: Sequence[str], vectors: Floats, labels: Sequence[str | None]) -> "Matcher":
-        """The same, made to be right of these texts as often as it can be: confidence and novelty.
+        """Returns a copy with confidence and novelty tuned on labelled texts.
 
-        labels: who should take each text; None = nobody. Texts of labels it does not know are left out. None of them should
-        be a phrase of its own.
+        Args:
+            texts: The texts; none of them should be a phrase of this matcher.
+            vectors: One row per text.
+            labels: The right label of each text; None = out of scope. Texts of unknown labels are ignored.
         """
         number = {label: place for place, label in enumerate(self.labels)}
         kept = [row for row, label in enumerate(labels) if label is None or label in number]
@@ -118,7 +125,7 @@ class Matcher:
         return Matcher(self._phrases, self._index, self._learned, weights, gate)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All it holds but the phrases, to be kept in a file; `from_arrays` makes the same matcher of it."""
+        """Returns all state except the phrases as arrays, for `from_arrays`."""
         kept: dict[str, NDArray[Any]] = {f"index.{name}": array for name, array in self._index.arrays().items()}
         kept |= {f"gate.{name}": np.asarray(value) for name, value in self._gate._asdict().items()}
         kept["weights"] = self._weights
@@ -132,7 +139,7 @@ class Matcher:
 
     @classmethod
     def from_arrays(cls, phrases: Sequence[Phrase], arrays: Mapping[str, NDArray[Any]]) -> "Matcher":
-        """The matcher that gave these arrays, which was made from these phrases. KeyError when they are not a matcher's."""
+        """Restores a matcher from its phrases and `arrays`. Raises KeyError when an array is missing."""
         index = Index.from_arrays({name[6:]: array for name, array in arrays.items() if name.startswith("index.")})
         gate = Gate(**{name: arrays[f"gate.{name}"] for name in Gate._fields})
         learned = None
@@ -148,15 +155,17 @@ class Matcher:
 
 
 def nearest(phrases: Sequence[Phrase], vectors: Floats) -> Matcher:
-    """A matcher at once: the nearest phrases decide. vectors: one row a phrase, of length 1."""
+    """Creates a matcher without fitting: the nearest phrases decide. `vectors` has one row of length 1 per phrase."""
     return _by_nearest(phrases, _indexed(phrases, vectors))
 
 
 def fit(phrases: Sequence[Phrase], vectors: Floats, *, progress: Progress | None = None) -> Matcher:
-    """A matcher with fitted heads: seconds of work. The same phrases and vectors give the same matcher.
+    """Creates a matcher with fitted heads, in seconds. Deterministic.
 
-    vectors: one row a phrase, of length 1. progress: told the share that is done, from 0 to 1, again and again; what it raises
-    ends the work.
+    Args:
+        phrases: The labels' phrases.
+        vectors: One row of length 1 per phrase.
+        progress: Called repeatedly with the completed share, 0 to 1. Its exceptions stop the work.
     """
     tick = _tick(progress, 0.0)
     index = _indexed(phrases, vectors)
@@ -198,7 +207,7 @@ def _untried(phrases: Sequence[Phrase]) -> Gate:
 
 
 def labels_of(phrases: Sequence[Phrase]) -> tuple[str, ...]:
-    """The labels in the order in which the phrases name them."""
+    """Returns the labels, in the order of their first phrase."""
     return tuple(dict.fromkeys(phrase.label for phrase in phrases))
 
 
@@ -208,7 +217,7 @@ def _indexed(phrases: Sequence[Phrase], vectors: Floats) -> Index:
 
 
 def _without_repeats(phrases: Sequence[Phrase]) -> list[int]:
-    """The places of phrases, each once for a label."""
+    """Returns the indices of the phrases, without duplicates within a label."""
     first: dict[tuple[str, str], int] = {}
     for place, phrase in enumerate(phrases):
         first.setdefault((phrase.label, normalize(phrase.text, fold=True)), place)
@@ -216,7 +225,7 @@ def _without_repeats(phrases: Sequence[Phrase]) -> list[int]:
 
 
 def _rows(vectors: Floats, kept: list[int]) -> Floats:
-    """Those rows; without a copy when they are all."""
+    """Returns those rows; without a copy when they are all."""
     vectors = np.asarray(vectors, np.float32)
     return vectors if len(kept) == len(vectors) else vectors[kept]
 
@@ -229,7 +238,7 @@ def _study(phrases: Sequence[Phrase], vectors: Floats, labels: Sequence[str]) ->
 
 
 def _folds(phrases: Sequence[Phrase], owners: Classes) -> list[NDArray[np.bool_]]:
-    """Which phrases are held out together: examples only, every label keeping a phrase; of very many only some."""
+    """Returns masks of the examples held out in each fold. Every label keeps a phrase; large sets are sampled."""
     turns: dict[int, int] = {}
     fold = np.full(len(phrases), -1)
     counts = np.bincount(owners).tolist()
@@ -246,7 +255,7 @@ def _folds(phrases: Sequence[Phrase], owners: Classes) -> list[NDArray[np.bool_]
 
 
 def _tick(progress: Progress | None, share: float) -> Tick | None:
-    """Tells of that share, now and as often as it is called."""
+    """Reports that share now, and returns a callback that reports it again."""
     if progress is None:
         return None
     progress(share)
@@ -254,7 +263,7 @@ def _tick(progress: Progress | None, share: float) -> Tick | None:
 
 
 def _held_out(study: TrainingSet, held: NDArray[np.bool_], tick: Tick | None) -> ScorerOutput:
-    """What those who did not learn from some phrases say of them."""
+    """Scores the held-out phrases with scorers fitted on the others."""
     rest = study.without(held)
     learned = fit_scorers(rest, tick)
     rows = np.flatnonzero(held).tolist()

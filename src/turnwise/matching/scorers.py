@@ -1,7 +1,7 @@
-"""The opinions about which label a text belongs to, and how those who hold them learn.
+"""Scorers that judge which label a text belongs to, and their fitting.
 
-In this order: the meaning (a linear model of vectors), the wording (a linear model of grams), the nearest phrase, the mean of
-the nearest skill. A linear model is softmax regression, or, when that would take too long, one pass over the phrases.
+In this order: `meaning` (a linear model over vectors), `wording` (a linear model over n-grams), the nearest phrase, and the
+mean of the nearest skill. A linear model is softmax regression, or a one-pass method when that would take too long.
 """
 
 import math
@@ -21,11 +21,11 @@ _WEIGHTS_WITH_SKILLS = np.array([0.6, 0.5, 0.6, 0.4], np.float32)
 _WEIGHTS_UNTOLD = np.array([0.5, 0.5, 0.5, 0.8], np.float32)
 _TOLD = 10
 COSINE_SCALE = 10.0
-"""Cosines count ten times, to be about as large as scores."""
+"""Factor that brings cosines to about the size of the linear models' scores."""
 
 SHORTLIST = 64
 SHORTLISTED_ABOVE = 1_000
-"""With more labels than this, only the `SHORTLIST` best by meaning and nearest phrase are looked at more closely."""
+"""Above this number of labels, only the `SHORTLIST` best by meaning and nearest phrase are scored by all scorers."""
 
 _STRENGTH, _STEPS = 20.0, 25
 _WORDING_STEPS, _WORDING_STEPS_PLAIN = 8, 20
@@ -34,23 +34,23 @@ _CHUNK = 2_000
 
 
 class TrainingSet(NamedTuple):
-    """What is learned from: a row a phrase. parents: the label of each skill. wording: None = there is too much of it.
-
-    A row of owner and skill -1 is not learned from.
-    """
+    """The training data: one row per phrase. Rows with owner and skill -1 are ignored."""
 
     texts: Sequence[str]
     vectors: Floats
     owners: Classes
+    """Each row's label."""
     skills: Classes
     parents: Classes
+    """The label of each skill."""
     lexicon: Lexicon
     wording: Floats | None
+    """Dense n-gram rows; None when they would be too large."""
     rescales: tuple[Rescale | None, Rescale | None]
 
     def without(self, held: NDArray[np.bool_]) -> "TrainingSet":
-        """The same without some rows."""
-        if self.wording is None:  # many rows: nothing is copied
+        """Returns a copy that ignores the `held` rows."""
+        if self.wording is None:  # many rows: mark them instead of copying the others
             return self._replace(owners=np.where(held, -1, self.owners), skills=np.where(held, -1, self.skills))
         kept = np.flatnonzero(~held).tolist()
         return self._replace(
@@ -63,17 +63,17 @@ class TrainingSet(NamedTuple):
 
 
 class ScorerOutput(NamedTuple):
-    """What was said of some texts. opinions: texts × labels × opinions.
-
-    labels: the labels of each row, shortlisted; None = all, in their order. meaning: then the scores of all by meaning alone.
-    """
+    """The scorers' output for some texts."""
 
     opinions: Floats
+    """Scores: texts × labels × scorers."""
     labels: Classes | None = None
+    """Each row's shortlisted labels; None = all labels in order."""
     meaning: Floats | None = None
+    """With a shortlist: the meaning scores of all labels."""
 
     def scores(self, weights: Floats) -> Floats:
-        """The weighted sums, for all labels. One that was not looked at comes after all that were, by meaning alone."""
+        """Returns the weighted sums for all labels. Labels outside the shortlist rank below it, by meaning alone."""
         scores: Floats = np.asarray(self.opinions @ weights, np.float32)
         if self.labels is None or self.meaning is None:
             return scores
@@ -84,7 +84,7 @@ class ScorerOutput(NamedTuple):
         return everywhere
 
     def placed(self, right: Classes) -> Classes:
-        """Where each row's right label (-1: there is none) is among its opinions; -1 when nowhere."""
+        """Returns the index of each row's right label among its scored labels; -1 when it is absent or there is none."""
         if self.labels is None:
             return right
         hits = self.labels == right[:, None]
@@ -92,20 +92,24 @@ class ScorerOutput(NamedTuple):
 
 
 class FittedScorers(NamedTuple):
-    """Who holds the opinions. starts: the first skill of each label. means: skills × dimensions, of length 1."""
+    """The fitted scorers."""
 
     starts: Classes
+    """First skill of each label."""
     meaning: Head
     wording: Head
     lexicon: Lexicon
     means: Floats
+    """Skills × dimensions, each row of length 1."""
 
     def weights(self, examples: NDArray[np.integer]) -> Floats:
-        """What the opinions weigh before they were tried: about what they did on public sets of requests.
+        """Returns the scorers' default weights, from public data sets of requests.
 
-        examples: how many each label has. A description is worded unlike requests, so what a linear model learns of one says
-        little of them: where examples are few, the mean of all that is known of a label counts instead. It counts more, too,
-        where labels have several skills, of which each has its mean.
+        Descriptions are worded unlike requests, so a linear model fitted on them says little about requests. With few examples,
+        the mean of all phrases weighs more instead. It also weighs more where labels have several skills, each with its own mean.
+
+        Args:
+            examples: Number of examples of each label.
         """
         told = float(np.minimum(np.log1p(examples) / math.log1p(_TOLD), 1.0).mean())
         several = float((self._skill_counts > 1).mean())
@@ -114,11 +118,11 @@ class FittedScorers(NamedTuple):
 
     @property
     def _skill_counts(self) -> Classes:
-        """How many skills each label has."""
+        """Number of skills of each label."""
         return np.diff(self.starts, append=len(self.means))
 
     def say(self, texts: Sequence[str], vectors: Floats, best: Floats) -> ScorerOutput:
-        """Its opinions of texts. best: texts × labels, the cosine of the label's nearest phrase."""
+        """Scores texts. `best` is texts × labels: the cosine of each label's nearest phrase."""
         meaning = self.meaning.scores(vectors)
         if len(self.starts) > SHORTLISTED_ABOVE:
             labels = np.argpartition(-(meaning + COSINE_SCALE * best), SHORTLIST, axis=1)[:, :SHORTLIST]
@@ -127,7 +131,7 @@ class FittedScorers(NamedTuple):
         return ScorerOutput(np.stack([meaning, self._worded(texts), COSINE_SCALE * best, COSINE_SCALE * near], axis=-1))
 
     def _opinions_among(self, texts: Sequence[str], vectors: Floats, meaning: Floats, best: Floats, labels: Classes) -> Floats:
-        """Opinions of some labels of each row."""
+        """Scores each row's shortlisted labels."""
         rows, places, values = self.lexicon.rows(texts)
         bounds = np.searchsorted(rows, np.arange(len(texts) + 1))
         wording, near = np.zeros(labels.shape, np.float32), np.empty(labels.shape, np.float32)
@@ -153,7 +157,7 @@ class FittedScorers(NamedTuple):
 
 
 def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Classes, parents: Classes) -> TrainingSet:
-    """A study of all phrases; what its parts share is computed here."""
+    """Prepares the training data and computes what all its subsets share."""
     lexicon = Lexicon.of(texts)
     labels = int(parents[-1]) + 1
     wording = lexicon.dense(texts) if (len(texts) + PLACES) * labels <= _WORDING_WORK else None
@@ -165,7 +169,7 @@ def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Clas
 
 
 def fit_scorers(study: TrainingSet, tick: Tick | None = None) -> FittedScorers:
-    """Opinions from phrases: every label has at least one. tick: called while it lasts."""
+    """Fits the scorers. Every label needs at least one phrase. `tick` is called during the work."""
     labels = int(study.parents[-1]) + 1
     if study.wording is None and not _is_fast(study.vectors, labels):
         meaning = fit_normal(study.vectors, study.owners, labels)
@@ -192,8 +196,8 @@ def _is_fast(vectors: Floats, classes: int) -> bool:
 
 
 def _summed(study: TrainingSet, labels: int) -> Head:
-    """The wording of each label as the sum of its phrases' rows: no model is fitted."""
-    sums = np.zeros((labels + 1) * PLACES, np.float32)  # the last for rows that are not learned from
+    """Returns wording weights without fitting: the sum of each label's rows."""
+    sums = np.zeros((labels + 1) * PLACES, np.float32)  # the last one is for ignored rows
     for start in range(0, len(study.texts), _CHUNK):
         rows, places, values = study.lexicon.rows(study.texts[start : start + _CHUNK])
         np.add.at(sums, study.owners[start + rows] % (labels + 1) * PLACES + places, values)
@@ -203,7 +207,7 @@ def _summed(study: TrainingSet, labels: int) -> Head:
 
 
 def nearest_by_label(vectors: Floats, study: TrainingSet, count: int) -> Floats:
-    """The cosine of each label's nearest phrase, vectors × labels; -1 for a label without one."""
+    """Returns the cosine of each label's nearest phrase, vectors × labels; -1 for a label without phrases."""
     order = np.argsort(study.owners, kind="stable")
     order = order[study.owners[order] >= 0]
     best = np.full((len(vectors), count), -1.0, np.float32)

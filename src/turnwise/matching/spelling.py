@@ -1,8 +1,8 @@
-"""Slips of the pen, mended: a word that nobody knows is read as one that is a single slip away.
+"""Spelling correction: an unknown word is replaced by a known one at edit distance 1.
 
-A slip leaves a letter out, doubles or adds one, swaps two, or hits another (Damerau 1964). The first letter is seldom wrong,
-and changes what is meant ("unlock", "relock"). Agents' own words come first, then the commonest English ones: what is rarer
-is as likely a name of something.
+An edit deletes, inserts, transposes or replaces one letter (Damerau 1964). The first letter may only be transposed: it is
+seldom wrong, and changes the meaning ("unlock", "relock"). Words from agents' cards come first, then very common English
+words, since a rarer word is as likely to be a name.
 """
 
 import re
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from spellchecker import SpellChecker
 
 READ_CHARACTERS = 2_000
-"""So much of a text is looked at; the rest stays as it is."""
+"""Maximum number of characters that are corrected; the rest stays unchanged."""
 
 _SHORTEST = 4  # too many words are one slip away from shorter ones
-_COMMON, _SHORTEST_COMMON = 50_000, 5  # times in the dictionary's texts: some 1,700 words
+_COMMON, _SHORTEST_COMMON = 50_000, 5  # minimum frequency in the dictionary's texts: about 1,700 words
 _REMEMBERED = 8_192
 _FEW_STRANGE, _MANY_STRANGE = 3, 20
 _LOOK_BACK = 8
 
-# A whole word of plain letters: no part of an address, a code or a compound.
+# A whole word of ASCII letters that is not part of an address, a code or a compound.
 _WORD = re.compile(r"(?<![\w@.\-/'’\\`$#=<>&?:])[A-Za-z]{4,30}(?![\w@\-/'’\\`$#=<>&(]|[.:]\w)")
 _OWN_WORD = re.compile(r"[^\W\d_]{3,}")
 _SENTENCE_BEGINS = re.compile(r"(?:^|[.!?:;]|\n)\W*\Z")
@@ -37,7 +37,7 @@ _CONTRACTED = re.compile(
     r"|gonna|gotta|wanna|gimme|lemme"
 )
 
-# What dictionaries of what people said on screen do not know yet.
+# Recent words that the dictionary lacks; it is built from film subtitles.
 _NEWER = re.compile(
     r"autopay|backends?|chatbots?|checkins?|crypto|esims?|fintech|frontends?|geofenc\w+|gmail|hashtags?|iban|kubernetes|logouts?"
     r"|oauth|paywalls?|ransomware|rebook\w+|saas|signins?|signups?|smartwatch\w*|stablecoins?|telehealth|unsend|venmo|webhooks?"
@@ -46,21 +46,26 @@ _NEWER = re.compile(
 
 
 class Correction(NamedTuple):
-    """A word as it stood there, and the one it is read as, in lower case."""
+    """A corrected word."""
 
     typed: str
+    """The word as typed."""
     meant: str
+    """The corrected word, in lower case."""
 
 
 class CorrectedText(NamedTuple):
-    """A text to read by, and what is different in it; without slips it is the text that was given."""
+    """A text after correction. Without corrections, the text is unchanged."""
 
     text: str
     slips: tuple[Correction, ...] = ()
 
 
 class SpellingCorrector:
-    """Which words agents use, and how often. Safe to share between threads; the same texts mend the same."""
+    """Corrects texts with the words of agents' cards and an English dictionary.
+
+    Safe to share between threads. Deterministic for the same texts.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._own = Counter(word for text in texts for word in _OWN_WORD.findall(text.lower()))
@@ -69,11 +74,11 @@ class SpellingCorrector:
         self._meant = lru_cache(_REMEMBERED)(self._word_meant)
 
     def mended(self, text: str) -> CorrectedText:
-        """The text with its slips mended.
+        """Returns the text with its spelling corrected.
 
-        Names stay: words with a capital inside of a sentence, and abbreviations. Where most words are strange, it may be
-        another language: there only agents' own words count, and of more than three words, or of more than twenty strange
-        ones, none.
+        Names stay: words with a capital inside a sentence, and abbreviations. If most words are unknown, the text may be in
+        another language. Then only agents' words are used as corrections, and nothing is corrected above three unknown words.
+        Nothing is ever corrected above twenty unknown words.
         """
         found = list(_WORD.finditer(_beginning(text)))
         strange = [each for each in found if not self._is_known(each.group().lower())]
@@ -97,7 +102,7 @@ class SpellingCorrector:
         return _CONTRACTED.fullmatch(word) is not None or _NEWER.fullmatch(word) is not None
 
     def _word_meant(self, word: str, own_only: bool) -> str | None:
-        """The word that is one slip away; None when there is none."""
+        """Returns the best word at edit distance 1; None when there is none."""
         swapped = word[1::-1] + word[2:]
         near = [
             other
@@ -114,12 +119,12 @@ class SpellingCorrector:
 
 
 def _beginning(text: str) -> str:
-    """So much of it as is read, without a word that would be cut."""
+    """Returns the part that is read, without a word cut at its end."""
     return text if len(text) <= READ_CHARACTERS else next(iter(text[:READ_CHARACTERS].rsplit(maxsplit=1)), "")
 
 
 def _may_be_slip(word: str, text: str, at: int) -> bool:
-    """Whether it is written as words are that are no names: small, or with a capital where a sentence begins."""
+    """Returns whether the word is not written as a name: in lower case, or capitalized at the start of a sentence."""
     return word.islower() or (word[1:].islower() and _begins_sentence(text, at))
 
 
@@ -130,19 +135,19 @@ def _begins_sentence(text: str, at: int) -> bool:
 
 
 def dictionary() -> str:
-    """Which dictionary says what is a word; another may mend otherwise."""
+    """Returns the dictionary's name and version. Corrections may change with either."""
     return f"pyspellchecker {version('pyspellchecker')}"
 
 
 @cache
 def _pieces() -> frozenset[str]:
-    """The whole words of the encoder that is shipped: names and spellings that a dictionary may lack."""
+    """Returns the bundled encoder's vocabulary: it has names and spellings that the dictionary lacks."""
     return frozenset((SHIPPED / VOCABULARY_FILE).read_text("utf-8").split("\n"))
 
 
 @cache
 def _english() -> "SpellChecker":
-    """A dictionary of English with how often words come."""
+    """Returns the English dictionary with word frequencies."""
     from spellchecker import SpellChecker
 
     return SpellChecker(language="en", distance=1)
