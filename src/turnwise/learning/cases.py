@@ -1,8 +1,8 @@
-"""Evaluation data: JSON lines of messages and dialogues with the agent who should take them.
+"""Evaluation data: JSON Lines of messages and dialogues with the expected agent.
 
-A single message is `{"text", "agent"}`; agent null = nobody should take it. A dialogue is `{"id", "turns": [{"system",
-"user", "agent"}]}`: `system` is what was said just before the user's message, empty at the start; agent null = not scored.
-Other keys are left alone.
+A single message is `{"text", "agent"}`; agent null = out of scope. A dialogue is `{"id", "turns": [{"system", "user",
+"agent"}]}`. `system` is the reply just before the user's message, empty at the start; agent null = not scored. Other keys
+are ignored.
 """
 
 import json
@@ -15,31 +15,40 @@ from turnwise.facts.errors import CaseError
 from turnwise.facts.tree import AgentTree
 
 NOBODY = "nobody"
-"""The root of the agents of an examples file: it takes what none of them should."""
+"""Root of the agents of an examples file. It receives out-of-scope messages."""
 
 
 class Turn(NamedTuple):
-    """system: what was said before; user: the message; agent: who should take it."""
+    """One message with its expected agent."""
 
     system: str
+    """The reply before the message; may be empty."""
     user: str
+    """The message."""
     agent: str | None
+    """The expected agent; None = out of scope, or in a dialogue unknown."""
 
 
 class Case(NamedTuple):
-    """A single message (one turn, `dialogue` None), or a dialogue under its id. place: its file and line."""
+    """A single message (one turn), or a dialogue."""
 
     turns: tuple[Turn, ...]
     dialogue: str | None = None
+    """The dialogue's id; None for a single message."""
     place: str = ""
+    """File and line."""
 
     def scored(self, turn: Turn) -> bool:
-        """Whether that turn counts: in a dialogue, null means that nobody knows; alone, that nobody should take it."""
+        """Returns whether the turn is scored. A null agent is unknown in a dialogue, and out of scope in a single message."""
         return self.dialogue is None or turn.agent is not None
 
 
 def read_cases(paths: Iterable[Path]) -> list[Case]:
-    """The cases of these files, in order. CaseError names the file, the line and what is wrong there, or the empty file."""
+    """Reads the cases of these files, in order.
+
+    Raises:
+        CaseError: A line is invalid, or a file has no cases; the message names the file and the line.
+    """
     cases: list[Case] = []
     for path in paths:
         before = len(cases)
@@ -50,11 +59,14 @@ def read_cases(paths: Iterable[Path]) -> list[Case]:
 
 
 def read_examples(path: Path) -> AgentTree:
-    """The agents of an examples file as a flat tree, below a root that is nobody: in the order they first occur.
+    """Reads an examples file as a flat tree of agents, in order of first occurrence.
 
-    A single message is an example of its agent; of a dialogue, the messages that open it or change the agent are, since the
-    others belong to the conversation rather than to the agent. Lines without an agent are passed over. `{"agent": "x"}`
-    without a text makes an agent known by its name, `"description"` describes it. CaseError as for cases.
+    A single message is an example of its agent. Of a dialogue, only the messages that start it or change the agent are
+    examples, since the others depend on the conversation. Lines without an agent are ignored. `{"agent": "x"}` without a text
+    declares an agent; `"description"` describes it.
+
+    Raises:
+        CaseError: As for `read_cases`, or the file names no agent.
     """
     examples: dict[str, dict[str, None]] = {}
     descriptions: dict[str, str] = {}
@@ -73,7 +85,7 @@ def read_examples(path: Path) -> AgentTree:
     while root in examples:
         root += "*"
     agents = [
-        # Who has nothing but a name is meant to be known by it.
+        # An agent with only a name gets it as its description.
         AgentCard(name=name, description=descriptions.get(name) or ("" if texts else name), parent=root, examples=tuple(texts))
         for name, texts in examples.items()
     ]
@@ -81,9 +93,9 @@ def read_examples(path: Path) -> AgentTree:
 
 
 def unknown_agents(cases: Sequence[Case], tree: AgentTree) -> dict[str, int]:
-    """The agents that cases name and the tree does not have, with how many turns name each, in the order they occur.
+    """Returns the agents in cases that the tree lacks, with their number of turns, in order of occurrence.
 
-    Such a turn is never right: nobody can choose who does not exist.
+    Such turns always count as wrong.
     """
     found: dict[str, int] = {}
     for case in cases:
@@ -94,7 +106,7 @@ def unknown_agents(cases: Sequence[Case], tree: AgentTree) -> dict[str, int]:
 
 
 def openings(case: Case) -> Iterator[tuple[str, str]]:
-    """The messages of a case that open it or change the agent, with that agent."""
+    """Yields the messages that start a case or change its agent, with that agent."""
     before: str | None = None
     for turn in case.turns:
         if turn.agent is not None and turn.agent != before and turn.user.strip():
@@ -128,7 +140,7 @@ def _object(line: bytes, place: str) -> dict[str, Any]:
 
 
 def _declared(line: dict[str, Any], place: str) -> tuple[str, str] | None:
-    """The agent that a line makes known by name or description; None when it does not."""
+    """Returns the agent that a line declares, with its description; None when it declares none."""
     name, description = line.get("agent"), line.get("description")
     if not isinstance(name, str) or "turns" in line or ("text" in line and description is None):
         return None
@@ -166,7 +178,7 @@ def _text(line: dict[str, Any], key: str, place: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """The text without lone surrogates: they are JSON, but no text that could be stored or encoded."""
+    """Replaces lone surrogates, which JSON allows but which cannot be encoded or stored."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Patterns that send messages to the wrong agent: they match everything, or what belongs to another."""
+"""Lint checks of patterns: patterns that match everything, match other agents' examples, or overlap."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ _GROUP = re.compile(r"\?(?:[imsU-]*[:)]|P?<\w+>)")
 
 
 class _Reader:
-    """Reads an expression from left to right. It knows the common parts of RE2's syntax; the rest raises ValueError."""
+    """Generates sample texts from an expression. It supports common RE2 syntax and raises ValueError for the rest."""
 
     def __init__(self, regex: str) -> None:
         self._regex, self._at = regex, 0
 
     def alternatives(self) -> list[str]:
-        """The samples of what is left, up to a closing parenthesis or the end."""
+        """Returns samples of the rest, up to a closing parenthesis or the end."""
         found = self._sequence()
         while self._next_is("|"):
             self._at += 1
@@ -61,7 +61,7 @@ class _Reader:
             if head is None:
                 raise ValueError("not known")
             self._at = head.end()
-            if head[0].endswith(")"):  # flags for what follows
+            if head[0].endswith(")"):  # flags for the rest of the expression
                 return [""]
         found = self.alternatives()
         if self._take() != ")":
@@ -100,7 +100,7 @@ class _Reader:
             sign = self._take()
             if sign == "?":
                 found = _few([*found, ""])
-            elif sign == "*" and found != [" "]:  # a gap between words stays one, or they would be one word
+            elif sign == "*" and found != [" "]:  # keep one space, which separates words
                 found = [""]
             elif sign == "{":
                 found = self._counted(found)
@@ -128,7 +128,7 @@ class _Reader:
 
 
 def samples_of(regex: str) -> tuple[str, ...]:
-    """A few texts that the expression is likely to match, at most 16; none for what this does not understand."""
+    """Returns at most 16 texts that the expression probably matches; none for unsupported syntax."""
     try:
         found = _Reader(regex).whole()
     except (ValueError, RecursionError):
@@ -153,18 +153,22 @@ class _Pattern(NamedTuple):
 
 
 _Meeting = tuple[_Pattern, ...]
-"""The patterns by which agents meet in a text: the surest of each agent, by its name."""
+"""The patterns by which several agents match a text: the most confident of each agent, by agent name."""
 
 
 class _Matched(NamedTuple):
-    """Which texts a pattern matches: its own agent's examples, and others' by agent."""
+    """The examples that a pattern matches: those of its own agent, and of others by agent."""
 
     own: Sequence[str]
     others: Mapping[str, Sequence[str]]
 
 
 def lint_patterns(tree: AgentTree, examples: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """What is wrong with active patterns. `examples` are the agents' own, by name. PatternError for a pattern RE2 refuses."""
+    """Finds problems in active patterns. `examples` are the agents' examples by name.
+
+    Raises:
+        PatternError: RE2 rejects a pattern.
+    """
     patterns = [
         _Pattern(card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active
     ]
@@ -211,9 +215,9 @@ def _examples_matched(
 def _overlaps(
     index: PatternIndex, patterns: Sequence[_Pattern], matched: Sequence[_Matched], saturated: set[int]
 ) -> Iterator[Finding]:
-    """Agents whose patterns match the same text: an example of one of them, or what a pattern spells out.
+    """Finds agents whose patterns match the same text: an example of one of them, or a sample of a pattern.
 
-    One finding for those that meet, however many they are; none for some of them that meet by the same patterns elsewhere.
+    Reports one finding per set of agents. A subset that overlaps by the same patterns is not reported again.
     """
     texts: dict[str, None] = {}
     for place, pattern in enumerate(patterns):
@@ -238,7 +242,7 @@ def _overlaps(
 
 
 def _told_by_larger(found: Mapping[tuple[str, ...], Sequence[tuple[str, _Meeting]]]) -> set[_Meeting]:
-    """The meetings that are part of one of more agents, by the same patterns."""
+    """Returns the overlaps that are part of a larger one with the same patterns."""
     larger: dict[_Pattern, list[frozenset[_Pattern]]] = {}
     told: set[_Meeting] = set()
     every = {meeting for those in found.values() for _, meeting in those}

@@ -172,7 +172,7 @@ def folder_from_environment() -> Path | None:
 
 @functools.cache
 def version() -> str:
-    """Returns twelve hexadecimal digits that identify the code of this package. Matchers fitted by other code are fitted again."""
+    """Returns twelve hexadecimal digits that identify this package's code. Matchers fitted by other code are fitted again."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())

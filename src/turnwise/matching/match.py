@@ -74,9 +74,9 @@ class Match(NamedTuple):
     def with_parts(self, parts: "Sequence[Match]") -> "Match":
         """Combines the match of a text with those of its parts, from the same matcher.
 
-        A part weighs more the nearer it is to a phrase. The parts as a group weigh more against the whole text when one of them
-        is much nearer to a phrase: this finds a request inside a story. More parts reduce the weight of the whole text. A label's
-        similarity is that of its nearest part.
+        A part weighs more the nearer it is to a phrase. The parts as a group weigh more against the whole text when one of
+        them is much nearer to a phrase: this finds a request inside a story. More parts reduce the weight of the whole text.
+        A label's similarity is that of its nearest part.
         """
         import numpy as np
 

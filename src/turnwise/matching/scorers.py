@@ -105,8 +105,9 @@ class FittedScorers(NamedTuple):
     def weights(self, examples: NDArray[np.integer]) -> Floats:
         """Returns the scorers' default weights, from public data sets of requests.
 
-        Descriptions are worded unlike requests, so a linear model fitted on them says little about requests. With few examples,
-        the mean of all phrases weighs more instead. It also weighs more where labels have several skills, each with its own mean.
+        Descriptions are worded unlike requests, so a linear model fitted on them says little about requests. With few
+        examples, the mean of all phrases weighs more instead. It also weighs more where labels have several skills, each with
+        its own mean.
 
         Args:
             examples: Number of examples of each label.

@@ -68,8 +68,8 @@ class SmallTalk:
     def for_encoder(cls, encoder: _Encoder) -> "SmallTalk":
         """Returns the bundled classifier if it was trained with this encoder, else fits one.
 
-        Fitting encodes about 600 short texts, in about a second with a local encoder. The fitted classifier is less accurate. It
-        is fitted once per encoder object. Errors of the encoder propagate.
+        Fitting encodes about 600 short texts, in about a second with a local encoder. The fitted classifier is less accurate.
+        It is fitted once per encoder object. Errors of the encoder propagate.
         """
         shipped = _shipped()
         if shipped["encoder"] == encoder.fingerprint.partition("@")[0]:

@@ -189,15 +189,15 @@ def test_processes_that_start_at_once_do_not_disturb_each_other(tmp_path: Path) 
 import sys
 from pathlib import Path
 import numpy as np
-from turnwise.matching.disk_cache import Kept, Vectors, keys_of
-kept = Kept(Path(sys.argv[1]))
+from turnwise.matching.disk_cache import DiskCache, Vectors, text_keys
+kept = DiskCache(Path(sys.argv[1]))
 texts = [f"text {number}" for number in range(200)]
 for turn in range(30):
     kept.keep_matcher("a", {"heads": np.full(5_000, turn % 7)})
     heads = kept.matcher("a")["heads"]
     assert (heads == heads[0]).all()
-    kept.keep_vectors("words:1", Vectors(keys_of(texts), np.ones((200, 3), np.float16)))
-    assert len(kept.vectors("words:1", 3, keys_of(texts))) == 200
+    kept.keep_vectors("words:1", Vectors(text_keys(texts), np.ones((200, 3), np.float16)))
+    assert len(kept.vectors("words:1", 3, text_keys(texts))) == 200
 """
     processes = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(3)]
     assert [process.wait(60) for process in processes] == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""How far confidence can be trusted, how long decisions take, and how dialogues go: the plots with axes."""
+"""SVG plots with axes: reliability, coverage, latency, and accuracy by turn."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from turnwise.learning.report.markup import Child, Markup, joined, tag
 
 
 class Frame(NamedTuple):
-    """A plot's box in an image of `width` × `height`, and what its edges stand for."""
+    """A plot's box in an image of `width` × `height`, and the data range of its axes."""
 
     width: float = 520.0
     height: float = 320.0
@@ -24,11 +24,11 @@ class Frame(NamedTuple):
     y1: float = 1.0
 
     def x(self, value: float) -> float:
-        """Where a value of the horizontal scale lies."""
+        """Returns the horizontal position of a value."""
         return self.left + (value - self.x0) / (self.x1 - self.x0) * (self.width - self.left - self.right)
 
     def y(self, value: float) -> float:
-        """Where a value of the vertical scale lies."""
+        """Returns the vertical position of a value."""
         return self.height - self.bottom - (value - self.y0) / (self.y1 - self.y0) * (self.height - self.top - self.bottom)
 
 
@@ -36,13 +36,13 @@ Ticks = Sequence[tuple[float, str]]
 
 
 def percents(low: float = 0.0, high: float = 1.0, parts: int = 5) -> list[tuple[float, str]]:
-    """Ticks of a share, evenly spread."""
+    """Returns evenly spaced ticks of a share."""
     values = [low + (high - low) * number / parts for number in range(parts + 1)]
     return [(value, f"{100 * value:g} %") for value in values]
 
 
 def plot(frame: Frame, *marks: Child, xs: Ticks, ys: Ticks, x_label: str, y_label: str, about: str) -> Markup:
-    """The marks over a grid. `about` says in words what is shown, for who does not see it."""
+    """Draws the marks over a grid. `about` is the text alternative."""
     grid = [
         tag("line", x1=frame.left, x2=frame.width - frame.right, y1=frame.y(at), y2=frame.y(at), class_="grid") for at, _ in ys
     ]
@@ -71,20 +71,20 @@ def _middle(text: str, **attributes: object) -> Markup:
 
 
 def line(frame: Frame, points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """A line through points of the scales."""
+    """Draws a line through data points."""
     places = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in points)
     return tag("polyline", points=places, class_=class_)
 
 
 def area(frame: Frame, points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """The same, filled down to the floor."""
+    """Draws the area below a line."""
     inside = [(points[0][0], frame.y0), *points, (points[-1][0], frame.y0)]
     places = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in inside)
     return tag("polygon", points=places, class_=class_)
 
 
 def round_step(span: float, parts: int = 5) -> float:
-    """A step of 1, 2 or 5 times a power of ten that divides the span into about so many parts."""
+    """Returns a tick step of 1, 2 or 5 times a power of ten that divides the span into about `parts` parts."""
     raw = max(span, 1e-9) / parts
     power = 10.0 ** math.floor(math.log10(raw))
     return next((factor * power for factor in (1, 2, 5) if factor * power >= raw), 10 * power)
@@ -95,7 +95,7 @@ _FEW = 5
 
 
 def reliability_plot(in_scope: Sequence[Outcome]) -> Markup:
-    """Of decisions made with a confidence, which share was right; the nearer to the diagonal, the better."""
+    """Plots accuracy by reported confidence; the diagonal is ideal."""
     frame = Frame()
     bins = reliability(in_scope)
     most = max(each.cases for each in bins)
@@ -129,7 +129,7 @@ def _dot(frame: Frame, each: Bin) -> Markup:
 
 
 def coverage_plot(scored: Sequence[Outcome]) -> Markup:
-    """If only the surest decisions were taken: how many are right, by how many are taken."""
+    """Plots precision against coverage when only the most confident decisions are accepted."""
     points = _thinned(coverage(scored))
     low = min(0.9, max(0.0, int(min(y for _, y in points) * 10) / 10))
     frame = Frame(y0=low)
@@ -164,7 +164,7 @@ def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def latency_plot(times: Sequence[float]) -> Markup:
-    """How many decisions took how long; what took longest stands in the last column."""
+    """Plots a histogram of decision times. The last column holds all longer times."""
     ordered = sorted(times)
     most = (percentile(ordered, 0.995) or 0.0) * 1.1 or 1.0
     step = round_step(most)
@@ -208,7 +208,7 @@ def _limit(frame: Frame, time: float, label: str) -> Markup:
 
 
 def turns_plot(scored: Sequence[Outcome]) -> Markup | None:
-    """How many are right at each turn of the dialogues; None without dialogues."""
+    """Plots accuracy by turn of the dialogue; None without dialogues."""
     by_turn: dict[int, list[bool]] = {}
     for outcome in scored:
         if outcome.dialogue is not None:

@@ -1,4 +1,4 @@
-"""The page as a whole."""
+"""The complete report page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ STYLE = Path(__file__).with_name("page.css")
 
 
 def page(found: Evaluation) -> str:
-    """The evaluation as one HTML document that needs nothing else: no script, no font, no image from elsewhere."""
+    """Returns the evaluation as a self-contained HTML document: no scripts, fonts or images from elsewhere."""
     title = f"{tables.percent(found.measures.accuracy)} right · Turnwise evaluation"
     head = tag(
         "head",

@@ -1,4 +1,4 @@
-"""The parts of the page that are read: tiles with the figures, methods, confusions, agents."""
+"""The report's tables: tiles with measures, methods, confusions, agents."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,12 +11,12 @@ PAIRS, EXAMPLES, CHARACTERS, AGENTS = 25, 4, 160, 300
 
 
 def percent(value: float | None) -> str:
-    """A share as a reader wants it."""
+    """Formats a share as a percentage."""
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
 def tiles(measures: Measures) -> Markup:
-    """The figures, the first one larger; those that could not be measured are left out."""
+    """Returns the tiles with the measures, the first one larger. Missing measures are left out."""
     nobody, latency = measures.nobody, measures.latency_ms
     points = None if measures.ece is None else f"{100 * measures.ece:.1f}"
     every: list[tuple[str, str | None, str]] = [
@@ -47,7 +47,7 @@ def _known(value: float | None) -> str | None:
 
 
 def methods(measures: Measures) -> Markup:
-    """How many each method decided, and how many of those were right: a bar each."""
+    """Returns the table of methods: number of decisions, accuracy, and a bar."""
     most = max((each.cases for each in measures.by_method.values()), default=1)
     rows = [
         tag(
@@ -68,7 +68,7 @@ def _split_bar(length: float, right: float) -> Markup:
 
 
 def confusions(pairs: Sequence[Confusion], scored: Iterable[Outcome]) -> Markup:
-    """The most frequent mistakes with what was said."""
+    """Returns the table of the most frequent mistakes with example messages."""
     texts: dict[tuple[str | None, str | None], list[Outcome]] = {}
     for outcome in scored:
         if not outcome.right:
@@ -101,7 +101,7 @@ def _agent(name: str | None) -> Markup:
 
 
 def agents(scored: Sequence[Outcome]) -> Markup:
-    """Every agent: how many cases are its own, how many of them it got, and how much of what it got is its own."""
+    """Returns the table of all agents with recall and precision, worst first."""
     own: dict[str | None, list[bool]] = {}
     got: dict[str | None, list[bool]] = {}
     for outcome in scored:

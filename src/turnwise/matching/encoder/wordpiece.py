@@ -48,7 +48,7 @@ class _ByCharacter(dict[int, str]):
 
 
 def _category(character: str) -> str:
-    if character in "\u166d\u1734\U000111c9":  # three characters whose category has changed since
+    if character in "\u166d\u1734\U000111c9":  # their category has changed since
         return "Mn" if character == "\u1734" else "Po"
     return "Lo" if _LATER.match(character) else unicodedata.category(character)
 
@@ -120,7 +120,10 @@ class WordPiece:
         return f" {character} " if len(character) == 1 and _is_punctuation(character) else character
 
     def _split_word(self, word: str) -> tuple[int, ...]:
-        """Splits a word greedily into the longest known pieces; one unknown token for the whole word when a part is unknown."""
+        """Splits a word greedily into the longest known pieces.
+
+        Returns one unknown token for the whole word when a part is unknown.
+        """
         if len(word) > _LONGEST_WORD:
             return (self._unknown,)
         found: list[int] = []
