@@ -101,7 +101,7 @@ def heard(drill: Drill, encoder: CachingEncoder) -> Ready:
     async def reading() -> tuple[dict[str, TextReading], dict[str, TextReading]]:
         await meaning.fitted()
         every = [*messages, *texts, *(part for message in messages for part in segments(message))]
-        known = {found.text: found for found in await meaning.read(list(dict.fromkeys(every)), together=True)}
+        known = {found.text: found for found in await meaning.read(list(dict.fromkeys(every)), batched=True)}
         return known, {message: _heard(message, known) for message in messages}
 
     known, heard = asyncio.run(reading())

@@ -173,11 +173,11 @@ async def _tuned_meaning(cascade: Cascade, cases: Sequence[Case]) -> tuple[Casca
     if cascade.meaning is None or not pairs:
         return cascade, 0
     meaning = await cascade.meaning.tuned([text for text, _ in pairs], [agent for _, agent in pairs])
-    return cascade.under(cascade.spec, meaning=meaning), len(pairs)
+    return cascade.with_policy(cascade.spec, meaning=meaning), len(pairs)
 
 
 def _with(cascade: Cascade, stage: str, option: str, value: float) -> Cascade:
-    return cascade.under(cascade.spec.with_options({stage: {option: value}}, default=cascade.spec.default))
+    return cascade.with_policy(cascade.spec.with_options({stage: {option: value}}, default=cascade.spec.default))
 
 
 def _some(cases: Sequence[Case]) -> Sequence[Case]:

@@ -28,19 +28,19 @@ def conversation_state(request: SelectionRequest) -> ConversationState:
     spoke = sorted(((mark.spoke, name) for name, mark in head.authors.items() if mark.spoke), reverse=True)
     last = head.active_agent
     # After a transfer, the receiver has the conversation unless it answered or failed since; the sender does not.
-    given = max(((mark.handed, name) for name, mark in head.authors.items() if mark.handed > mark.failed), default=None)
-    if given and given[0] > (spoke[0][0] if spoke else 0) and given[0] > head.authors[given[1]].skipped:
-        last = given[1]
+    handed = max(((mark.handed, name) for name, mark in head.authors.items() if mark.handed > mark.failed), default=None)
+    if handed and handed[0] > (spoke[0][0] if spoke else 0) and handed[0] > head.authors[handed[1]].skipped:
+        last = handed[1]
     waiting = _waiting(request)
     why_not = None if last is None or head.offered else _obstacle(last, request, waiting)
-    active = None if last is None or head.offered or why_not else is_on_behalf_of(last, request)
+    active = None if last is None or head.offered or why_not else acting_agent(last, request)
     passed_over = () if why_not is None else (why_not,)
     visited = [continuing_agent(name, request) for _, name in spoke]
     others = tuple(dict.fromkeys(name for name in visited if name is not None and name != active))
     return ConversationState(active, others, next(iter(waiting), None), passed_over)
 
 
-def is_on_behalf_of(name: str | None, request: SelectionRequest) -> str | None:
+def acting_agent(name: str | None, request: SelectionRequest) -> str | None:
     """Returns the agent itself if eligible, else the nearest eligible composite above it, which runs it.
 
     None when neither exists.
@@ -60,13 +60,13 @@ def continuing_agent(name: str | None, request: SelectionRequest) -> str | None:
     """
     if name is None or _obstacle(name, request, _waiting(request)) is not None:
         return None
-    return is_on_behalf_of(name, request)
+    return acting_agent(name, request)
 
 
 def _waiting(request: SelectionRequest) -> tuple[str, ...]:
     """Returns the agents that wait for a reply, or the composites that run them, in the head's order."""
-    found = (is_on_behalf_of(agent, request) for _, agent, wait in request.head.waiting() if wait.kind == "reply")
-    return tuple(dict.fromkeys(name for name in found if name is not None))
+    acting = (acting_agent(agent, request) for _, agent, wait in request.head.waiting() if wait.kind == "reply")
+    return tuple(dict.fromkeys(name for name in acting if name is not None))
 
 
 def _obstacle(name: str, request: SelectionRequest, waiting: Collection[str]) -> Exclusion | None:
@@ -75,18 +75,18 @@ def _obstacle(name: str, request: SelectionRequest, waiting: Collection[str]) ->
     An agent that waits for a reply may continue whatever its permissions. An agent that failed since it spoke may not
     (A10), nor may a composite that has ended (A3).
     """
-    found = is_on_behalf_of(name, request)
-    if found is None:
-        return _why_not(name, request)
-    if found in waiting:
+    acting = acting_agent(name, request)
+    if acting is None:
+        return _ineligible_reason(name, request)
+    if acting in waiting:
         return None
     mark = request.head.authors.get(name)
     if mark is not None and mark.failed > mark.spoke:
         return Exclusion(agent=name, rule="failed", detail="its last turn failed")
-    return why_not_resumed(found, "tree", request)
+    return why_not_resumed(acting, "tree", request)
 
 
-def _why_not(name: str, request: SelectionRequest) -> Exclusion:
+def _ineligible_reason(name: str, request: SelectionRequest) -> Exclusion:
     if name not in request.tree:
         return Exclusion(agent=shortened(name), rule="unknown", detail="no agent has that name now")
     why = next((each for each in request.excluded if each.agent == name), None)

@@ -31,7 +31,7 @@ from turnwise.selection.meaning import Meaning
 from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, StageSpec, fingerprint, refuse_unknown_stages
 from turnwise.selection.reader import Snapshot
 from turnwise.selection.resume import ToolResult
-from turnwise.selection.several import SEVERAL, asked_for, reason_for, refuse_unfit_server
+from turnwise.selection.several import SEVERAL, reason_for, refuse_unfit_server, requested_agents
 from turnwise.selection.stages import (
     BY_MEANING,
     BuildContext,
@@ -43,7 +43,7 @@ from turnwise.selection.stages import (
     refuse_unknown_agents,
 )
 from turnwise.selection.vectors import Progress
-from turnwise.selection.verdicts import ask_selector
+from turnwise.selection.verdicts import run_selector
 
 
 @functools.cache
@@ -60,15 +60,15 @@ def version() -> str:
 
 
 _EXCLUDED_RECORDED = 50
-_ROSTERS_KEPT = 256
+_ELIGIBLE_CACHE_SIZE = 256
 _NO_CONTEXT = MessageContext()
 
 
-BeforeAsking = Callable[[], Awaitable[None]]
+BeforeRemoteCall = Callable[[], Awaitable[None]]
 """Awaited before a selector makes a call outside this process."""
 
 
-async def _nothing() -> None:
+async def _no_op() -> None:
     pass
 
 
@@ -111,30 +111,35 @@ class Cascade:
     ) -> None:
         self.spec = spec
         self.tree = tree
-        self._again = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep)
-        site = build_context(spec, tree, custom or {}, lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default))
-        refuse_unknown_agents(site, "'default'", (spec.default,))
-        refuse_unknown_agents(site, "'several'", (spec.several,))
+        self._recreate = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep)
+        inputs = build_context(
+            spec, tree, custom or {}, lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default)
+        )
+        refuse_unknown_agents(inputs, "'default'", (spec.default,))
+        refuse_unknown_agents(inputs, "'several'", (spec.several,))
         refuse_unfit_server(spec, tree)
-        self._owner = Stage("tool_result", "tool_result", ToolResult(), {})
-        self._courses = (*[self._segment(site, each) for each in spec.segments], _course(site, spec, None))
+        self._tool_result_stage = Stage("tool_result", "tool_result", ToolResult(), {})
+        self._stage_orders = (
+            *[self._segment(inputs, each) for each in spec.segments],
+            _build_stage_order(inputs, spec, None),
+        )
         self._roles = frozenset(role for card in tree for role in card.roles)
-        self._rosters: OrderedDict[object, Eligible] = OrderedDict()
-        self.meaning = site.made()
-        self._resolved: list[object] = [_resolved(course) for course in self._courses]
+        self._eligible_cache: OrderedDict[object, Eligible] = OrderedDict()
+        self.meaning = inputs.made()
+        self._resolved: list[object] = [_resolved(order) for order in self._stage_orders]
         self._resolved += [["several", spec.several]] if spec.several is not None else []
         self._fingerprints: dict[str, str] = {}
         self._tree_version = tree.version  # hashes every card: once, not in the first turn
 
-    def _segment(self, site: BuildContext, segment: SegmentSpec) -> _StageOrder:
+    def _segment(self, inputs: BuildContext, segment: SegmentSpec) -> _StageOrder:
         where = f"Policy {self.spec.name!r}, segment {segment.label!r}"
         if not segment.when or (wrong := [key for key in segment.when if key not in CONDITIONS]):
             cause = f"{wrong[0]!r} is no condition" if segment.when else "it has no condition"
             raise PolicyError(f"{where}: {cause}.", fix=f"Conditions: {', '.join(CONDITIONS)}.")
         refuse_unknown_stages(self.spec, segment.options)
-        refuse_unknown_agents(site, f"segment {segment.label!r}, 'default'", (segment.default,))
+        refuse_unknown_agents(inputs, f"segment {segment.label!r}, 'default'", (segment.default,))
         spec = self.spec.with_options(segment.options)
-        return _course(site._replace(default=segment.default or site.default), spec, segment)
+        return _build_stage_order(inputs._replace(default=segment.default or inputs.default), spec, segment)
 
     @property
     def fingerprint(self) -> str:
@@ -151,7 +156,7 @@ class Cascade:
             self._fingerprints[meaning] = fingerprint([*self._resolved, meaning, version()] if self.meaning else self._resolved)
         return self._fingerprints[meaning]
 
-    def under(self, spec: PolicySpec, *, tree: AgentTree | None = None, meaning: Meaning | None = None) -> "Cascade":
+    def with_policy(self, spec: PolicySpec, *, tree: AgentTree | None = None, meaning: Meaning | None = None) -> "Cascade":
         """Returns a cascade for another policy, with the same encoder and custom selectors.
 
         Args:
@@ -163,7 +168,7 @@ class Cascade:
         """
         if meaning is None and tree is None and spec.default == self.spec.default:
             meaning = self.meaning
-        return self._again(spec, tree=tree or self.tree, meaning=meaning)
+        return self._recreate(spec, tree=tree or self.tree, meaning=meaning)
 
     def options(self, segment: str | None = None) -> dict[str, JsonValue]:
         """Returns every stage's options with defaults filled in, by stage name.
@@ -171,8 +176,8 @@ class Cascade:
         Args:
             segment: A segment's label; None = the options outside all segments.
         """
-        courses = [each for each in self._courses if (each.spec.label if each.spec else None) == segment]
-        return {stage.name: stage.options for course in courses[:1] for stage in course.stages}
+        orders = [each for each in self._stage_orders if (each.spec.label if each.spec else None) == segment]
+        return {stage.name: stage.options for order in orders[:1] for stage in order.stages}
 
     async def prepare(self, progress: Progress | None = None) -> None:
         """Prepares everything that the meaning stages need. Otherwise the first decision does most of this work.
@@ -202,7 +207,7 @@ class Cascade:
         answer: Event | None = None,
         among: tuple[str, ...] | None = None,
         resting: frozenset[str] = frozenset(),
-        before_asking: BeforeAsking = _nothing,
+        before_remote_call: BeforeRemoteCall = _no_op,
         message_id: str | None = None,
     ) -> Selection:
         """Selects the agent for a message, and records every verdict on the way.
@@ -227,39 +232,39 @@ class Cascade:
             NobodyEligible: No agent is eligible. No other error originates here.
         """
         began = perf_counter()
-        course = self._course(context)
-        roster = self._roster(context, resting, among)
+        order = self._order_for(context)
+        roster = self._eligible_agents(context, resting, among)
         names, excluded = roster.names, roster.excluded
         request = SelectionRequest(
             message, self.tree, head, names, excluded, context, occasion, answer, head.positions, message_id=message_id
         )
-        owned = occasion == "message" and (message.tool_results or context.answers is not None)
-        stages = (self._owner, *course.stages) if owned else course.stages
-        with self._held() as hold:
-            verdicts = await _ask_in_turn(stages, request, roster, self._asks, before_asking)
+        is_owned = occasion == "message" and (message.tool_results or context.answers is not None)
+        stages = (self._tool_result_stage, *order.stages) if is_owned else order.stages
+        with self._pin_snapshot() as snapshot:
+            verdicts = await _run_stages(stages, request, roster, self._calls_out, before_remote_call)
         last = verdicts[-1]
         server = self.spec.several
-        named = asked_for(last, request, server, roster) if server is not None else ()
-        agent = last.agent or course.default.choice(request._replace(eligible=roster.continuing))
+        several_agents = requested_agents(last, request, server, roster) if server is not None else ()
+        agent = last.agent or order.default.choice(request._replace(eligible=roster.continuing))
         if agent is None:
             raise NobodyEligible(
                 "No agent may take this message: each is disabled, resting, or closed to the caller's roles.",
                 fix="Enable an agent, or open one to everybody.",
             )
         return Selection(
-            agent=server if server is not None and named else agent,
-            method=SEVERAL if named else last.method or last.outcome,
+            agent=server if server is not None and several_agents else agent,
+            method=SEVERAL if several_agents else last.method or last.outcome,
             confidence=last.confidence,
-            reason=reason_for(named, last) if named else last.reason,
+            reason=reason_for(several_agents, last) if several_agents else last.reason,
             outcome="clarify" if last.outcome == "clarify" else "chosen",
             occasion=occasion,
             verdicts=tuple(verdicts),
             excluded=excluded[:_EXCLUDED_RECORDED],
             excluded_count=len(excluded),
             policy=self.spec.name,
-            fingerprint=self._fingerprint_with(hold.fingerprint if hold else ""),
+            fingerprint=self._fingerprint_with(snapshot.fingerprint if snapshot else ""),
             tree_version=self._tree_version,
-            segment=course.spec.label if course.spec else None,
+            segment=order.spec.label if order.spec else None,
             ms=round((perf_counter() - began) * 1000, 3),
         )
 
@@ -279,50 +284,50 @@ class Cascade:
             One of `targets` or the author. The author continues when the tag names it or no usable agent; the verdict says
             which. None when the answer names no agent, or the policy has no `conversational` stage for this caller.
         """
-        course = self._course(context)
-        stage = next((each for each in course.stages if isinstance(each.selector, Conversational)), None)
+        order = self._order_for(context)
+        stage = next((each for each in order.stages if isinstance(each.selector, Conversational)), None)
         if stage is None or not answer.actions.next:
             return None
-        began, excluded = perf_counter(), self._roster(context, frozenset(), None).excluded
+        began, excluded = perf_counter(), self._eligible_agents(context, frozenset(), None).excluded
         eligible = NameSet((answer.author, *targets))
         request = SelectionRequest(message, self.tree, head, eligible, excluded, context, "answer", answer, head.positions)
         verdict = by_name(stage.name, request)
-        took = round((perf_counter() - began) * 1000, 3)
+        ms = round((perf_counter() - began) * 1000, 3)
         return Selection(
             agent=verdict.agent or answer.author,
             method=verdict.method or verdict.outcome,
             confidence=verdict.confidence,
             reason=verdict.reason,
             occasion="answer",
-            verdicts=(verdict.model_copy(update={"ms": took}),),
+            verdicts=(verdict.model_copy(update={"ms": ms}),),
             policy=self.spec.name,
             fingerprint=self.fingerprint,
             tree_version=self._tree_version,
-            segment=course.spec.label if course.spec else None,
-            ms=took,
+            segment=order.spec.label if order.spec else None,
+            ms=ms,
         )
 
-    def _course(self, context: MessageContext) -> _StageOrder:
-        return next(each for each in self._courses if each.spec is None or each.spec.applies(context))
+    def _order_for(self, context: MessageContext) -> _StageOrder:
+        return next(each for each in self._stage_orders if each.spec is None or each.spec.applies(context))
 
-    def _asks(self, stage: Stage, request: SelectionRequest) -> bool:
+    def _calls_out(self, stage: Stage, request: SelectionRequest) -> bool:
         """Returns whether the stage will make a call outside this process, itself or for its vectors."""
         remote = self.meaning is not None and not self.meaning.encoder.is_local
         return stage.asks(request) or (remote and stage.kind in BY_MEANING)
 
-    def _held(self) -> AbstractContextManager[Snapshot | None]:
+    def _pin_snapshot(self) -> AbstractContextManager[Snapshot | None]:
         """Pins one state of the fitted models for all stages; the decision records its fingerprint (E1)."""
         return self.meaning.held() if self.meaning else nullcontext()
 
-    def _roster(self, context: MessageContext, resting: frozenset[str], among: tuple[str, ...] | None) -> Eligible:
+    def _eligible_agents(self, context: MessageContext, resting: frozenset[str], among: tuple[str, ...] | None) -> Eligible:
         """Returns the eligible agents, cached: they depend only on the caller's roles, `resting` and `among`."""
         roles = self._roles.intersection(context.roles)
         key = (roles, resting, among)
-        found = self._rosters.get(key)
+        found = self._eligible_cache.get(key)
         if found is None:
-            found = self._rosters[key] = eligible(self.tree, roles=roles, resting=resting, among=among)
-            while len(self._rosters) > _ROSTERS_KEPT:
-                self._rosters.popitem(last=False)
+            found = self._eligible_cache[key] = eligible(self.tree, roles=roles, resting=resting, among=among)
+            while len(self._eligible_cache) > _ELIGIBLE_CACHE_SIZE:
+                self._eligible_cache.popitem(last=False)
         return found
 
 
@@ -335,12 +340,12 @@ def moved_positions(selection: Selection) -> dict[str, int]:
     }
 
 
-def _course(site: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -> _StageOrder:
-    site = site._replace(stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
-    stages = [build(site, name, stage) for name, stage in site.stages.items()]
+def _build_stage_order(inputs: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -> _StageOrder:
+    inputs = inputs._replace(stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
+    stages = [build(inputs, name, stage) for name, stage in inputs.stages.items()]
     kinds = [stage.kind for stage in stages]
     if "default" not in kinds:
-        stages.append(build(site, "default", StageSpec(selector="default")))
+        stages.append(build(inputs, "default", StageSpec(selector="default")))
     elif kinds.index("default") < len(kinds) - 1:
         raise PolicyError(
             f"Policy {spec.name!r}: the stages after {stages[kinds.index('default')].name!r} would never be asked.",
@@ -348,24 +353,24 @@ def _course(site: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -
         )
     default = stages[-1].selector
     assert isinstance(default, Default)
-    return _StageOrder(segment, tuple(stages), default, site.default)
+    return _StageOrder(segment, tuple(stages), default, inputs.default)
 
 
-def _resolved(course: _StageOrder) -> object:
+def _resolved(order: _StageOrder) -> object:
     """Returns plain data for the fingerprint. It excludes the tree and the code of custom selectors."""
-    when = course.spec.model_dump(mode="json", include={"when"}) if course.spec else None
-    return [when, course.default_agent, [[stage.name, stage.kind, stage.options] for stage in course.stages]]
+    when = order.spec.model_dump(mode="json", include={"when"}) if order.spec else None
+    return [when, order.default_agent, [[stage.name, stage.kind, stage.options] for stage in order.stages]]
 
 
-def _seen_by(stage: Stage, request: SelectionRequest, roster: Eligible) -> SelectionRequest:
+def _request_for(stage: Stage, request: SelectionRequest, roster: Eligible) -> SelectionRequest:
     """Returns the request as this stage sees it. Continuing a conversation is open to more agents than routing."""
     head = request.head
     if stage.kind == "tool_result":
         callers = [call.agent for call in head.calls.values()] + [agent for _, agent, _ in head.waiting()]
-        return request._replace(eligible=_with(roster.names, roster, callers, UNREACHABLE))
+        return request._replace(eligible=_including(roster.names, roster, callers, UNREACHABLE))
     if stage.kind == "resume":
         holders = [each.agent for each in head.invocations.values() if any(wait.kind == "reply" for _, wait in each.waits)]
-        return request._replace(eligible=_with(roster.continuing, roster, holders, UNREACHABLE | {"resting"}))
+        return request._replace(eligible=_including(roster.continuing, roster, holders, UNREACHABLE | {"resting"}))
     if stage.kind == "default" or (stage.kind == "conversational" and head.named_next):
         return request._replace(eligible=roster.continuing)
     own = stage.selector.name
@@ -374,27 +379,27 @@ def _seen_by(stage: Stage, request: SelectionRequest, roster: Eligible) -> Selec
     return request
 
 
-def _with(names: tuple[str, ...], roster: Eligible, others: list[str], but: frozenset[str]) -> tuple[str, ...]:
+def _including(names: tuple[str, ...], roster: Eligible, others: list[str], but: frozenset[str]) -> tuple[str, ...]:
     """Returns `names` plus those of `others` that are in the roster and not excluded by a rule in `but`."""
     more = [name for name in dict.fromkeys(others) if name not in names and roster.rules.get(name, "unknown") not in but]
     known = [name for name in more if name in roster.rules]
     return NameSet((*names, *known)) if known else names
 
 
-async def _ask_in_turn(
+async def _run_stages(
     stages: tuple[Stage, ...],
     request: SelectionRequest,
     roster: Eligible,
     asks: Callable[[Stage, SelectionRequest], bool],
-    before_asking: BeforeAsking,
+    before_remote_call: BeforeRemoteCall,
 ) -> list[Verdict]:
     """Returns the verdicts up to and including the first that does not abstain."""
     verdicts: list[Verdict] = []
     for stage in stages:
-        seen = _seen_by(stage, request._replace(verdicts=tuple(verdicts)), roster)
+        seen = _request_for(stage, request._replace(verdicts=tuple(verdicts)), roster)
         if asks(stage, seen):
-            await before_asking()
-        verdict = await _ask(stage, seen)
+            await before_remote_call()
+        verdict = await _run_stage(stage, seen)
         verdicts.append(verdict)
         if verdict.outcome != "abstained":
             break
@@ -412,8 +417,8 @@ def _without_declined(request: SelectionRequest, verdict: Verdict) -> SelectionR
     return request._replace(eligible=left, excluded=(*request.excluded, *declined.values()))
 
 
-async def _ask(stage: Stage, request: SelectionRequest) -> Verdict:
+async def _run_stage(stage: Stage, request: SelectionRequest) -> Verdict:
     """Returns the stage's verdict with its duration in milliseconds."""
     began = perf_counter()
-    verdict = await ask_selector(stage.selector, request, stage.name)
+    verdict = await run_selector(stage.selector, request, stage.name)
     return verdict.model_copy(update={"ms": round((perf_counter() - began) * 1000, 3)})

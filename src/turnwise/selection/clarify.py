@@ -30,7 +30,7 @@ _ORDINALS: dict[str, int] = {
     "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "former": 1, "top": 1, "last": -1, "latter": -1, "bottom": -1,
 }  # fmt: skip
 # Filler words around a choice.
-_AROUND = frozenset({
+_FILLERS = frozenset({
     "a", "about", "agent", "and", "answer", "choice", "choose", "d", "department", "desk", "for", "from", "go", "going",
     "guess", "hi", "i", "id", "is", "it", "item", "let", "lets", "like", "ll", "m", "me", "mean", "meant", "my", "ok",
     "okay", "of", "option", "pick", "please", "pls", "rather", "s", "select", "take", "talk", "team", "thank", "thanks",
@@ -65,7 +65,7 @@ class Answer(NamedTuple):
 
     kind: Literal["chosen", "declined", "declined_for_more"]
     """`chosen`: one of them. `declined`: none of them. `declined_for_more`: none of them, followed by more text."""
-    place: int = 0
+    position: int = 0
     """Index of the chosen one, from 0."""
     how: str = ""
     """How the user named it, for the reason."""
@@ -80,7 +80,7 @@ def choices_of(tree: AgentTree, agents: Iterable[str]) -> tuple[Choice, ...]:
 
 def question_text(choices: Sequence[Choice], lead: str) -> str:
     """Returns the question: the lead, then one numbered line for each choice."""
-    lines = (f"{number}. {each.label}{_after(each.description)}" for number, each in enumerate(choices, 1))
+    lines = (f"{number}. {each.label}{_description_suffix(each.description)}" for number, each in enumerate(choices, 1))
     return "\n".join((lead, *lines))
 
 
@@ -96,24 +96,24 @@ def read_answer(text: str, choices: Sequence[Choice]) -> Answer | None:
     if _DECLINED_AND_MORE.match(plain):
         return Answer("declined_for_more", how="neither of them, and more")
     words = _TOKEN.findall(plain.replace("'", " ").replace("’", " "))
-    place = _by_number(words, len(choices))
-    if place is not None:
-        return Answer("chosen", place, f"number {place + 1}")
-    place = _by_name(words, choices)
-    return Answer("chosen", place, "its name") if place is not None else None
+    index = _by_number(words, len(choices))
+    if index is not None:
+        return Answer("chosen", index, f"number {index + 1}")
+    index = _by_name(words, choices)
+    return Answer("chosen", index, "its name") if index is not None else None
 
 
 def _by_number(words: list[str], count: int) -> int | None:
-    said = [word for word in words if word not in _AROUND]
+    content = [word for word in words if word not in _FILLERS]
     if words and words[-1] == "one" and set(words[:-1]) <= {"option", "number", "choice"}:
         return 0
-    if len(said) != 1:
+    if len(content) != 1:
         return None
-    number = _number(said[0])
+    number = _number(content[0])
     if number is None:
         return None
-    place = count - 1 if number == -1 else number - 1
-    return place if 0 <= place < count else None
+    index = count - 1 if number == -1 else number - 1
+    return index if 0 <= index < count else None
 
 
 def _number(word: str) -> int | None:
@@ -128,26 +128,26 @@ def _number(word: str) -> int | None:
 def _by_name(words: list[str], choices: Sequence[Choice]) -> int | None:
     """Returns the only choice that fits all the words, filler words aside."""
     named = [set(_TOKEN.findall(normalize(each.label, fold=True))) for each in choices]
-    every = set[str]().union(*named)
-    said = [word for word in words if word in every or word not in _AROUND]
-    said, denied = _denied(said)
-    if not said and not denied:
+    all_words = set[str]().union(*named)
+    content = [word for word in words if word in all_words or word not in _FILLERS]
+    content, negated = _split_negation(content)
+    if not content and not negated:
         return None
     fitting = [
-        place
-        for place, name in enumerate(named)
-        if all(_fits(word, name) for word in said) and not any(_fits(word, name) for word in denied)
+        index
+        for index, name in enumerate(named)
+        if all(_fits(word, name) for word in content) and not any(_fits(word, name) for word in negated)
     ]
     # A negated word that fits no choice says nothing about the choices.
-    if denied and not any(_fits(word, name) for word in denied for name in named):
+    if negated and not any(_fits(word, name) for word in negated for name in named):
         return None
-    if len(fitting) > 1 and said:
-        exact = [place for place in fitting if set(said) == named[place]]
+    if len(fitting) > 1 and content:
+        exact = [index for index in fitting if set(content) == named[index]]
         fitting = exact or fitting
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _denied(words: list[str]) -> tuple[list[str], list[str]]:
+def _split_negation(words: list[str]) -> tuple[list[str], list[str]]:
     """Splits the words into those before a "not" and the word after it."""
     if "not" not in words:
         return words, []
@@ -177,14 +177,14 @@ def _first_sentence(text: str) -> str:
     return first if len(first) <= DESCRIPTION_CHARACTERS else first[: DESCRIPTION_CHARACTERS - 1].rstrip() + "…"
 
 
-def _after(description: str) -> str:
+def _description_suffix(description: str) -> str:
     return f" – {description}" if description else ""
 
 
 MARGIN = 0.05
 """Agents within this distance of the best are a near tie. Each question costs a turn, so the margin is small."""
 EVIDENCE, CHOICES = 0.25, 3
-NOBODY = 0.5
+MAX_NOVELTY = 0.5
 """Novelty limit. Above it no question is asked: the message is more likely out of scope than for any agent.
 
 If the ranking stage has a lower limit (its option `nobody`), that limit applies.
@@ -238,7 +238,7 @@ class Clarify:
         question: str = QUESTION,
         only: Literal["answer", "question"] | None = None,
         stage: str | None = None,
-        nobody: float = NOBODY,
+        nobody: float = MAX_NOVELTY,
         name: str = "clarify",
     ) -> None:
         self.name = name
@@ -251,7 +251,7 @@ class Clarify:
             return abstained(self.name, "Only a user can be asked.")
         offered = choices_of(request.tree, request.head.offered)
         if self._only != "question" and offered:
-            verdict = await self._answered(request, offered)
+            verdict = await self._read_answer(request, offered)
             if verdict.outcome == "chosen" or verdict.passed_over or self._only == "answer":
                 return verdict
         if self._only == "answer":
@@ -285,13 +285,13 @@ class Clarify:
             question=question_text(choices, self._question),
         )
 
-    async def _answered(self, request: SelectionRequest, offered: Sequence[Choice]) -> Verdict:
+    async def _read_answer(self, request: SelectionRequest, offered: Sequence[Choice]) -> Verdict:
         answer = read_answer(request.text, offered)
         if answer is None:
             return await self._by_meaning(request, offered)
         names = ", ".join(shortened(each.agent) for each in offered)
         if answer.kind == "chosen":
-            agent = offered[answer.place].agent
+            agent = offered[answer.position].agent
             if agent not in request.eligible:
                 return abstained(self.name, f"The user chose {shortened(agent)}, who may not be chosen now.")
             reason = f"The user was offered {names}, and chose {agent} by {answer.how}."

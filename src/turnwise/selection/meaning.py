@@ -19,8 +19,8 @@ from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.phrases import phrases_of, words_of
-from turnwise.selection.reader import Snapshot, TextReader, TextReading, snapshot, snapshot_of, with_parts
-from turnwise.selection.vectors import CachedEncoder, Progress, encoded, vectors_of
+from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
+from turnwise.selection.vectors import CachedEncoder, Progress, encode_checked, vectors_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,14 +70,14 @@ class Meaning:
         quick_fit: int = _QUICK_FIT,
     ) -> None:
         self.tree, self.encoder = tree, encoder
-        self._keep, self._progress, self._default = keep, progress, default
+        self._cache_folder, self._progress, self._default = keep, progress, default
         self._quick_fit = quick_fit
         self._phrases: tuple[Phrase, ...] | None = None
-        self._served: TextReader | None = None
-        self._one_at_a_time = threading.Lock()
+        self._reader: TextReader | None = None
+        self._prepare_lock = threading.Lock()
         self._lock = threading.Lock()
-        self._readiness: Future[None] | None = None
-        self._heads: Future[bool] = _begun()
+        self._ready_future: Future[None] | None = None
+        self._heads: Future[bool] = _pending_future()
         self._failure: Exception | None = None
         self._closed = threading.Event()
 
@@ -91,7 +91,7 @@ class Meaning:
     @property
     def fingerprint(self) -> str:
         """Identifies the phrases, encoder, matcher and fitting state in use; empty before it is ready."""
-        return self._served.fingerprint if self._served else ""
+        return self._reader.fingerprint if self._reader else ""
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Gets ready to read, in the calling thread. Returns at once when ready; waits if another thread is preparing.
@@ -100,14 +100,14 @@ class Meaning:
             EncoderError: The phrases cannot be encoded (the next call retries), or this was closed first.
             Exception: A fit failed. This is raised once; the nearest phrases decide after that.
         """
-        with self._one_at_a_time:
-            if self._served is None:
-                self._make_ready(progress or self._progress or _silent)
+        with self._prepare_lock:
+            if self._reader is None:
+                self._prepare(progress or self._progress or _no_progress)
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
-    async def read(self, texts: Sequence[str], *, together: bool = False) -> list[TextReading]:
+    async def read(self, texts: Sequence[str], *, batched: bool = False) -> list[TextReading]:
         """Returns one reading for each text, in order, over all agents that have phrases.
 
         Waits until ready. A few short texts are read in the calling thread when the encoder is local, others in a worker
@@ -121,18 +121,18 @@ class Meaning:
         Raises:
             EncoderError: A text has no vector, or this was closed before it was ready.
         """
-        served = await self._state()
-        found = served.remembered(texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        reader = await self._current_reader()
+        readings = reader.cached(texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in readings]
         if missing:
             brief = len(missing) <= _BRIEF_TEXTS and sum(map(len, missing)) <= _BRIEF_CHARACTERS
-            here = brief and self.encoder.is_local
-            work = partial(served.read, missing, together=together)
-            fresh = work() if here else await asyncio.to_thread(work)
-            found.update((reading.text, reading) for reading in fresh)
-        return [found[text] for text in texts]
+            inline = brief and self.encoder.is_local
+            work = partial(reader.read, missing, batched=batched)
+            new_readings = work() if inline else await asyncio.to_thread(work)
+            readings.update((reading.text, reading) for reading in new_readings)
+        return [readings[text] for text in texts]
 
-    async def hear(self, message: str) -> TextReading:
+    async def read_message(self, message: str) -> TextReading:
         """Returns the reading of a user's message. A long message is also read part by part, and the matches are combined.
 
         Raises:
@@ -143,7 +143,7 @@ class Meaning:
 
     def held(self) -> AbstractContextManager[Snapshot]:
         """Pins the current state for one decision. A matcher swapped in meanwhile applies to the next decision."""
-        return snapshot(self, self._served)
+        return snapshot(self, self._reader)
 
     async def fitted(self) -> bool:
         """Waits for the fit and returns whether the fitted heads are in use.
@@ -153,7 +153,7 @@ class Meaning:
         Raises:
             EncoderError: As for `read`.
         """
-        await self._ready()
+        await self._ensure_ready()
         heads = await asyncio.wrap_future(self._heads)
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -174,69 +174,69 @@ class Meaning:
         """Cancels a running fit without waiting for it; the state in use stays. Idempotent."""
         self._closed.set()
 
-    async def _state(self) -> TextReader:
+    async def _current_reader(self) -> TextReader:
         """Returns the reader to use: inside a pinned block, the block's reader."""
-        hold = snapshot_of(self)
-        if hold is None:
-            return self._served or await self._ready()
-        if hold.served is None:
-            found = self._served or await self._ready()
-            hold.served = hold.served or found  # another task of this decision may have set it meanwhile
-        return hold.served
+        pinned = current_snapshot(self)
+        if pinned is None:
+            return self._reader or await self._ensure_ready()
+        if pinned.reader is None:
+            reader = self._reader or await self._ensure_ready()
+            pinned.reader = pinned.reader or reader  # another task of this decision may have set it meanwhile
+        return pinned.reader
 
-    async def _ready(self) -> TextReader:
-        if self._served is None:
+    async def _ensure_ready(self) -> TextReader:
+        if self._reader is None:
             with self._lock:
-                readiness = self._readiness or _begun()
-                if self._readiness is None:
-                    self._readiness = readiness
-                    threading.Thread(target=self._prepare_for, args=(readiness,), name="turnwise-prepare").start()
-            await asyncio.wrap_future(readiness)
-        assert self._served is not None
-        return self._served
+                ready_future = self._ready_future or _pending_future()
+                if self._ready_future is None:
+                    self._ready_future = ready_future
+                    threading.Thread(target=self._prepare_in_thread, args=(ready_future,), name="turnwise-prepare").start()
+            await asyncio.wrap_future(ready_future)
+        assert self._reader is not None
+        return self._reader
 
-    def _prepare_for(self, readiness: "Future[None]") -> None:
+    def _prepare_in_thread(self, ready_future: "Future[None]") -> None:
         try:
-            with self._one_at_a_time:
-                if self._served is None:
-                    self._make_ready(self._progress or _silent)
+            with self._prepare_lock:
+                if self._reader is None:
+                    self._prepare(self._progress or _no_progress)
         except BaseException as problem:
             with self._lock:
-                self._readiness = None
-            readiness.set_exception(problem)
+                self._ready_future = None
+            ready_future.set_exception(problem)
         else:
-            readiness.set_result(None)
+            ready_future.set_result(None)
 
-    def _make_ready(self, progress: Progress) -> None:
+    def _prepare(self, progress: Progress) -> None:
         from turnwise.matching.matcher import nearest
         from turnwise.matching.smalltalk import SmallTalk
         from turnwise.matching.spelling import SpellingCorrector
 
         progress = self._stoppable(progress)
-        phrases, kept = self.phrases, self._kept()
+        phrases, cache = self.phrases, self._disk_cache()
         fingerprint = fingerprint_of(phrases, self.encoder)
         if self.encoder.is_local:
             self.encoder.encode(["hello"])  # loads a lazily loaded model now, rather than at the first message
-        smalltalk = SmallTalk.for_encoder(CachedEncoder(self.encoder, kept, progress))
+        smalltalk = SmallTalk.for_encoder(CachedEncoder(self.encoder, cache, progress))
         names = (words_of(card.name) for card in self.tree)  # includes agents that have no phrases
         spelling = SpellingCorrector(itertools.chain(names, (phrase.text for phrase in phrases)))
         if not phrases:
-            return self._serve(TextReader(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
-        before = _fitted_before(kept, fingerprint, phrases, self.encoder.dimensions)
-        if before is not None:
-            return self._serve(TextReader(self.encoder, before, smalltalk, spelling, f"{fingerprint}-fitted"), True)
+            return self._publish(TextReader(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
+        cached = _fitted_before(cache, fingerprint, phrases, self.encoder.dimensions)
+        if cached is not None:
+            return self._publish(TextReader(self.encoder, cached, smalltalk, spelling, f"{fingerprint}-fitted"), True)
         texts = [phrase.text for phrase in phrases]
-        vectors = vectors_of(texts, self.encoder, kept=kept, progress=progress)
-        served = TextReader(self.encoder, nearest(phrases, vectors), smalltalk, spelling, f"{fingerprint}-nearest")
+        vectors = vectors_of(texts, self.encoder, cache=cache, progress=progress)
+        reader = TextReader(self.encoder, nearest(phrases, vectors), smalltalk, spelling, f"{fingerprint}-nearest")
         if len(phrases) <= self._quick_fit:
             try:
-                return self._fit(served, phrases, vectors, fingerprint, progress)
+                return self._fit(reader, phrases, vectors, fingerprint, progress)
             finally:
                 # Set only now, so that concurrent readers do not get a state that waiting callers never see.
-                self._served = self._served or served
-        self._served = served
+                self._reader = self._reader or reader
+        self._reader = reader
         # Not a daemon: a thread killed inside native code can crash the interpreter at exit.
-        work = (served, phrases, vectors, fingerprint, self._stoppable(_silent))
+        work = (reader, phrases, vectors, fingerprint, self._stoppable(_no_progress))
         try:
             threading.Thread(target=self._fit, args=work, name="turnwise-fit").start()
         except RuntimeError:  # no more threads, or the interpreter is shutting down
@@ -246,7 +246,7 @@ class Meaning:
 
     def _fit(
         self,
-        served: TextReader,
+        reader: TextReader,
         phrases: tuple[Phrase, ...],
         vectors: "NDArray[np.float32]",
         fingerprint: str,
@@ -266,34 +266,34 @@ class Meaning:
             self._heads.set_result(False)
             raise
         else:
-            self._serve(served.by(matcher, f"{fingerprint}-fitted"), True)
-            kept = self._kept()
-            if kept is not None:
-                kept.keep_matcher(fingerprint, matcher.arrays())
+            self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
+            cache = self._disk_cache()
+            if cache is not None:
+                cache.keep_matcher(fingerprint, matcher.arrays())
 
-    def _serve(self, served: TextReader, heads: bool) -> None:
-        self._served = served
+    def _publish(self, reader: TextReader, heads: bool) -> None:
+        self._reader = reader
         self._heads.set_result(heads)
 
     def _tuned(self, texts: Sequence[str], labels: Sequence[str | None]) -> "Meaning":
-        served = self._served
-        assert served is not None
-        after = Meaning(self.tree, self.encoder, self._keep, self._progress, default=self._default)
-        after._phrases = self._phrases
-        matcher = served.matcher
+        reader = self._reader
+        assert reader is not None
+        tuned = Meaning(self.tree, self.encoder, self._cache_folder, self._progress, default=self._default)
+        tuned._phrases = self._phrases
+        matcher = reader.matcher
         digest = hashlib.sha256(repr((list(texts), list(labels))).encode()).hexdigest()[:12]
         if matcher is not None and texts:
-            plain = [legible(served.mended(text).text) for text in texts]
-            matcher = matcher.tuned(plain, encoded(plain, self.encoder), labels)
-        after._serve(served.by(matcher, f"{served.fingerprint}-tuned-{digest}"), self._heads.result())
-        return after
+            plain = [legible(reader.mended(text).text) for text in texts]
+            matcher = matcher.tuned(plain, encode_checked(plain, self.encoder), labels)
+        tuned._publish(reader.with_matcher(matcher, f"{reader.fingerprint}-tuned-{digest}"), self._heads.result())
+        return tuned
 
-    def _kept(self) -> "DiskCache | None":
-        if self._keep is None:
+    def _disk_cache(self) -> "DiskCache | None":
+        if self._cache_folder is None:
             return None
         from turnwise.matching.disk_cache import DiskCache
 
-        return DiskCache(self._keep)
+        return DiskCache(self._cache_folder)
 
     def _stoppable(self, progress: Progress) -> Progress:
         def step(what: str, done: int, total: int) -> None:
@@ -317,15 +317,15 @@ def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
 
 
 def _fitted_before(
-    kept: "DiskCache | None", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int
+    cache: "DiskCache | None", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int
 ) -> "Matcher | None":
     """Returns the cached fitted matcher; None when there is none that works."""
     import numpy as np
 
     from turnwise.matching.matcher import Matcher
 
-    arrays = kept.matcher(fingerprint) if kept else None
-    if kept is None or arrays is None:
+    arrays = cache.matcher(fingerprint) if cache else None
+    if cache is None or arrays is None:
         return None
     try:
         matcher = Matcher.from_arrays(phrases, arrays)
@@ -336,16 +336,16 @@ def _fitted_before(
         return matcher
     except (KeyError, ValueError, IndexError, TypeError) as problem:
         _log.info("A kept matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
-        kept.forget_matcher(fingerprint)
+        cache.forget_matcher(fingerprint)
         return None
 
 
-def _begun() -> "Future[Any]":
+def _pending_future() -> "Future[Any]":
     """Returns a future that its waiters cannot cancel."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     return future
 
 
-def _silent(what: str, done: int, total: int) -> None:
+def _no_progress(what: str, done: int, total: int) -> None:
     """Ignores progress."""

@@ -16,7 +16,7 @@ from turnwise.selection.active_agent import conversation_state
 from turnwise.selection.verdicts import abstained, chosen, ranked, shortened
 
 MARGIN, CHOICES, SECONDS = 0.3, 8, 10.0
-NOBODY = 0.5
+MAX_NOVELTY = 0.5
 """Novelty limit. Above it the model does not run: the message is more likely out of scope for all candidates."""
 CONFIDENCE = 0.8
 CHOICE, FALLBACK = "model_choice", "model_fallback"
@@ -61,7 +61,7 @@ class ModelSelector:
         seconds: float = SECONDS,
         confidence: float = CONFIDENCE,
         stage: str | None = None,
-        nobody: float = NOBODY,
+        nobody: float = MAX_NOVELTY,
         name: str = "model",
     ) -> None:
         if choices < 2:
@@ -81,7 +81,7 @@ class ModelSelector:
         usage = Usage(model=self._model.name)
         try:
             async with asyncio.timeout(self._seconds):
-                reply = await _answer(self._model, _question(request, offered))
+                reply = await _ask_model(self._model, _model_request(request, offered))
             usage = reply.usage
             agent, reason = _choice(reply, offered)
         except TimeoutError:
@@ -126,7 +126,7 @@ class ModelSelector:
         )
 
 
-async def _answer(model: Model, request: ModelRequest) -> ModelReply:
+async def _ask_model(model: Model, request: ModelRequest) -> ModelReply:
     """Returns the model's complete answer. Raises ModelError."""
     async for piece in model.answer(request, stream=False):
         if isinstance(piece, ModelReply):
@@ -134,9 +134,9 @@ async def _answer(model: Model, request: ModelRequest) -> ModelReply:
     raise ModelError(f"{model.name} ended without an answer.")
 
 
-def _question(request: SelectionRequest, offered: Sequence[Candidate]) -> ModelRequest:
+def _model_request(request: SelectionRequest, offered: Sequence[Candidate]) -> ModelRequest:
     names = [each.agent for each in offered]
-    about = "\n".join(_described(request.tree, name) for name in names)
+    descriptions = "\n".join(_described(request.tree, name) for name in names)
     spec = ToolSpec(
         name=_TOOL,
         description="Says which agent should answer the user's last message.",
@@ -152,7 +152,7 @@ def _question(request: SelectionRequest, offered: Sequence[Candidate]) -> ModelR
     )
     conversation = json.dumps(_conversation(request), ensure_ascii=False, indent=1)
     asked = text_content(f"The conversation, as JSON:\n{conversation}", "user")
-    return ModelRequest(messages=(asked,), instructions=f"{_INSTRUCTIONS}\n{about}", tools=(spec,), choice="required")
+    return ModelRequest(messages=(asked,), instructions=f"{_INSTRUCTIONS}\n{descriptions}", tools=(spec,), choice="required")
 
 
 def _described(tree: AgentTree, name: str) -> str:
@@ -169,15 +169,15 @@ def _conversation(request: SelectionRequest) -> dict[str, object]:
     if conversation_state(request).passed_over:
         return last  # the history would favour an agent that may not continue
     earlier = [{"user": each.message, "answered by": each.agent} for each in head.recent]
-    about: dict[str, object] = {"earlier messages": earlier} if earlier else {}
+    descriptions: dict[str, object] = {"earlier messages": earlier} if earlier else {}
     if head.active_agent:
-        about |= {"agent that has the conversation": head.active_agent, "its last reply": head.last_reply}
-    return about | last
+        descriptions |= {"agent that has the conversation": head.active_agent, "its last reply": head.last_reply}
+    return descriptions | last
 
 
 def _choice(reply: ModelReply, offered: Sequence[Candidate]) -> tuple[str | None, str]:
     """Returns the agent and the reason; or None and the problem with the answer."""
-    call = _called(reply.content)
+    call = _tool_call(reply.content)
     if call is None:
         return None, "did not call the tool"
     agent, reason = call.arguments.get("agent"), call.arguments.get("reason")
@@ -190,5 +190,5 @@ def _on_one_line(reason: str) -> str:
     return " ".join(reason[:_REASON_CHARACTERS].split()) or "no reason given"
 
 
-def _called(content: Content) -> ToolCallPart | None:
+def _tool_call(content: Content) -> ToolCallPart | None:
     return next((call for call in content.tool_calls if call.tool == _TOOL), None)

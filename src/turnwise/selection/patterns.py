@@ -10,7 +10,7 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.active_agent import conversation_state
 from turnwise.selection.contextual.wording import read_reply
 from turnwise.selection.resume import open_question
-from turnwise.selection.verdicts import RECORDED, abstained, chosen, shortened
+from turnwise.selection.verdicts import MAX_RECORDED, abstained, chosen, shortened
 
 THRESHOLD = 0.7
 PLAINLY_NEW = 0.9
@@ -72,22 +72,22 @@ class Patterns:
             return abstained(self.name, "Patterns look at messages, not at answers.")
         hits = [hit for hit in self._index.match(request.text) if hit.label in request.eligible]
         if not hits:
-            return abstained(self.name, "No agent's pattern matches.", ignored=_unread(request.text))
-        found = {
-            "candidates": tuple(self._candidate(hit) for hit in hits[:RECORDED]),
-            "ignored": _unread(request.text),
+            return abstained(self.name, "No agent's pattern matches.", ignored=_ignored_part(request.text))
+        fields = {
+            "candidates": tuple(self._candidate(hit) for hit in hits[:MAX_RECORDED]),
+            "ignored": _ignored_part(request.text),
         }
         best = hits[0]
-        doubt = self._doubt(hits) or self._asked(request, best.label)
+        doubt = self._doubt(hits) or self._other_question(request, best.label)
         if doubt:
-            return abstained(self.name, doubt, confidence=best.confidence, **found)
+            return abstained(self.name, doubt, confidence=best.confidence, **fields)
         return chosen(
             self.name,
             best.label,
             method="strong_intent_match",
             confidence=best.confidence,
-            reason=f"The message matches a pattern of {best.label} ({self._shown(best)}){_lead(hits)}.",
-            **found,
+            reason=f"The message matches a pattern of {best.label} ({self._display(best)}){_lead(hits)}.",
+            **fields,
         )
 
     def _doubt(self, hits: list[Hit]) -> str:
@@ -104,7 +104,7 @@ class Patterns:
             return f"{best.label} ({best.confidence:g}) and {second.label} ({second.confidence:g}) are too close to tell."
         return ""
 
-    def _asked(self, request: SelectionRequest, agent: str) -> str:
+    def _other_question(self, request: SelectionRequest, agent: str) -> str:
         """Returns which other agent's question the message may answer, in words; empty when there is none."""
         question = open_question(request) if self._yields else None
         if question is not None and question.agent in request.eligible and question.agent != agent:
@@ -115,9 +115,9 @@ class Patterns:
         return ""
 
     def _candidate(self, hit: Hit) -> Candidate:
-        return Candidate(agent=hit.label, score=hit.confidence, evidence=f"pattern {self._shown(hit)}")
+        return Candidate(agent=hit.label, score=hit.confidence, evidence=f"pattern {self._display(hit)}")
 
-    def _shown(self, hit: Hit) -> str:
+    def _display(self, hit: Hit) -> str:
         """Returns the pattern's description, else its expression."""
         return shortened(self._labels.get((hit.label, hit.regex)) or hit.regex)
 
@@ -126,7 +126,7 @@ def _lead(hits: list[Hit]) -> str:
     return f", well ahead of {hits[1].label}" if len(hits) > 1 else " and of no other agent"
 
 
-def _unread(text: str) -> tuple[str, ...]:
+def _ignored_part(text: str) -> tuple[str, ...]:
     if len(text) <= MATCHED_CHARACTERS:
         return ()
     return (f"all but the first {MATCHED_CHARACTERS} characters of the message",)

@@ -38,8 +38,8 @@ def phrases_of(tree: AgentTree, default: str | None = None) -> tuple[Phrase, ...
         tree: The agents.
         default: The default agent; None = the root.
     """
-    quiet = by_examples_alone(tree, default)
-    return tuple(phrase for card in tree for phrase in _once(_phrases(card, card.name in quiet)))
+    examples_only = by_examples_alone(tree, default)
+    return tuple(phrase for card in tree for phrase in _deduplicated(_phrases(card, card.name in examples_only)))
 
 
 def by_examples_alone(tree: AgentTree, default: str | None = None) -> frozenset[str]:
@@ -51,8 +51,8 @@ def by_examples_alone(tree: AgentTree, default: str | None = None) -> frozenset[
 def words_of(name: str) -> str:
     """Returns an agent's or skill's name as words: `track_myOrder2-agent` gives `track my order2`."""
     words = [part for part in _WORD_PARTS.split(name) if part]
-    telling = [word for word in words if word.casefold() not in _EMPTY_NAMES and not word.isdigit()]
-    return " ".join(word if word.isupper() else word.lower() for word in telling or words)
+    informative = [word for word in words if word.casefold() not in _EMPTY_NAMES and not word.isdigit()]
+    return " ".join(word if word.isupper() else word.lower() for word in informative or words)
 
 
 def capabilities_of(description: str) -> list[str]:
@@ -62,7 +62,7 @@ def capabilities_of(description: str) -> list[str]:
     """
     if len(description.split()) < _LONG_WORDS and len(split_sentences(_SENTENCE, description.strip())) < 2:
         return []
-    found: dict[str, None] = {}
+    phrases: dict[str, None] = {}
     for sentence in split_sentences(_SENTENCE, _MARKUP.sub("", description)):
         if not sentence or _EXCLUDING.search(sentence):
             continue
@@ -70,18 +70,18 @@ def capabilities_of(description: str) -> list[str]:
         for part in parts:
             plain = part.strip(" .:;,!-–\t")
             if _FEWEST_WORDS <= len(plain.split()) <= _MOST_WORDS or (plain and not plain.isascii()):
-                found.setdefault(plain)
-    return list(found)[:_CAPABILITIES]
+                phrases.setdefault(plain)
+    return list(phrases)[:_CAPABILITIES]
 
 
-def _phrases(card: AgentCard, quiet: bool) -> Iterator[Phrase]:
+def _phrases(card: AgentCard, examples_only: bool) -> Iterator[Phrase]:
     """Yields all phrases of a card, the most informative kind first."""
     for text in card.examples:
         yield Phrase(card.name, text)
     for skill in card.skills:
         for text in skill.examples:
             yield Phrase(card.name, text, skill=skill.name)
-    if quiet:
+    if examples_only:
         return
     yield Phrase(card.name, words_of(card.name), "name")
     for skill in card.skills:
@@ -97,12 +97,12 @@ def _described(label: str, description: str, kind: PhraseKind, skill: str = "") 
         yield Phrase(label, text, "capability", skill)
 
 
-def _once(phrases: Collection[Phrase] | Iterator[Phrase]) -> Iterator[Phrase]:
+def _deduplicated(phrases: Collection[Phrase] | Iterator[Phrase]) -> Iterator[Phrase]:
     """Yields the phrases in legible form, without empty ones and case-insensitive duplicates."""
     seen = set()
     for phrase in phrases:
         text = legible(phrase.text[:PHRASE_CHARACTERS])
-        read_as = text.casefold()
-        if text and read_as not in seen:
-            seen.add(read_as)
+        key = text.casefold()
+        if text and key not in seen:
+            seen.add(key)
             yield phrase._replace(text=text)

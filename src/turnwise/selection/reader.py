@@ -9,7 +9,7 @@ from turnwise.matching.match import Match
 from turnwise.matching.normalize import composed, legible
 from turnwise.matching.text_features import text_features
 from turnwise.ports.encoder import Encoder
-from turnwise.selection.vectors import encoded
+from turnwise.selection.vectors import encode_checked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-REMEMBERED = 10_000
+CACHED_READINGS = 10_000
 """Maximum number of cached readings."""
 READ_CHARACTERS = 20_000
 """Maximum number of characters of a text that are read."""
 
-_REMEMBERED_NUMBERS = 6_000_000  # a reading holds two eight-byte numbers per label
-_REMEMBERED_CHARACTERS = 2_000
-_AT_ONCE = 256
+_CACHED_NUMBERS = 6_000_000  # a reading holds two eight-byte numbers per label
+_CACHED_CHARACTERS = 2_000
+_BATCH = 256
 
 
 class TextReading(NamedTuple):
@@ -52,12 +52,12 @@ def with_parts(whole: TextReading, parts: Sequence[TextReading]) -> TextReading:
     if not parts:
         return whole
     slips = tuple(dict.fromkeys(slip for each in (whole, *parts) for slip in each.mended.slips))
-    asking = [part for part in parts if not _greets(part.mended.text)] or parts
+    asking = [part for part in parts if not _is_pleasantry(part.mended.text)] or parts
     match = whole.match.with_parts([part.match for part in asking])
     return whole._replace(match=match, mended=whole.mended._replace(slips=slips))
 
 
-def _greets(text: str) -> bool:
+def _is_pleasantry(text: str) -> bool:
     found = text_features(text)
     return found.content == 0 and (found.opens_greeting or found.thanks or found.closing)
 
@@ -84,16 +84,16 @@ class TextReader:
         self.matcher, self.smalltalk, self.spelling, self.fingerprint = matcher, smalltalk, spelling, fingerprint
         self._encoder = encoder
         self._capacity = (
-            min(REMEMBERED, max(_REMEMBERED_NUMBERS // max(len(matcher.labels), 1), 100)) if matcher else REMEMBERED
+            min(CACHED_READINGS, max(_CACHED_NUMBERS // max(len(matcher.labels), 1), 100)) if matcher else CACHED_READINGS
         )
         self._lock = threading.Lock()
         self._readings: OrderedDict[str, TextReading] = OrderedDict()
 
-    def by(self, matcher: "Matcher | None", fingerprint: str) -> "TextReader":
+    def with_matcher(self, matcher: "Matcher | None", fingerprint: str) -> "TextReader":
         """Returns a reader with another matcher and an empty cache."""
         return TextReader(self._encoder, matcher, self.smalltalk, self.spelling, fingerprint)
 
-    def remembered(self, texts: Sequence[str]) -> dict[str, TextReading]:
+    def cached(self, texts: Sequence[str]) -> dict[str, TextReading]:
         """Returns the cached readings among these texts."""
         found = {}
         with self._lock:
@@ -103,7 +103,7 @@ class TextReader:
                     found[text] = reading
         return found
 
-    def read(self, texts: Sequence[str], *, together: bool = False) -> list[TextReading]:
+    def read(self, texts: Sequence[str], *, batched: bool = False) -> list[TextReading]:
         """Returns one reading for each text, in order.
 
         Args:
@@ -114,11 +114,11 @@ class TextReader:
             EncoderError: The texts cannot be encoded.
         """
         readings: list[TextReading] = []
-        for start in range(0, len(texts), _AT_ONCE):
-            readings += self._read(texts[start : start + _AT_ONCE], together)
+        for start in range(0, len(texts), _BATCH):
+            readings += self._read(texts[start : start + _BATCH], batched)
         with self._lock:
             for reading in readings:
-                if len(reading.text) <= _REMEMBERED_CHARACTERS:
+                if len(reading.text) <= _CACHED_CHARACTERS:
                     self._readings[reading.text] = reading
             while len(self._readings) > self._capacity:
                 self._readings.popitem(last=False)
@@ -128,18 +128,18 @@ class TextReader:
         """Returns the text as it is read: truncated, in composed Unicode form, and spelling-corrected."""
         return self.spelling.mended(composed(text[:READ_CHARACTERS]))
 
-    def _read(self, texts: Sequence[str], together: bool) -> Iterator[TextReading]:
+    def _read(self, texts: Sequence[str], batched: bool) -> Iterator[TextReading]:
         mended = [self.mended(text) for text in texts]
-        plain = [legible(each.text) for each in mended]
-        vectors = encoded(plain, self._encoder)
-        size = len(texts) if together else 1
+        readable = [legible(each.text) for each in mended]
+        vectors = encode_checked(readable, self._encoder)
+        size = len(texts) if batched else 1
         for start in range(0, len(texts), size):
-            some = slice(start, start + size)
-            chatting = self.smalltalk.probabilities(vectors[some], plain[some])
-            matches = self._matched(plain[some], vectors[some])
-            yield from map(TextReading, texts[some], vectors[some], matches, chatting.tolist(), mended[some])
+            batch = slice(start, start + size)
+            smalltalk = self.smalltalk.probabilities(vectors[batch], readable[batch])
+            matches = self._match(readable[batch], vectors[batch])
+            yield from map(TextReading, texts[batch], vectors[batch], matches, smalltalk.tolist(), mended[batch])
 
-    def _matched(self, texts: Sequence[str], vectors: "NDArray[np.float32]") -> Sequence[Match]:
+    def _match(self, texts: Sequence[str], vectors: "NDArray[np.float32]") -> Sequence[Match]:
         if self.matcher is None:
             return [empty_match()] * len(texts)
         if len(texts) == 1:
@@ -160,37 +160,37 @@ class Snapshot:
     `served` is None if nothing was ready at the start; the first read then sets it.
     """
 
-    def __init__(self, owner: object, served: TextReader | None) -> None:
-        self.owner, self.served = owner, served
+    def __init__(self, owner: object, reader: TextReader | None) -> None:
+        self.owner, self.reader = owner, reader
         self.is_over = False
 
     @property
     def fingerprint(self) -> str:
         """Identifies the reader's state; empty when there is no reader yet."""
-        return self.served.fingerprint if self.served else ""
+        return self.reader.fingerprint if self.reader else ""
 
 
 # A context variable, because requests are plain data and custom selectors need not know about the pinned state.
-_HOLD: ContextVar[Snapshot | None] = ContextVar("turnwise_hold", default=None)
+_SNAPSHOT: ContextVar[Snapshot | None] = ContextVar("turnwise_hold", default=None)
 
 
 @contextmanager
-def snapshot(owner: object, served: TextReader | None) -> Iterator[Snapshot]:
+def snapshot(owner: object, reader: TextReader | None) -> Iterator[Snapshot]:
     """Pins a reader in this task and the tasks it starts. A nested block of the same owner reuses the outer snapshot."""
-    outer = snapshot_of(owner)
+    outer = current_snapshot(owner)
     if outer is not None:
         yield outer
         return
-    hold = Snapshot(owner, served)
-    token = _HOLD.set(hold)
+    pinned = Snapshot(owner, reader)
+    token = _SNAPSHOT.set(pinned)
     try:
-        yield hold
+        yield pinned
     finally:
-        hold.is_over = True  # a task that outlives the decision must not keep using this state
-        _HOLD.reset(token)
+        pinned.is_over = True  # a task that outlives the decision must not keep using this state
+        _SNAPSHOT.reset(token)
 
 
-def snapshot_of(owner: object) -> Snapshot | None:
+def current_snapshot(owner: object) -> Snapshot | None:
     """Returns the snapshot of the decision in progress if it belongs to `owner`, else None."""
-    hold = _HOLD.get()
-    return hold if hold is not None and hold.owner is owner and not hold.is_over else None
+    pinned = _SNAPSHOT.get()
+    return pinned if pinned is not None and pinned.owner is owner and not pinned.is_over else None

@@ -67,17 +67,17 @@ class Resume:
     def _scan(self, request: SelectionRequest) -> Verdict:
         passed_over: list[Exclusion] = []
         failed = {each.agent: each for verdict in request.verdicts for each in verdict.passed_over if each.rule == "failed"}
-        for place in _places(request.head, request.tree):
-            if place.unanswered:
-                passed_over.append(Exclusion(agent=place.author, rule=place.unanswered, detail=_UNANSWERED[place.unanswered]))
+        for claim in _claims(request.head, request.tree):
+            if claim.unanswered:
+                passed_over.append(Exclusion(agent=claim.author, rule=claim.unanswered, detail=_UNANSWERED[claim.unanswered]))
                 continue
-            obstacle = failed.get(place.author) or why_not_resumed(place.author, self._rule, request)
+            obstacle = failed.get(claim.author) or why_not_resumed(claim.author, self._rule, request)
             if obstacle is None:
-                others = tuple(each for each in passed_over if each.agent != place.author)
-                return self._chosen(place.author, _reason(place, others), others, CONFIDENCE)
+                others = tuple(each for each in passed_over if each.agent != claim.author)
+                return self._chosen(claim.author, _reason(claim, others), others, CONFIDENCE)
             passed_over.append(obstacle)
-        said = "Nobody who spoke may be resumed." if passed_over else "Nobody has spoken yet."
-        return abstained(self.name, said, passed_over=tuple(passed_over))
+        reason = "Nobody who spoke may be resumed." if passed_over else "Nobody has spoken yet."
+        return abstained(self.name, reason, passed_over=tuple(passed_over))
 
     def _chosen(self, agent: str, reason: str, passed_over: tuple[Exclusion, ...], confidence: float) -> Verdict:
         return chosen(self.name, agent, method="resume", confidence=confidence, reason=reason, passed_over=passed_over)
@@ -86,7 +86,7 @@ class Resume:
 _UNANSWERED = {"failed": "its last turn failed", "skipped": "its last turn ended without a word of its own"}
 
 
-class _Place(NamedTuple):
+class _Claim(NamedTuple):
     """An author's claim to be resumed. `unanswered` names why this turn gives no claim; empty when it gives one."""
 
     sequence: int
@@ -95,28 +95,28 @@ class _Place(NamedTuple):
     unanswered: str = ""
 
 
-def _places(head: Head, tree: AgentTree) -> list[_Place]:
+def _claims(head: Head, tree: AgentTree) -> list[_Claim]:
     """Returns the authors' claims, newest first. After a transfer, the receiver comes before the sender (behaviour A11)."""
-    places = []
+    claims = []
     for author, mark in head.authors.items():
-        place = _claim(author, mark, always=author in tree and tree.card(author).resume == "always")
-        if place.sequence:
-            places.append(place)
+        claim = _newest_claim(author, mark, always=author in tree and tree.card(author).resume == "always")
+        if claim.sequence:
+            claims.append(claim)
         # Later failed or skipped turns give no claim, but appear in the record (A10, A13).
-        if mark.failed > place.sequence:
-            places.append(_Place(mark.failed, False, author, "failed"))
-        if mark.skipped > place.sequence:
-            places.append(_Place(mark.skipped, False, author, "skipped"))
-    return sorted(places, key=lambda place: (-place.sequence, not place.handed, place.author))
+        if mark.failed > claim.sequence:
+            claims.append(_Claim(mark.failed, False, author, "failed"))
+        if mark.skipped > claim.sequence:
+            claims.append(_Claim(mark.skipped, False, author, "skipped"))
+    return sorted(claims, key=lambda claim: (-claim.sequence, not claim.handed, claim.author))
 
 
-def _claim(author: str, mark: AuthorMark, *, always: bool) -> _Place:
+def _newest_claim(author: str, mark: AuthorMark, *, always: bool) -> _Claim:
     """Returns the newest claim of this author; sequence 0 when there is none."""
     spoke = max(mark.spoke, mark.skipped) if always else mark.spoke
     # A transfer is used up by a later failed or silent turn, but not by a crash (A10, A11).
     had_its_turn = max(mark.failed, 0 if always else mark.skipped)
     handed = mark.handed if mark.handed > had_its_turn else 0
-    return _Place(max(spoke, handed), handed > spoke, author)
+    return _Claim(max(spoke, handed), handed > spoke, author)
 
 
 def open_question(request: SelectionRequest) -> OpenInvocation | None:
@@ -161,23 +161,23 @@ def _forbidden(author: str, rule: Rule, tree: AgentTree) -> str:
     """Describes the agent on the chain up to the root that forbids resuming; empty when none does."""
     for name in tree.chain(author):
         card = tree.card(name)
-        own = name == author
-        if card.disallow_transfer_to_parent and not (own and card.resume == "always"):
+        is_own = name == author
+        if card.disallow_transfer_to_parent and not (is_own and card.resume == "always"):
             return f"{name} disallows the transfer to its parent"
-        if not own and rule == "adk" and card.kind != "llm":
+        if not is_own and rule == "adk" and card.kind != "llm":
             return f"{name} above it is a {card.kind} agent, not an LLM agent"
-        if not own and rule == "tree" and card.is_composite:
+        if not is_own and rule == "tree" and card.is_composite:
             return f"{name} above it is a {card.kind} agent and runs it"
     return ""
 
 
-def _reason(place: _Place, passed_over: tuple[Exclusion, ...]) -> str:
-    did = "was handed the floor and has not answered" if place.handed else "spoke last"
+def _reason(claim: _Claim, passed_over: tuple[Exclusion, ...]) -> str:
+    action = "was handed the floor and has not answered" if claim.handed else "spoke last"
     names = list(dict.fromkeys(each.agent for each in passed_over))
     if not names:
-        return f"{place.author} {did}."
+        return f"{claim.author} {action}."
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{place.author} {did} of those who may go on; {', '.join(names[:3])}{more} may not."
+    return f"{claim.author} {action} of those who may go on; {', '.join(names[:3])}{more} may not."
 
 
 def tool_result_owner(message: Content, head: Head) -> tuple[str, str] | None:
@@ -238,8 +238,8 @@ class ToolResult:
         agent = owner[1]
         if agent not in request.eligible:
             why = "may not be reached" if agent in request.tree else "is no longer in the tree"
-            did = "asked" if replies else "made the tool call"
-            return abstained(self.name, f"{shortened(agent)} {did}, but {why}.")
+            action = "asked" if replies else "made the tool call"
+            return abstained(self.name, f"{shortened(agent)} {action}, but {why}.")
         if replies:
             reason = f"The message is the reply to a question that {agent} asked."
             return chosen(self.name, agent, method="reply", confidence=1.0, reason=reason)
@@ -247,7 +247,7 @@ class ToolResult:
         return chosen(self.name, agent, method="tool_result", confidence=1.0, reason=reason)
 
 
-AWAITED = 0.9
+AWAITED_CONFIDENCE = 0.9
 """Default confidence that another agent needs while an agent waits for a reply."""
 
 
@@ -257,7 +257,7 @@ class HoldOpenQuestion:
     While an agent waits for a reply, the choice of another agent counts only with at least the confidence `awaited`.
     """
 
-    def __init__(self, selector: Selector, *, awaited: float = AWAITED) -> None:
+    def __init__(self, selector: Selector, *, awaited: float = AWAITED_CONFIDENCE) -> None:
         self._selector, self._awaited = selector, awaited
 
     @property

@@ -8,7 +8,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.meaning import Meaning
-from turnwise.selection.verdicts import RECORDED, abstained, chosen, shortened, with_corrections
+from turnwise.selection.verdicts import MAX_RECORDED, abstained, chosen, shortened, with_corrections
 
 THRESHOLD = 0.5
 TOP = 3
@@ -59,14 +59,14 @@ class Semantic:
             return abstained(self.name, "Meaning is read from messages, not from answers.")
         if not request.text.strip():
             return abstained(self.name, "The message has no text.")
-        reading = await self._meaning.hear(request.text)
+        reading = await self._meaning.read_message(request.text)
         return with_corrections(self._by(reading.match.among(frozenset(request.eligible))), reading.mended.slips)
 
     def _by(self, match: Match) -> Verdict:
         ranked = self._ranked(match)
         if not ranked:
             return abstained(self.name, "No agent that may be chosen has anything to go by.")
-        candidates = tuple(_candidate(one, match) for one in ranked[: self._top] if one.score >= self._threshold)[:RECORDED]
+        candidates = tuple(_candidate(one, match) for one in ranked[: self._top] if one.score >= self._threshold)[:MAX_RECORDED]
         best = ranked[0]
         confidence = min(max(best.score, 0.0), 1.0)
         doubt = self._doubt(ranked, match)

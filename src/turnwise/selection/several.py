@@ -14,7 +14,7 @@ SEVERAL = "several"
 _UNFIT = frozenset({"disabled", "inside_composite"})
 
 
-def asked_for(verdict: Verdict, request: SelectionRequest, server: str, roster: Eligible) -> Sequence[str]:
+def requested_agents(verdict: Verdict, request: SelectionRequest, server: str, roster: Eligible) -> Sequence[str]:
     """Returns the agents that the message has requests for; empty when it goes to one agent only.
 
     It is empty when the chosen agent waits for a reply, which this message may be, and when this caller may not reach
@@ -23,7 +23,7 @@ def asked_for(verdict: Verdict, request: SelectionRequest, server: str, roster: 
     if request.occasion != "message" or verdict.agent in (None, server) or server not in roster.continuing:
         return ()
     others = [name for name in verdict.also if name in roster.names and name not in (verdict.agent, server)]
-    if not others or verdict.agent is None or _waits(verdict.agent, request):
+    if not others or verdict.agent is None or _is_waiting(verdict.agent, request):
         return ()
     return (verdict.agent, *dict.fromkeys(others))
 
@@ -46,7 +46,7 @@ def refuse_unfit_server(spec: PolicySpec, tree: AgentTree) -> None:
         )
 
 
-def _waits(agent: str, request: SelectionRequest) -> bool:
+def _is_waiting(agent: str, request: SelectionRequest) -> bool:
     """Returns whether the agent, or an agent in an invocation that it leads, waits for a reply."""
     head = request.head
     return any(

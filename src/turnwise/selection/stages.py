@@ -23,7 +23,7 @@ from turnwise.selection.fixed import CONFIDENCE, Default, Direct, Identity, Iter
 from turnwise.selection.meaning import Meaning
 from turnwise.selection.patterns import THRESHOLD, Patterns, Yields, pattern_index, pattern_labels
 from turnwise.selection.policy import PolicySpec, StageSpec, options_of
-from turnwise.selection.resume import AWAITED, HoldOpenQuestion, Resume, Rule
+from turnwise.selection.resume import AWAITED_CONFIDENCE, HoldOpenQuestion, Resume, Rule
 from turnwise.selection.semantic import NoTextSelector, Score, Semantic, has_words
 from turnwise.selection.smalltalk import SmallTalkSelector
 
@@ -75,25 +75,25 @@ def _fraction(default: float | None) -> Any:
     return Field(default=default, ge=0.0, le=1.0, allow_inf_nan=False)
 
 
-class _None(Fact):
+class _NoOptions(Fact):
     pass
 
 
-class _Lead(Fact):
+class _LeadOptions(Fact):
     lead: str | None = None
 
 
-class _Order(Fact):
+class _OrderOptions(Fact):
     order: tuple[str, ...] = ()
 
 
-class _Patterns(Fact):
+class _PatternsOptions(Fact):
     threshold: float = _fraction(THRESHOLD)
     margin: float | None = _fraction(None)
     yields: Yields | None = None
 
 
-class _Semantic(Fact):
+class _SemanticOptions(Fact):
     threshold: float = _fraction(semantic.THRESHOLD)
     top: int = Field(default=semantic.TOP, ge=1)
     margin: float | None = _fraction(None)
@@ -101,19 +101,19 @@ class _Semantic(Fact):
     score: Score = "similarity"
 
 
-class _SmallTalk(Fact):
+class _SmallTalkOptions(Fact):
     agent: str | None = None
     threshold: float = _fraction(smalltalk.THRESHOLD)
 
 
-class _Contextual(Fact):
+class _ContextualOptions(Fact):
     general: str | None = None
     nobody: float = _fraction(NOBODY)
-    awaited: float = _fraction(AWAITED)
+    awaited: float = _fraction(AWAITED_CONFIDENCE)
     margin: float = _fraction(0.0)
 
 
-class _Clarify(Fact):
+class _ClarifyOptions(Fact):
     margin: float = _fraction(clarify.MARGIN)
     evidence: float = _fraction(clarify.EVIDENCE)
     choices: int = Field(default=clarify.CHOICES, ge=2, le=9)
@@ -122,14 +122,14 @@ class _Clarify(Fact):
     stage: str | None = None
 
 
-class _Resume(Fact):
+class _ResumeOptions(Fact):
     rule: Rule = "tree"
     only: Literal["awaiting"] | None = None
     novelty: float | None = _fraction(None)
     stage: str | None = None
 
 
-class _Endpoint(Fact):
+class _EndpointOptions(Fact):
     model: str
     url: str
     key: str = Field(default="", exclude=True, repr=False)
@@ -138,8 +138,8 @@ class _Endpoint(Fact):
         return ModelEndpoint(self.model, self.url, self.key)
 
 
-class _Model(Fact):
-    model: str | _Endpoint | tuple[str | _Endpoint, ...]
+class _ModelOptions(Fact):
+    model: str | _EndpointOptions | tuple[str | _EndpointOptions, ...]
     margin: float = _fraction(model_stage.MARGIN)
     choices: int = Field(default=model_stage.CHOICES, ge=2, le=50)
     seconds: float = Field(default=model_stage.SECONDS, gt=0, allow_inf_nan=False)
@@ -147,7 +147,7 @@ class _Model(Fact):
     stage: str | None = None
 
 
-class _Default(Fact):
+class _DefaultOptions(Fact):
     agent: str | None = None
     confidence: float = _fraction(CONFIDENCE)
 
@@ -155,83 +155,85 @@ class _Default(Fact):
 _Build = Callable[[BuildContext, str, Any], Selector]
 
 
-def _patterns(site: BuildContext, name: str, given: Any) -> Selector:
-    options = given.model_dump()
-    if given.yields == "asks" and not has_words(site.tree, site.default):
+def _patterns(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    options = opts.model_dump()
+    if opts.yields == "asks" and not has_words(inputs.tree, inputs.default):
         options["yields"] = "waits"  # no later stage could tell an answer from a new request
-    return Patterns(site.patterns(), labels=pattern_labels(site.tree), name=name, **options)
+    return Patterns(inputs.patterns(), labels=pattern_labels(inputs.tree), name=name, **options)
 
 
-def _semantic(site: BuildContext, name: str, given: Any) -> Selector:
-    if not has_words(site.tree, site.default):
+def _semantic(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    if not has_words(inputs.tree, inputs.default):
         return NoTextSelector(name)
-    return Semantic(site.meaning(), name=name, **given.model_dump())
+    return Semantic(inputs.meaning(), name=name, **opts.model_dump())
 
 
-def _smalltalk(site: BuildContext, name: str, given: Any) -> Selector:
-    return SmallTalkSelector(site.meaning(), agent=given.agent or site.default, threshold=given.threshold, name=name)
+def _smalltalk(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    return SmallTalkSelector(inputs.meaning(), agent=opts.agent or inputs.default, threshold=opts.threshold, name=name)
 
 
-def _contextual(site: BuildContext, name: str, given: Any) -> Selector:
-    if not has_words(site.tree, site.default):
-        return NoTextSelector(name, () if given.general is None else (given.general,))
+def _contextual(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    if not has_words(inputs.tree, inputs.default):
+        return NoTextSelector(name, () if opts.general is None else (opts.general,))
     from turnwise.selection.contextual.selector import Contextual
 
-    options = {"general": given.general or site.default, "nobody": given.nobody, "margin": given.margin, "name": name}
-    return HoldOpenQuestion(Contextual(site.meaning(), site.patterns(), **options), awaited=given.awaited)
+    options = {"general": opts.general or inputs.default, "nobody": opts.nobody, "margin": opts.margin, "name": name}
+    return HoldOpenQuestion(Contextual(inputs.meaning(), inputs.patterns(), **options), awaited=opts.awaited)
 
 
-def _clarify(site: BuildContext, name: str, given: Any) -> Selector:
-    meaning = site.meaning if given.only != "question" and has_words(site.tree, site.default) else None
+def _clarify(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    meaning = inputs.meaning if opts.only != "question" and has_words(inputs.tree, inputs.default) else None
     if meaning:
         meaning()  # registers it, so that `prepare` includes it before the first message
-    nobody = clarify.NOBODY if given.stage is None else min(clarify.NOBODY, _nobody_of(site, given.stage) or 1.0)
+    nobody = clarify.MAX_NOVELTY if opts.stage is None else min(clarify.MAX_NOVELTY, _limit_of(inputs, opts.stage) or 1.0)
     return clarify.Clarify(
-        meaning=meaning, patterns=site.patterns(), default=site.default, nobody=nobody, name=name, **given.model_dump()
+        meaning=meaning, patterns=inputs.patterns(), default=inputs.default, nobody=nobody, name=name, **opts.model_dump()
     )
 
 
-def _model(site: BuildContext, name: str, given: Any) -> Selector:
-    written = given.model if isinstance(given.model, tuple) else (given.model,)
-    asked = model_of([each if isinstance(each, str) else each.spec() for each in written])
-    nobody = model_stage.NOBODY if given.stage is None else min(model_stage.NOBODY, _nobody_of(site, given.stage) or 1.0)
-    return model_stage.ModelSelector(asked, nobody=nobody, name=name, **given.model_dump(exclude={"model"}))
+def _model(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    models = opts.model if isinstance(opts.model, tuple) else (opts.model,)
+    model_adapter = model_of([each if isinstance(each, str) else each.spec() for each in models])
+    nobody = (
+        model_stage.MAX_NOVELTY if opts.stage is None else min(model_stage.MAX_NOVELTY, _limit_of(inputs, opts.stage) or 1.0)
+    )
+    return model_stage.ModelSelector(model_adapter, nobody=nobody, name=name, **opts.model_dump(exclude={"model"}))
 
 
-def _resume(site: BuildContext, name: str, given: Any) -> Selector:
-    bars = [] if given.novelty is None else [given.novelty]
-    if given.stage is not None:
-        nobody = _nobody_of(site, given.stage)
+def _resume(inputs: BuildContext, name: str, opts: Any) -> Selector:
+    limits = [] if opts.novelty is None else [opts.novelty]
+    if opts.stage is not None:
+        nobody = _limit_of(inputs, opts.stage)
         if nobody is None:
-            problem = f"Policy {site.policy!r}, stage {name!r}, 'stage': {given.stage!r} is no stage that goes by `nobody`."
+            problem = f"Policy {inputs.policy!r}, stage {name!r}, 'stage': {opts.stage!r} is no stage that goes by `nobody`."
             raise PolicyError(problem, fix="Name a `contextual` stage.")
-        bars.append(nobody)
-    return Resume(rule=given.rule, only=given.only, novelty=min(bars, default=None), name=name)
+        limits.append(nobody)
+    return Resume(rule=opts.rule, only=opts.only, novelty=min(limits, default=None), name=name)
 
 
-def _nobody_of(site: BuildContext, name: str) -> float | None:
+def _limit_of(inputs: BuildContext, name: str) -> float | None:
     """Returns the novelty limit of a `contextual` stage; None for any other or unknown stage."""
-    stage = site.stages.get(name)
+    stage = inputs.stages.get(name)
     if stage is None or stage.selector != "contextual":
         return None
-    return float(options_of(site.policy, name, _Contextual, stage.options).nobody)
+    return float(options_of(inputs.policy, name, _ContextualOptions, stage.options).nobody)
 
 
 _BUILT_IN: Mapping[str, tuple[type[Fact], _Build]] = {
-    "direct": (_None, lambda _site, name, _given: Direct(name=name)),
-    "patterns": (_Patterns, _patterns),
-    "semantic": (_Semantic, _semantic),
-    "smalltalk": (_SmallTalk, _smalltalk),
-    "contextual": (_Contextual, _contextual),
-    "model": (_Model, _model),
-    "clarify": (_Clarify, _clarify),
-    "resume": (_Resume, _resume),
-    "identity": (_Lead, lambda site, name, given: Identity(given.lead or site.default, name=name)),
-    "iterative": (_Order, lambda _site, name, given: Iterative(given.order, name=name)),
-    "conversational": (_Lead, lambda site, name, given: Conversational(given.lead or site.default, name=name)),
+    "direct": (_NoOptions, lambda _inputs, name, _opts: Direct(name=name)),
+    "patterns": (_PatternsOptions, _patterns),
+    "semantic": (_SemanticOptions, _semantic),
+    "smalltalk": (_SmallTalkOptions, _smalltalk),
+    "contextual": (_ContextualOptions, _contextual),
+    "model": (_ModelOptions, _model),
+    "clarify": (_ClarifyOptions, _clarify),
+    "resume": (_ResumeOptions, _resume),
+    "identity": (_LeadOptions, lambda inputs, name, opts: Identity(opts.lead or inputs.default, name=name)),
+    "iterative": (_OrderOptions, lambda _inputs, name, opts: Iterative(opts.order, name=name)),
+    "conversational": (_LeadOptions, lambda inputs, name, opts: Conversational(opts.lead or inputs.default, name=name)),
     "default": (
-        _Default,
-        lambda site, name, given: Default(given.agent or site.default, confidence=given.confidence, name=name),
+        _DefaultOptions,
+        lambda inputs, name, opts: Default(opts.agent or inputs.default, confidence=opts.confidence, name=name),
     ),
 }
 BUILT_IN = tuple(_BUILT_IN)
@@ -258,14 +260,14 @@ def build_context(
             raise PolicyError(f"A selector of your own is named {name!r}, as a built-in one.", fix="Give it another name.")
     made: list[Meaning] = []
 
-    def the_meaning() -> Meaning:
+    def get_meaning() -> Meaning:
         if not made:
             made.append(meaning() if meaning else meaning_of(tree, default=spec.default))
         return made[0]
 
     index = cache(lambda: pattern_index(tree))
     stages = dict(zip(spec.stage_names(), spec.stages, strict=True))
-    return BuildContext(spec.name, stages, tree, spec.default, custom, index, the_meaning, lambda: made[0] if made else None)
+    return BuildContext(spec.name, stages, tree, spec.default, custom, index, get_meaning, lambda: made[0] if made else None)
 
 
 def meaning_of(
@@ -279,7 +281,7 @@ def meaning_of(
     return Meaning(tree, encoder, keep, default=default)
 
 
-def build(site: BuildContext, name: str, spec: StageSpec) -> Stage:
+def build(inputs: BuildContext, name: str, spec: StageSpec) -> Stage:
     """Builds one stage.
 
     Raises:
@@ -288,39 +290,39 @@ def build(site: BuildContext, name: str, spec: StageSpec) -> Stage:
     """
     if spec.selector in _BUILT_IN:
         model, make = _BUILT_IN[spec.selector]
-        given = options_of(site.policy, name, model, spec.options)
-        options: JsonValue = given.model_dump(mode="json")
+        opts = options_of(inputs.policy, name, model, spec.options)
+        options: JsonValue = opts.model_dump(mode="json")
         place = f"stage {name!r}"
         for field in ("lead", "agent", "general"):
-            refuse_unknown_agents(site, f"{place}, {field!r}", (getattr(given, field, None),))
-        refuse_unknown_agents(site, f"{place}, 'order'", getattr(given, "order", ()))
-        return Stage(name, spec.selector, make(site, name, given), options)
-    factory = site.custom.get(spec.selector)
+            refuse_unknown_agents(inputs, f"{place}, {field!r}", (getattr(opts, field, None),))
+        refuse_unknown_agents(inputs, f"{place}, 'order'", getattr(opts, "order", ()))
+        return Stage(name, spec.selector, make(inputs, name, opts), options)
+    factory = inputs.custom.get(spec.selector)
     if factory is None:
-        known = ", ".join((*_BUILT_IN, *site.custom))
+        known = ", ".join((*_BUILT_IN, *inputs.custom))
         raise PolicyError(
-            f"Policy {site.policy!r}, stage {name!r}: there is no selector {spec.selector!r}.",
+            f"Policy {inputs.policy!r}, stage {name!r}: there is no selector {spec.selector!r}.",
             fix=f"Known selectors: {known}. One of your own is written `module:attribute`.",
         )
-    return Stage(name, spec.selector, _own(site, name, spec, factory), dict(spec.options))
+    return Stage(name, spec.selector, _build_custom(inputs, name, spec, factory), dict(spec.options))
 
 
-def refuse_unknown_agents(site: BuildContext, place: str, names: tuple[str | None, ...]) -> None:
+def refuse_unknown_agents(inputs: BuildContext, place: str, names: tuple[str | None, ...]) -> None:
     """Raises PolicyError when one of the names, None aside, is not an agent of the tree."""
     for name in names:
-        if name is not None and name not in site.tree:
-            every = [card.name for card in site.tree]
+        if name is not None and name not in inputs.tree:
+            every = [card.name for card in inputs.tree]
             more = f" and {len(every) - _NAMES_SHOWN} more" if len(every) > _NAMES_SHOWN else ""
             raise PolicyError(
-                f"Policy {site.policy!r}, {place}: there is no agent {name!r}.",
+                f"Policy {inputs.policy!r}, {place}: there is no agent {name!r}.",
                 fix=f"Known agents: {', '.join(every[:_NAMES_SHOWN])}{more}.",
             )
 
 
-def _own(site: BuildContext, name: str, spec: StageSpec, factory: Factory) -> Selector:
-    where = f"Policy {site.policy!r}, stage {name!r}: the selector {spec.selector!r}"
+def _build_custom(inputs: BuildContext, name: str, spec: StageSpec, factory: Factory) -> Selector:
+    where = f"Policy {inputs.policy!r}, stage {name!r}: the selector {spec.selector!r}"
     try:
-        selector = factory(site.tree, **spec.options)
+        selector = factory(inputs.tree, **spec.options)
     except ConfigError:
         raise
     except Exception as problem:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 """Progress callback: (step, done, total). An exception from it stops the work."""
 
-_AT_ONCE = 128
-_CONVERTED_AT_ONCE = 4_096
+_BATCH = 128
+_CONVERT_BATCH = 4_096
 
 
-def encoded(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
+def encode_checked(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
     """Returns one row for each text.
 
     Raises:
@@ -37,7 +37,7 @@ def encoded(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
 
 
 def vectors_of(
-    texts: Sequence[str], encoder: Encoder, *, kept: "DiskCache | None", progress: Progress
+    texts: Sequence[str], encoder: Encoder, *, cache: "DiskCache | None", progress: Progress
 ) -> "NDArray[np.float32]":
     """Returns one row of length 1 for each text, from the cache where possible.
 
@@ -53,21 +53,21 @@ def vectors_of(
     texts = [texts[index] for index in indices.tolist()]
     rows = np.empty((len(unique), encoder.dimensions), np.float16)
     missing = np.ones(len(unique), bool)
-    if kept is not None:
-        missing = _fill(rows, unique, kept.vectors(encoder.fingerprint, encoder.dimensions, unique))
+    if cache is not None:
+        missing = _fill(rows, unique, cache.vectors(encoder.fingerprint, encoder.dimensions, unique))
     places = np.flatnonzero(missing)
     # Texts of similar length share a batch, because some encoders pad all texts to the longest.
     places = np.array(sorted(places.tolist(), key=lambda place: (len(texts[place]), place)), np.intp)
     done = 0
     try:
-        for start in range(0, len(places), _AT_ONCE):
+        for start in range(0, len(places), _BATCH):
             progress("encoding", done, len(places))
-            some = places[start : start + _AT_ONCE]
-            rows[some] = encoded([texts[place] for place in some.tolist()], encoder)
-            done += len(some)
+            batch = places[start : start + _BATCH]
+            rows[batch] = encode_checked([texts[place] for place in batch.tolist()], encoder)
+            done += len(batch)
     finally:
-        if kept is not None and done:
-            kept.keep_vectors(encoder.fingerprint, Vectors(unique[places[:done]], rows[places[:done]]))
+        if cache is not None and done:
+            cache.keep_vectors(encoder.fingerprint, Vectors(unique[places[:done]], rows[places[:done]]))
     if done:
         progress("encoding", done, done)
     return _unit(rows, Vectors(unique, rows).places(keys))
@@ -76,8 +76,8 @@ def vectors_of(
 class CachedEncoder:
     """An encoder with a disk cache, for texts that are encoded at every start."""
 
-    def __init__(self, encoder: Encoder, kept: "DiskCache | None", progress: Progress) -> None:
-        self._encoder, self._kept, self._progress = encoder, kept, progress
+    def __init__(self, encoder: Encoder, cache: "DiskCache | None", progress: Progress) -> None:
+        self._encoder, self._cache, self._progress = encoder, cache, progress
 
     @property
     def fingerprint(self) -> str:
@@ -85,7 +85,7 @@ class CachedEncoder:
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         """Returns one row for each text, in order, as `vectors_of` does."""
-        return vectors_of(texts, self._encoder, kept=self._kept, progress=self._progress)
+        return vectors_of(texts, self._encoder, cache=self._cache, progress=self._progress)
 
 
 def _fill(rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", known: "Vectors") -> "NDArray[np.bool_]":
@@ -102,8 +102,8 @@ def _unit(rows: "NDArray[np.float16]", places: "NDArray[np.intp]") -> "NDArray[n
     import numpy as np
 
     vectors = np.empty((len(places), rows.shape[1]), np.float32)
-    for start in range(0, len(places), _CONVERTED_AT_ONCE):
-        chunk = rows[places[start : start + _CONVERTED_AT_ONCE]].astype(np.float32)
+    for start in range(0, len(places), _CONVERT_BATCH):
+        chunk = rows[places[start : start + _CONVERT_BATCH]].astype(np.float32)
         chunk /= np.maximum(np.linalg.norm(chunk, axis=1, keepdims=True), 1e-12)
-        vectors[start : start + _CONVERTED_AT_ONCE] = chunk
+        vectors[start : start + _CONVERT_BATCH] = chunk
     return vectors

@@ -13,12 +13,12 @@ from turnwise.ports.stopping import is_stopped
 if TYPE_CHECKING:
     from turnwise.matching.spelling import Correction
 
-RECORDED = 50
+MAX_RECORDED = 50
 """Maximum number of candidates, passed-over authors and ignored things that a verdict stores."""
 SHOWN_CHARACTERS = 64
 _REASON_CHARACTERS = 500
 _log = logging.getLogger("turnwise.selection")
-_SLIPS_TOLD = 3
+_MAX_CORRECTIONS_SHOWN = 3
 
 
 def chosen(selector: str, agent: str, *, method: str, confidence: float, reason: str, **more: Any) -> Verdict:
@@ -37,7 +37,7 @@ def with_corrections(verdict: Verdict, slips: "Sequence[Correction]") -> Verdict
     """Returns the verdict with its spelling corrections added to the reason."""
     if not slips:
         return verdict
-    words = ", ".join(f"“{shortened(slip.typed)}” as “{shortened(slip.meant)}”" for slip in slips[:_SLIPS_TOLD])
+    words = ", ".join(f"“{shortened(slip.typed)}” as “{shortened(slip.meant)}”" for slip in slips[:_MAX_CORRECTIONS_SHOWN])
     return verdict.model_copy(update={"reason": f"{verdict.reason} It reads {words}."})
 
 
@@ -47,7 +47,7 @@ def shortened(text: str) -> str:
     return short if short.isprintable() else "".join(c if c.isprintable() else "�" for c in short)
 
 
-async def ask_selector(selector: Selector, request: SelectionRequest, name: str) -> Verdict:
+async def run_selector(selector: Selector, request: SelectionRequest, name: str) -> Verdict:
     """Runs a selector and returns its checked verdict under `name`.
 
     An exception, a return value that is not a verdict, and an ineligible choice each become a recorded abstention.
@@ -73,7 +73,7 @@ def checked_verdict(verdict: object, request: SelectionRequest, selector: str) -
     if not isinstance(verdict, Verdict):
         return abstained(selector, f"It returned {type(verdict).__name__} instead of a Verdict, so it was passed over.")
     problem = None
-    candidates = tuple(_bounded(candidate) for candidate in verdict.candidates[:RECORDED])
+    candidates = tuple(_bounded(candidate) for candidate in verdict.candidates[:MAX_RECORDED])
     if verdict.outcome == "chosen":
         if verdict.agent is None:
             problem = "It chose without naming an agent, so it was passed over."
@@ -88,8 +88,8 @@ def checked_verdict(verdict: object, request: SelectionRequest, selector: str) -
         "confidence": _fraction(verdict.confidence),
         "reason": verdict.reason[:_REASON_CHARACTERS],
         "candidates": candidates,
-        "passed_over": verdict.passed_over[:RECORDED],
-        "ignored": verdict.ignored[:RECORDED],
+        "passed_over": verdict.passed_over[:MAX_RECORDED],
+        "ignored": verdict.ignored[:MAX_RECORDED],
     }
     if problem:
         changed |= {

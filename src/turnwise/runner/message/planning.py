@@ -157,7 +157,7 @@ class Planner:
         head = session_after(session, over).head if over and not content.tool_results else session.head
         door = _Admission(self._cast.store, job, session)
         selection = await self._cascade.decide(
-            head=head, message=content, context=job.message.context, before_asking=door.accept, message_id=job.message.id
+            head=head, message=content, context=job.message.context, before_remote_call=door.accept, message_id=job.message.id
         )
         continues = None
         if selection.outcome == "chosen":

@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 
 FLOOR = 1e-4
 """Minimum probability. Candidates far below the best are not distinguished."""
-_STEEPEST = 30.0
-_CARRIED = 0.5
+_MAX_LOGIT = 30.0
+_PRIOR_SHARE = 0.5
 
 
 class TrackingWeights(NamedTuple):
@@ -61,7 +61,7 @@ def switch_features(
         best: Highest probability of any eligible agent.
         near: Highest cosine similarity with any eligible agent.
     """
-    seen = words.clues
+    seen = words.features
     return {
         "one": 1.0,
         "asks": float(seen.asks or seen.imperative or seen.question_word),
@@ -88,42 +88,42 @@ UNTRAINED = TrackingWeights(0.0, 0.0, 0.0, dict.fromkeys(CUES, 0.0))
 """Weights that ignore all evidence."""
 
 
-def update_belief(heard: Sequence[MessageEvidence], tracking: TrackingWeights) -> tuple[Floats, Floats]:
+def update_belief(messages: Sequence[MessageEvidence], tracking: TrackingWeights) -> tuple[Floats, Floats]:
     """Returns the belief before and after the last message, as log-probabilities over the candidates.
 
-    `heard` is the messages, oldest first, at least one.
+    `messages` are in order, oldest first, at least one.
     """
-    oldest, count = heard[0], len(heard[0].message)
+    oldest, count = messages[0], len(messages[0].message)
     if not count:
         return np.zeros(0), np.zeros(0)
     prior = np.full(count, -math.log(count))
     if oldest.joined is None:
-        belief = _shares(prior + tracking.first * oldest.message)
+        belief = _normalize(prior + tracking.first * oldest.message)
     else:
         # Messages before the oldest one are unknown here, but the agent that answered it knew them.
-        if oldest.answered is not None and len(heard) > 1:
-            shares = np.full(count, (1.0 - _CARRIED) / count)
-            shares[oldest.answered] += _CARRIED
+        if oldest.answered is not None and len(messages) > 1:
+            shares = np.full(count, (1.0 - _PRIOR_SHARE) / count)
+            shares[oldest.answered] += _PRIOR_SHARE
             prior = np.log(shares)
-        belief = _shares(prior + _evidence(oldest, tracking))
-    for each in heard[1:]:
-        begins = _begins(each.cues, tracking.begins)
-        prior = np.log((1.0 - begins) * np.exp(belief) + begins / count)
-        belief = _shares(prior + _evidence(each, tracking))
+        belief = _normalize(prior + _evidence(oldest, tracking))
+    for each in messages[1:]:
+        new_topic = _new_topic_probability(each.cues, tracking.begins)
+        prior = np.log((1.0 - new_topic) * np.exp(belief) + new_topic / count)
+        belief = _normalize(prior + _evidence(each, tracking))
     return prior, belief
 
 
-def _evidence(heard: MessageEvidence, tracking: TrackingWeights) -> Floats:
-    found = tracking.message * heard.message
-    return found if heard.joined is None else found + tracking.joined * heard.joined
+def _evidence(message: MessageEvidence, tracking: TrackingWeights) -> Floats:
+    found = tracking.message * message.message
+    return found if message.joined is None else found + tracking.joined * message.joined
 
 
-def _begins(found: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    pull = sum(weights[name] * value for name, value in found.items())
-    return 1.0 / (1.0 + math.exp(-min(max(pull, -_STEEPEST), _STEEPEST)))
+def _new_topic_probability(found: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    logit = sum(weights[name] * value for name, value in found.items())
+    return 1.0 / (1.0 + math.exp(-min(max(logit, -_MAX_LOGIT), _MAX_LOGIT)))
 
 
-def _shares(logs: Floats) -> Floats:
+def _normalize(logs: Floats) -> Floats:
     shares = np.exp(logs - float(logs.max()))
     shares = np.maximum(shares / float(shares.sum()), FLOOR)
     found: Floats = np.log(shares / float(shares.sum()))

@@ -25,7 +25,7 @@ def context_texts(request: SelectionRequest) -> list[str]:
 
 def build_turn(
     request: SelectionRequest,
-    stands: ConversationState,
+    state: ConversationState,
     readings: Mapping[str, TextReading],
     *,
     hits: Mapping[str, float],
@@ -37,28 +37,28 @@ def build_turn(
     When the active agent may not continue, the message is treated as the start of a conversation: the history would favour
     that agent.
     """
-    reply = "" if stands.passed_over else request.head.last_reply
-    earlier = [] if stands.passed_over else _earlier(request)
+    reply = "" if state.passed_over else request.head.last_reply
+    earlier = [] if state.passed_over else _earlier(request)
     return Turn(
         message=readings[request.text],
         wording=read_message(readings[request.text].mended.text),
         reply=readings.get(reply),
         joined=readings.get(joined_text(reply, request.text)),
-        said=read_reply(reply),
+        reply_wording=read_reply(reply),
         past=tuple(
             EarlierMessage(
                 reading=readings[exchange.message],
                 wording=read_message(readings[exchange.message].mended.text),
                 agent=continuing_agent(exchange.agent, request),
-                said=read_reply(exchange.before),
+                reply_wording=read_reply(exchange.before),
                 joined=readings.get(joined_text(exchange.before, exchange.message)),
             )
             for exchange in earlier
         ),
-        active=stands.active,
-        visited=stands.visited,
+        active=state.active,
+        visited=state.visited,
         previous=tuple(n for n in request.context.previous_agents if continuing_agent(n, request) == n),
-        awaiting=stands.awaiting,
+        awaiting=state.awaiting,
         offered=tuple(name for name in request.head.offered if name in request.eligible),
         hits=hits,
         named=named,

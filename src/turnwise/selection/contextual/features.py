@@ -52,15 +52,15 @@ def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]
         clear = situation.similarities[better] >= _ALIKE
         weaker = situation.message <= situation.message[better] - _TIMES
         weaker &= (shown <= shown[:, [better]]).all(axis=0) & (clear | (named < named[better]))
-        weaker[active] = weaker[active] and _is_plain(situation, active, better)
+        weaker[active] = weaker[active] and _is_clear_request(situation, active, better)
         leads = situation.message[better] - situation.message
         found += [DominatedCandidate(place, better, float(leads[place])) for place in np.flatnonzero(weaker).tolist()]
     return tuple(found)
 
 
-def _is_plain(situation: Situation, active: int, other: int) -> bool:
+def _is_clear_request(situation: Situation, active: int, other: int) -> bool:
     """Returns whether the message alone is clearly a request for another agent than the active one."""
-    seen = situation.turn.wording.clues
+    seen = situation.turn.wording.features
     asks = seen.asks or seen.imperative or seen.question_word or seen.question_mark
     return bool(
         asks
@@ -96,25 +96,25 @@ def _lead(row: Floats | None, active: int) -> float:
     return float(row[active]) - _best_others([row], active)[0] if row is not None else 0.0
 
 
-_DOUBTED = 3
-_MOST = 40
-_LOGS = tuple(math.log1p(count) for count in range(_MOST + 1))
+_PAST_MESSAGES = 3
+_MAX_COUNT = 40
+_LOGS = tuple(math.log1p(count) for count in range(_MAX_COUNT + 1))
 
 
-def _words(count: int) -> float:
-    return _LOGS[min(count, _MOST)]
+def _log(count: int) -> float:
+    return _LOGS[min(count, _MAX_COUNT)]
 
 
 def turn_features(situation: Situation) -> dict[str, float]:
     """Returns features of the whole turn. The model uses them for staying, out of scope and small talk."""
-    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
+    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.features
     asks = float(seen.asks or seen.imperative or seen.question_word)
     value = seen.email or seen.phone or seen.date or seen.time or seen.money or seen.order_code or seen.address
     return {
         "one": 1.0,
-        "words": _words(seen.words),
-        "rest": _words(seen.rest),
-        "content": _words(seen.content),
+        "words": _log(seen.words),
+        "rest": _log(seen.rest),
+        "content": _log(seen.content),
         "empty": float(seen.content == 0),
         "brief": float(seen.rest <= 3),
         "long": float(seen.words >= 20),
@@ -150,7 +150,7 @@ def turn_features(situation: Situation) -> dict[str, float]:
         "smalltalk": _logit(turn.message.smalltalk),
         "similar": float(situation.similarities.max(initial=0.0)),
         "best": math.log(max(situation.best, FLOOR)),
-        "asks_content": asks * _words(seen.content),
+        "asks_content": asks * _log(seen.content),
         "named": max(turn.named.values(), default=0.0),
         "named_calls": max(turn.named.values(), default=0.0) * float(words.calls),
         "hit": max(turn.hits.values(), default=0.0),
@@ -159,13 +159,13 @@ def turn_features(situation: Situation) -> dict[str, float]:
 
 def _conversation(situation: Situation, active: int) -> dict[str, float]:
     """Returns features for staying with the active agent, beside the message alone, and their interactions."""
-    plain = _facts(situation, active)
-    return plain | _crossed(situation, plain)
+    facts = _facts(situation, active)
+    return facts | _crossed(situation, facts)
 
 
 def _facts(situation: Situation, active: int) -> dict[str, float]:
-    turn, message, said = situation.turn, situation.message, situation.turn.said
-    reply, joined, past = situation.reply, situation.joined, situation.past[:_DOUBTED]
+    turn, message, said = situation.turn, situation.message, situation.turn.reply_wording
+    reply, joined, past = situation.reply, situation.joined, situation.past[:_PAST_MESSAGES]
     rows = [message, situation.similarities, situation.prior, situation.belief, *past]
     other, near, other_prior, other_belief, *others = _best_others(rows, active)
     doubt = [float(each[active]) - best for each, best in zip(past, others, strict=True)]
@@ -192,12 +192,12 @@ def _facts(situation: Situation, active: int) -> dict[str, float]:
     }
 
 
-def _crossed(situation: Situation, plain: Mapping[str, float]) -> dict[str, float]:
-    turn, seen = situation.turn, situation.turn.wording.clues
-    asked, offers, done, awaits = plain["asked"], plain["offers"], plain["done"], plain["awaits"]
-    other, ahead, general = plain["other"], plain["ahead"], plain["general"]
+def _crossed(situation: Situation, facts: Mapping[str, float]) -> dict[str, float]:
+    turn, seen = situation.turn, situation.turn.wording.features
+    asked, offers, done, awaits = facts["asked"], facts["offers"], facts["done"], facts["awaits"]
+    other, ahead, general = facts["other"], facts["ahead"], facts["general"]
     asks = float(seen.asks or seen.imperative or seen.question_word)
-    content, rest = _words(seen.content), _words(seen.rest)
+    content, rest = _log(seen.content), _log(seen.rest)
     smalltalk, novelty = _logit(turn.message.smalltalk), _logit(turn.message.match.novelty)
     return {
         "asked_rest": asked * rest,
@@ -219,7 +219,7 @@ def _crossed(situation: Situation, plain: Mapping[str, float]) -> dict[str, floa
         "done_asks": done * asks,
         "done_content": done * content,
         "done_other": done * other,
-        "refuses_other": plain["refuses"] * other,
+        "refuses_other": facts["refuses"] * other,
         "empty_other": float(seen.content == 0) * other,
         "content_other": content * other,
         "content_ahead": content * ahead,
@@ -232,7 +232,7 @@ def _crossed(situation: Situation, plain: Mapping[str, float]) -> dict[str, floa
         "thanks_content": float(seen.thanks) * content,
         "smalltalk_other": smalltalk * other,
         "novelty_other": novelty * other,
-        "asks_belief": asks * plain["belief_fits"],
+        "asks_belief": asks * facts["belief_fits"],
         "general_smalltalk": general * smalltalk,
         "general_other": general * other,
     }
@@ -247,46 +247,50 @@ def _stayed(turn: Turn) -> int:
 
 def _claims(situation: Situation) -> dict[str, Floats]:
     """Returns features of each agent, active or not."""
-    return _of_texts(situation) | _of_conversation(situation) | _of_marks(situation)
+    return _text_claims(situation) | _conversation_claims(situation) | _mark_claims(situation)
 
 
-def _of_texts(situation: Situation) -> dict[str, Floats]:
+def _text_claims(situation: Situation) -> dict[str, Floats]:
     """Returns features of the message alone and the reply alone."""
-    turn, seen, none = situation.turn, situation.turn.wording.clues, np.zeros(len(situation.candidates))
-    going, asks = _going(situation), float(seen.asks or seen.imperative or seen.question_word)
+    turn, seen, none = situation.turn, situation.turn.wording.features, np.zeros(len(situation.candidates))
+    ongoing, asks = _has_active(situation), float(seen.asks or seen.imperative or seen.question_word)
     logs = situation.message
     near = situation.similarities - float(situation.similarities.max(initial=0.0))
     reply = situation.reply if situation.reply is not None else none
     reply_near = situation.reply_similarities
     return {
-        "opening": logs * (1.0 - going),
-        "message": logs * going,
-        "message_content": logs * going * _words(seen.content),
-        "message_asks": logs * going * asks,
-        "message_smalltalk": logs * going * _logit(turn.message.smalltalk),
-        "message_novelty": logs * going * _logit(turn.message.match.novelty),
-        "near": near * going,
-        "near_asks": near * going * asks,
+        "opening": logs * (1.0 - ongoing),
+        "message": logs * ongoing,
+        "message_content": logs * ongoing * _log(seen.content),
+        "message_asks": logs * ongoing * asks,
+        "message_smalltalk": logs * ongoing * _logit(turn.message.smalltalk),
+        "message_novelty": logs * ongoing * _logit(turn.message.match.novelty),
+        "near": near * ongoing,
+        "near_asks": near * ongoing * asks,
         "reply": reply,
         "reply_near": reply_near - reply_near.max(initial=0.0) if reply_near is not None else none,
         "reply_asks": reply * asks,
-        "reply_asked": reply * float(turn.said.question),
-        "reply_offers": reply * float(turn.said.offers or turn.said.done),
-        "reply_refuses": reply * float(turn.said.refuses),
+        "reply_asked": reply * float(turn.reply_wording.question),
+        "reply_offers": reply * float(turn.reply_wording.offers or turn.reply_wording.done),
+        "reply_refuses": reply * float(turn.reply_wording.refuses),
     }
 
 
-def _of_conversation(situation: Situation) -> dict[str, Floats]:
+def _conversation_claims(situation: Situation) -> dict[str, Floats]:
     """Returns features of the message combined with the conversation."""
-    turn, seen, none = situation.turn, situation.turn.wording.clues, np.zeros(len(situation.candidates))
-    going, asks, content = _going(situation), float(seen.asks or seen.imperative or seen.question_word), _words(seen.content)
+    turn, seen, none = situation.turn, situation.turn.wording.features, np.zeros(len(situation.candidates))
+    ongoing, asks, content = (
+        _has_active(situation),
+        float(seen.asks or seen.imperative or seen.question_word),
+        _log(seen.content),
+    )
     joined = situation.joined if situation.joined is not None else none
-    prior, belief = situation.prior * going, situation.belief * going
+    prior, belief = situation.prior * ongoing, situation.belief * ongoing
     return {
         "joined": joined,
         "joined_asks": joined * asks,
         "joined_content": joined * content,
-        "joined_asked": joined * float(turn.said.question),
+        "joined_asked": joined * float(turn.reply_wording.question),
         "prior": prior,
         "prior_asks": prior * asks,
         "prior_content": prior * content,
@@ -297,10 +301,10 @@ def _of_conversation(situation: Situation) -> dict[str, Floats]:
     }
 
 
-def _of_marks(situation: Situation) -> dict[str, Floats]:
+def _mark_claims(situation: Situation) -> dict[str, Floats]:
     """Returns features that do not come from texts' meaning: earlier turns, open questions, names and patterns."""
-    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
-    going, asks = _going(situation), float(seen.asks or seen.imperative or seen.question_word)
+    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.features
+    ongoing, asks = _has_active(situation), float(seen.asks or seen.imperative or seen.question_word)
     resumes, calls = float(words.resumes or seen.back_to), float(words.calls)
     visited, latest = situation.marks(frozenset(turn.visited)), situation.marks(turn.visited[:1])
     named, hits = situation.amounts(turn.named), situation.amounts(turn.hits)
@@ -315,8 +319,8 @@ def _of_marks(situation: Situation) -> dict[str, Floats]:
         "previous": situation.marks(turn.previous),
         "offered": situation.marks(turn.offered),
         "awaits": situation.marks((turn.awaiting,) if turn.awaiting else ()),
-        "named": named * going,
-        "named_alone": named * going * float(seen.rest <= 2),
+        "named": named * ongoing,
+        "named_alone": named * ongoing * float(seen.rest <= 2),
         "named_calls": named * calls,
         "named_calls_brief": named * float(words.calls and seen.words <= 10),
         "hit": hits,
@@ -326,7 +330,7 @@ def _of_marks(situation: Situation) -> dict[str, Floats]:
     }
 
 
-def _going(situation: Situation) -> float:
+def _has_active(situation: Situation) -> float:
     return float(situation.place(situation.turn.active) is not None)
 
 
@@ -337,15 +341,15 @@ class Features(NamedTuple):
     """One row per candidate, one column per name in `CLAIMS`."""
     active: int | None
     """Row of the active agent; None = no active agent."""
-    around: Floats
+    turn: Floats
     """Turn features, as named in `AROUND`."""
-    said: Floats
+    conversation: Floats
     """Conversation features, as named in `SAID`; all zero without a conversation."""
     novelty: float
     """Probability, by the message alone, that it is out of scope."""
     rest: float
     """Total probability of the agents that are not candidates."""
-    outdone: tuple[DominatedCandidate, ...] = ()
+    dominated: tuple[DominatedCandidate, ...] = ()
     """The dominated candidates."""
 
 
@@ -353,14 +357,15 @@ def features(situation: Situation) -> Features:
     """Returns the features of a turn. A candidate's features do not depend on the order of the others."""
     active = situation.place(situation.turn.active)
     claims = _claims(situation)
+    conversation = dict.fromkeys(CONVERSATION_FEATURES, 0.0) if active is None else _conversation(situation, active)
     return Features(
         claims=np.stack(list(claims.values()), axis=1),
         active=active,
-        around=np.array(list(turn_features(situation).values())),
-        said=np.array(list(_conversation(situation, active).values())) if active is not None else np.zeros(len(SAID)),
+        turn=np.array(list(turn_features(situation).values())),
+        conversation=np.array(list(conversation.values())),
         novelty=_novelty(situation.turn),
         rest=situation.rest,
-        outdone=dominated_candidates(situation),
+        dominated=dominated_candidates(situation),
     )
 
 
@@ -371,7 +376,7 @@ def _novelty(turn: Turn) -> float:
     return turn.message.match.novelty * (1.0 - min(evidence, 1.0))
 
 
-def _example() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _feature_names() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Returns the features' names, from a sample turn."""
     match = Match(("a",), np.ones(1), np.ones(1), 0.5, ())
     reading = TextReading("", np.zeros(1, np.float32), match, 0.5, CorrectedText(""))
@@ -379,5 +384,5 @@ def _example() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     return tuple(_claims(situation)), tuple(turn_features(situation)), tuple(_conversation(situation, 0))
 
 
-CLAIMS, AROUND, SAID = _example()
+CLAIMS, TURN_FEATURES, CONVERSATION_FEATURES = _feature_names()
 """Names of the features, in order."""

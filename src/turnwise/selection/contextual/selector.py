@@ -48,8 +48,8 @@ def split_requests(text: str) -> tuple[str, str] | None:
 
 def _asks(part: str) -> bool:
     found = text_features(part)
-    asking = found.asks or found.imperative or found.question_word
-    return found.words >= _FEWEST_WORDS and found.content >= (1 if asking else 2)
+    has_request = found.asks or found.imperative or found.question_word
+    return found.words >= _FEWEST_WORDS and found.content >= (1 if has_request else 2)
 
 
 MARGIN = 0.0
@@ -60,9 +60,9 @@ STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
     "contextual_return",
     "smalltalk",
 )
-_ROSTERS = 64
-_BAR, _STRANGE = 0.5, 0.7
-_PLAIN = 0.97
+_CACHE_SIZE = 64
+_PART_SHARE, _PART_NOVELTY = 0.5, 0.7
+_ONE_AGENT_SHARE = 0.97
 _UNREADABLE_STAY = 0.6
 _SMALLTALK = 0.5
 _EMPTY_NOVELTY = 0.9
@@ -112,7 +112,7 @@ class Contextual:
         self._meaning, self._patterns = meaning, patterns
         self._general, self._nobody, self._margin = general, nobody, margin
         self._model = model or load_shipped()
-        self._companies: OrderedDict[tuple[int, int], _Candidates] = OrderedDict()
+        self._candidates_cache: OrderedDict[tuple[int, int], _Candidates] = OrderedDict()
 
     @property
     def named_agents(self) -> tuple[str, ...]:
@@ -122,131 +122,132 @@ class Contextual:
     async def select(self, request: SelectionRequest) -> Verdict:
         if request.occasion == "answer":
             return abstained(self.name, "The conversation is weighed for messages, not for answers.")
-        stands = conversation_state(request)
+        state = conversation_state(request)
         if read_message(request.text).unreadable:
-            return self._unreadable(request, stands)
+            return self._unreadable(request, state)
         readings = await self._readings(request)
-        situation = self._situation(request, stands, readings)
+        situation = self._situation(request, state, readings)
         if not situation.candidates:
-            return abstained(self.name, "No agent that may be chosen has anything to go by.", passed_over=stands.passed_over)
+            return abstained(self.name, "No agent that may be chosen has anything to go by.", passed_over=state.passed_over)
         scores = self._model.scores(features(situation))
-        verdict = self._decided(request, stands, situation, scores)
-        if stands.passed_over and verdict.outcome == "chosen" and verdict.agent not in (stands.awaiting, *stands.visited):
+        verdict = self._verdict_for(request, state, situation, scores)
+        if state.passed_over and verdict.outcome == "chosen" and verdict.agent not in (state.awaiting, *state.visited):
             # Decides again without the other participants: they must not help an agent that may not continue.
-            situation = self._again(request, situation.turn._replace(visited=(), awaiting=None))
-            verdict = self._decided(request, stands, situation, self._model.scores(features(situation)))
-        verdict = self._with_what_helped(request, stands, situation, verdict)
+            situation = self._rebuilt(request, situation.turn._replace(visited=(), awaiting=None))
+            verdict = self._verdict_for(request, state, situation, self._model.scores(features(situation)))
+        verdict = self._with_previous_agents_note(request, state, situation, verdict)
         verdict = with_corrections(verdict, readings[request.text].mended.slips)
-        return await self._with_second(request, situation, verdict)
+        return await self._with_second_agent(request, situation, verdict)
 
     async def _readings(self, request: SelectionRequest) -> dict[str, TextReading]:
         """Reads the user's messages, the texts before them, and both joined; keyed by text."""
-        lines = context_texts(request)
-        readings = dict(zip(lines, await self._meaning.read(lines), strict=True))
-        return readings | {message: await self._meaning.hear(message) for message in user_messages(request)}
+        texts = context_texts(request)
+        readings = dict(zip(texts, await self._meaning.read(texts), strict=True))
+        return readings | {message: await self._meaning.read_message(message) for message in user_messages(request)}
 
-    def _situation(
-        self, request: SelectionRequest, stands: ConversationState, readings: Mapping[str, TextReading]
-    ) -> Situation:
-        company = self._company(readings[request.text].match.labels, request.eligible)
+    def _situation(self, request: SelectionRequest, state: ConversationState, readings: Mapping[str, TextReading]) -> Situation:
+        cached = self._candidates_for(readings[request.text].match.labels, request.eligible)
         hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
-        named = company.names.named(read_message(readings[request.text].mended.text).tokens)
+        named = cached.names.named(read_message(readings[request.text].mended.text).tokens)
         general = self._general or request.lead or request.tree.root
-        taker = general if general in request.eligible else None
-        turn = build_turn(request, stands, readings, hits=hits, named=named, general=taker)
-        return build_situation(turn, company.roster, self._model.tracking)
+        general_agent = general if general in request.eligible else None
+        turn = build_turn(request, state, readings, hits=hits, named=named, general=general_agent)
+        return build_situation(turn, cached.roster, self._model.tracking)
 
-    def _again(self, request: SelectionRequest, turn: Turn) -> Situation:
+    def _rebuilt(self, request: SelectionRequest, turn: Turn) -> Situation:
         """Rebuilds the situation for a turn with fewer facts."""
-        company = self._company(turn.message.match.labels, request.eligible)
-        return build_situation(turn, company.roster, self._model.tracking)
+        cached = self._candidates_for(turn.message.match.labels, request.eligible)
+        return build_situation(turn, cached.roster, self._model.tracking)
 
-    def _company(self, labels: tuple[str, ...], eligible: tuple[str, ...]) -> _Candidates:
+    def _candidates_for(self, labels: tuple[str, ...], eligible: tuple[str, ...]) -> _Candidates:
         """Returns cached candidate data. Identity works as the key: a matcher and a kind of caller each reuse their tuple."""
         key = (id(labels), id(eligible))
-        found = self._companies.get(key)
+        found = self._candidates_cache.get(key)
         if found is None or found.labels is not labels or found.eligible is not eligible:
             found = _Candidates(labels, eligible, Roster(labels, eligible), AgentNames(eligible))
-            self._companies[key] = found
-            while len(self._companies) > _ROSTERS:
-                self._companies.popitem(last=False)
+            self._candidates_cache[key] = found
+            while len(self._candidates_cache) > _CACHE_SIZE:
+                self._candidates_cache.popitem(last=False)
         return found
 
-    def _unreadable(self, request: SelectionRequest, stands: ConversationState) -> Verdict:
-        agent = stands.awaiting if stands.awaiting == stands.active else stands.active
+    def _unreadable(self, request: SelectionRequest, state: ConversationState) -> Verdict:
+        agent = state.awaiting if state.awaiting == state.active else state.active
         if agent is None:
             why = "The message holds no words that can be read, and nobody has the conversation."
-            return abstained(self.name, why, passed_over=stands.passed_over)
-        said = f"stays: the message holds no words that can be read, and {agent} has the conversation."
-        return chosen(self.name, agent, method=STAY, confidence=_UNREADABLE_STAY, reason=said, passed_over=stands.passed_over)
+            return abstained(self.name, why, passed_over=state.passed_over)
+        why = f"stays: the message holds no words that can be read, and {agent} has the conversation."
+        return chosen(self.name, agent, method=STAY, confidence=_UNREADABLE_STAY, reason=why, passed_over=state.passed_over)
 
-    def _decided(self, request: SelectionRequest, stands: ConversationState, situation: Situation, scores: Scores) -> Verdict:
+    def _verdict_for(
+        self, request: SelectionRequest, state: ConversationState, situation: Situation, scores: Scores
+    ) -> Verdict:
         turn, candidates, empty = situation.turn, explain.explained_candidates(situation, scores), is_empty(situation)
-        chats = turn.active is None and scores.smalltalk > _SMALLTALK
+        is_smalltalk = turn.active is None and scores.smalltalk > _SMALLTALK
         nobody = max(scores.nobody, _EMPTY_NOVELTY) if empty else scores.nobody
         found: dict[str, Any] = {
             "candidates": candidates,
-            "passed_over": stands.passed_over,
-            "novelty": round(nobody * (1.0 - scores.smalltalk) if chats else nobody, 6),
+            "passed_over": state.passed_over,
+            "novelty": round(nobody * (1.0 - scores.smalltalk) if is_smalltalk else nobody, 6),
         }
         best, second = candidates[0], candidates[1] if len(candidates) > 1 else None
         agent = best.agent
-        if chats:
+        if is_smalltalk:
             if turn.general is None:
                 return abstained(self.name, "Small talk, and nobody is there for it.", confidence=scores.smalltalk, **found)
-            said = f"routes to {turn.general}: small talk, no request."
-            return chosen(self.name, turn.general, method=SMALLTALK, confidence=scores.smalltalk, reason=said, **found)
+            why = f"routes to {turn.general}: small talk, no request."
+            return chosen(self.name, turn.general, method=SMALLTALK, confidence=scores.smalltalk, reason=why, **found)
         if empty or nobody > self._nobody:
-            said = f"Nobody should take it, it seems: the nearest is {agent} ({best.evidence})."
-            return abstained(self.name, _EMPTY if empty else said, confidence=nobody, **found)
-        if explain.has_ended(situation, agent, request.tree, stands.passed_over):
-            said = f"{agent} has ended, and the message by itself is nearer to another agent, so it is no request for {agent}."
-            return abstained(self.name, said, confidence=best.score, **found)
+            why = f"Nobody should take it, it seems: the nearest is {agent} ({best.evidence})."
+            return abstained(self.name, _EMPTY if empty else why, confidence=nobody, **found)
+        if explain.has_ended(situation, agent, request.tree, state.passed_over):
+            why = f"{agent} has ended, and the message by itself is nearer to another agent, so it is no request for {agent}."
+            return abstained(self.name, why, confidence=best.score, **found)
         if second and best.score - second.score < self._margin and turn.active not in (agent, second.agent):
-            said = f"{agent} ({best.score:.2f}) and {second.agent} ({second.score:.2f}) are too close to tell."
-            return abstained(self.name, said, confidence=best.score, **found)
+            why = f"{agent} ({best.score:.2f}) and {second.agent} ({second.score:.2f}) are too close to tell."
+            return abstained(self.name, why, confidence=best.score, **found)
         if agent == turn.active:
             return chosen(self.name, agent, method=STAY, confidence=best.score, reason=explain.stay_reason(situation), **found)
         returns = agent in turn.visited
         method = ROUTE if turn.active is None else RETURN if returns else LEAVE
-        said = explain.leave_reason(situation, agent, returns=returns)
-        return chosen(self.name, agent, method=method, confidence=best.score, reason=said, **found)
+        why = explain.leave_reason(situation, agent, returns=returns)
+        return chosen(self.name, agent, method=method, confidence=best.score, reason=why, **found)
 
-    def _with_what_helped(
-        self, request: SelectionRequest, stands: ConversationState, situation: Situation, verdict: Verdict
+    def _with_previous_agents_note(
+        self, request: SelectionRequest, state: ConversationState, situation: Situation, verdict: Verdict
     ) -> Verdict:
         """Adds a note to the reason when the verdict depends on the caller's previous agents."""
         turn = situation.turn
         if verdict.outcome != "chosen" or verdict.agent not in turn.previous:
             return verdict
-        without = self._again(request, turn._replace(previous=()))
-        instead = None
+        without = self._rebuilt(request, turn._replace(previous=()))
+        other = None
         if without.candidates:
-            instead = self._decided(request, stands, without, self._model.scores(features(without))).agent
-        if instead == verdict.agent:
+            other = self._verdict_for(request, state, without, self._model.scores(features(without))).agent
+        if other == verdict.agent:
             return verdict
-        return verdict.model_copy(update={"reason": f"{verdict.reason} {explain.helped(verdict.agent, instead)}"})
+        note = explain.previous_agents_note(verdict.agent, other)
+        return verdict.model_copy(update={"reason": f"{verdict.reason} {note}"})
 
-    async def _with_second(self, request: SelectionRequest, situation: Situation, verdict: Verdict) -> Verdict:
+    async def _with_second_agent(self, request: SelectionRequest, situation: Situation, verdict: Verdict) -> Verdict:
         """Adds the second agent when the message clearly contains requests for two agents."""
-        if verdict.outcome != "chosen" or verdict.agent is None or situation.best > _PLAIN:
+        if verdict.outcome != "chosen" or verdict.agent is None or situation.best > _ONE_AGENT_SHARE:
             return verdict
         parts = split_requests(request.text)
         if parts is None:
             return verdict
-        first, second = agents = [self._plainly(part, situation) for part in await self._meaning.read(parts)]
+        first, second = agents = [self._clear_agent_of(part, situation) for part in await self._meaning.read(parts)]
         if first is None or second is None or first == second:
             return verdict
         if verdict.agent not in agents:
             return verdict
         other = second if verdict.agent == first else first
-        said = f"{verdict.reason} The message also holds a request for {other}."
-        return verdict.model_copy(update={"also": (other,), "reason": said})
+        why = f"{verdict.reason} The message also holds a request for {other}."
+        return verdict.model_copy(update={"also": (other,), "reason": why})
 
-    def _plainly(self, part: TextReading, situation: Situation) -> str | None:
+    def _clear_agent_of(self, part: TextReading, situation: Situation) -> str | None:
         """Returns the agent that this part is clearly a request for; None when unclear."""
         match = part.match.among(situation.candidates)
-        if part.match.novelty > _STRANGE or not match.labels:
+        if part.match.novelty > _PART_NOVELTY or not match.labels:
             return None
         agent, share = match.ranked(1)[0]
-        return agent if share >= _BAR else None
+        return agent if share >= _PART_SHARE else None

@@ -14,11 +14,11 @@ from turnwise.selection.meaning import TextReading
 
 Floats = NDArray[np.float64]
 
-SCORED = 8
+MAX_BY_MESSAGE = 8
 """Maximum number of candidates from the message's own ranking; other sources add fewer."""
-_BY_OTHER_TEXTS, _VISITED, _PREVIOUS, _MARKED = 3, 6, 3, 8
+_MAX_BY_OTHER_TEXT, _MAX_VISITED, _MAX_PREVIOUS, _MAX_MARKED = 3, 6, 3, 8
 _ALIKE = 0.45
-CANDIDATES = 32
+MAX_CANDIDATES = 32
 
 
 class EarlierMessage(NamedTuple):
@@ -28,7 +28,7 @@ class EarlierMessage(NamedTuple):
     wording: MessageWording
     agent: str | None = None
     """The agent that answered; None = unknown, or it may not continue."""
-    said: ReplyWording = ReplyWording()
+    reply_wording: ReplyWording = ReplyWording()
     """The ending of the reply before it."""
     joined: TextReading | None = None
     """That reply joined with the message; None = no reply."""
@@ -43,7 +43,7 @@ class Turn(NamedTuple):
     """The last reply; None = no reply."""
     joined: TextReading | None = None
     """The reply's end joined with the message."""
-    said: ReplyWording = ReplyWording()
+    reply_wording: ReplyWording = ReplyWording()
     """The ending of the last reply."""
     past: tuple[EarlierMessage, ...] = ()
     """Earlier messages, newest first."""
@@ -145,9 +145,9 @@ class Roster:
     def best(self, shares: Floats, count: int) -> list[list[str]]:
         """Returns, for each row, the names of the `count` largest values, largest first. Ties keep the matcher's order."""
         if shares.shape[1] > 8 * count:
-            kept = np.sort(np.argpartition(-shares, count, axis=1)[:, : count + 1], axis=1)
-            first = np.argsort(-np.take_along_axis(shares, kept, axis=1), axis=1, kind="stable")
-            order = np.take_along_axis(kept, first, axis=1)[:, :count]
+            top = np.sort(np.argpartition(-shares, count, axis=1)[:, : count + 1], axis=1)
+            first = np.argsort(-np.take_along_axis(shares, top, axis=1), axis=1, kind="stable")
+            order = np.take_along_axis(top, first, axis=1)[:, :count]
         else:
             order = np.argsort(-shares, axis=1, kind="stable")[:, :count]
         return [[self.labels[place] for place in row if self._allowed[place]] for row in order.tolist()]
@@ -164,16 +164,16 @@ def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Si
     candidates = _candidates(turn, roster, shares)
     places = roster.places(candidates)
     known = places >= 0
-    kept = shares[:, places] * known if shares.shape[1] else np.zeros((len(texts), len(places)))
-    logs = np.log(np.maximum(kept, FLOOR))
+    probabilities = shares[:, places] * known if shares.shape[1] else np.zeros((len(texts), len(places)))
+    logs = np.log(np.maximum(probabilities, FLOOR))
     lines = iter(logs)
     message, reply, joined = next(lines), next(lines) if turn.reply else None, next(lines) if turn.joined else None
     past = [(next(lines), next(lines) if each.joined else None) for each in turn.past]
-    heard = [MessageEvidence(message, joined, _cues(turn.message, turn.wording, turn.said, roster))]
+    evidence = [MessageEvidence(message, joined, _topic_cues(turn.message, turn.wording, turn.reply_wording, roster))]
     for each, (alone, both) in zip(turn.past, past, strict=True):
-        found = _cues(each.reading, each.wording, each.said, roster)
-        heard.append(MessageEvidence(alone, both, found, _place(each.agent, candidates)))
-    prior, belief = update_belief(heard[::-1], tracking)
+        found = _topic_cues(each.reading, each.wording, each.reply_wording, roster)
+        evidence.append(MessageEvidence(alone, both, found, _place(each.agent, candidates)))
+    prior, belief = update_belief(evidence[::-1], tracking)
     similarities = [text.match.similarities for text in texts[: 2 if turn.reply else 1]]
     cosines = np.stack(similarities)[:, places] * known if shares.shape[1] else np.zeros((len(similarities), len(places)))
     return Situation(
@@ -190,12 +190,12 @@ def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Si
         entropy=_entropy(shares[0]),
         best=float(shares[0].max(initial=0.0)),
         agents=roster.agents,
-        rest=max(0.0, 1.0 - float(kept[0].sum())),
+        rest=max(0.0, 1.0 - float(probabilities[0].sum())),
         echo=float(turn.message.vector @ turn.reply.vector) if turn.reply else 0.0,
     )
 
 
-def _cues(reading: TextReading, words: MessageWording, said: ReplyWording, roster: Roster) -> Mapping[str, float]:
+def _topic_cues(reading: TextReading, words: MessageWording, said: ReplyWording, roster: Roster) -> Mapping[str, float]:
     best, near = roster.highest(reading.match)
     return switch_features(words, said, smalltalk=reading.smalltalk, best=best, near=near)
 
@@ -213,14 +213,14 @@ def _texts(turn: Turn) -> list[TextReading]:
 
 
 def _candidates(turn: Turn, roster: Roster, shares: Floats) -> tuple[str, ...]:
-    named = sorted(turn.named, key=lambda name: (-turn.named[name], name))[:_MARKED]
-    hit = sorted(turn.hits, key=lambda name: (-turn.hits[name], name))[:_MARKED]
-    ranked = roster.best(shares, SCORED)
-    claims: list[str | None] = [turn.active, *ranked[0], turn.awaiting, *hit, *named]
-    claims += [*turn.visited[:_VISITED], *turn.previous[-_PREVIOUS:], *turn.offered[:_MARKED], turn.general]
+    named = sorted(turn.named, key=lambda name: (-turn.named[name], name))[:_MAX_MARKED]
+    matched = sorted(turn.hits, key=lambda name: (-turn.hits[name], name))[:_MAX_MARKED]
+    ranked = roster.best(shares, MAX_BY_MESSAGE)
+    claims: list[str | None] = [turn.active, *ranked[0], turn.awaiting, *matched, *named]
+    claims += [*turn.visited[:_MAX_VISITED], *turn.previous[-_MAX_PREVIOUS:], *turn.offered[:_MAX_MARKED], turn.general]
     for row in ranked[1:]:
-        claims += row[:_BY_OTHER_TEXTS]
-    return tuple(dict.fromkeys(name for name in claims if name is not None and name in roster))[:CANDIDATES]
+        claims += row[:_MAX_BY_OTHER_TEXT]
+    return tuple(dict.fromkeys(name for name in claims if name is not None and name in roster))[:MAX_CANDIDATES]
 
 
 def _entropy(shares: Floats) -> float:

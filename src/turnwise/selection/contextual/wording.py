@@ -11,9 +11,9 @@ from turnwise.matching.normalize import normalize
 from turnwise.matching.text_features import READ_CHARACTERS, TextFeatures, text_features
 from turnwise.selection.phrases import words_of
 
-_REMEMBERED = 4_096
-_TOKENS = 400
-_LONGEST = 60
+_CACHE_SIZE = 4_096
+_MAX_TOKENS = 400
+_MAX_WORD = 60
 _END_OF_REPLY = RECENT_CHARACTERS
 
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
@@ -33,7 +33,7 @@ _CALLS = re.compile(
     r"|go|back)(?: (?:me|us|this|it|my call|back|over|through|on|along))* (?:to|with)\b|\bget me\b|\bput me through\b"
     r"|\bput \w+ on\b"
 )
-_CALLING = re.compile(
+_CALL_PHRASES = re.compile(
     r"\b(?:(?:talk|speak|chat) (?:to|with)"
     r"|(?:connect|transfer|switch|hand|put|pass|route|redirect|forward|direct|bring|send|take)"
     r" (?:me|us|my call)(?: (?:back|over|through|on|along))*(?: (?:to|with))?)\b"
@@ -65,7 +65,7 @@ _ENGLISH = _words(
 class MessageWording(NamedTuple):
     """Wording features of a message."""
 
-    clues: TextFeatures
+    features: TextFeatures
     tokens: tuple[str, ...]
     """Case-folded words in order, at most 400, without phrases like "transfer me to", which name no agent."""
     resumes: bool
@@ -90,26 +90,26 @@ class ReplyWording(NamedTuple):
     refuses: bool = False
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def read_message(text: str) -> MessageWording:
     """Returns the wording features of a message, from its first 2,000 characters."""
     folded = normalize(text[:READ_CHARACTERS], fold=True).replace("’", "'")
     words = _TOKEN.findall(folded)
-    every = words[:_TOKENS]
-    tokens = tuple(_TOKEN.findall(_CALLING.sub(" ", folded))[:_TOKENS])
+    all_words = words[:_MAX_TOKENS]
+    tokens = tuple(_TOKEN.findall(_CALL_PHRASES.sub(" ", folded))[:_MAX_TOKENS])
     found = text_features(text)
     return MessageWording(
-        clues=found,
+        features=found,
         tokens=tokens,
         resumes=bool(_RESUMES.search(folded)),
         calls=found.somebody or bool(_CALLS.search(folded) or _SOMEBODY.search(folded)),
-        strange=len(every) >= 4 and _ENGLISH.isdisjoint(every),
-        unreadable=found.other_script > 0.5 or not any(_is_readable(token) for token in every),
+        strange=len(all_words) >= 4 and _ENGLISH.isdisjoint(all_words),
+        unreadable=found.other_script > 0.5 or not any(_is_readable(token) for token in all_words),
         empty=len(text) <= READ_CHARACTERS and not found.emoji and found.content <= sum(map(str.isdigit, words)),
     )
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def read_reply(reply: str) -> ReplyWording:
     """Returns how the reply ended, from its last 300 characters."""
     folded = normalize(reply[-_END_OF_REPLY:], fold=True).replace("’", "'")
@@ -123,15 +123,15 @@ def read_reply(reply: str) -> ReplyWording:
 
 
 def _is_readable(token: str) -> bool:
-    return len(token) <= _LONGEST and any(c.isascii() or c < "\u0250" for c in token)
+    return len(token) <= _MAX_WORD and any(c.isascii() or c < "\u0250" for c in token)
 
 
-_NAMES_REMEMBERED = 16_384
-_BEARERS = 20
+_STEM_CACHE_SIZE = 16_384
+_MAX_OWNERS = 20
 _EMPTY = frozenset(("team", "department", "desk", "specialist", "the", "of", "and", "for", "a", "an", "to", "my", "in", "on"))
 
 
-@lru_cache(_NAMES_REMEMBERED)
+@lru_cache(_STEM_CACHE_SIZE)
 def stem(word: str) -> str:
     """Returns the word, case-folded, without common English endings. Short words stay whole."""
     word = word.casefold().removesuffix("'s")
@@ -146,13 +146,13 @@ class AgentNames:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._words: dict[str, tuple[str, ...]] = {}
-        self._bearers: dict[str, list[str]] = defaultdict(list)
+        self._owners: dict[str, list[str]] = defaultdict(list)
         for name in names:
             words = [word for word in words_of(name).split() if len(word) >= 2] or [name]
-            telling = [word for word in words if word.casefold() not in _EMPTY] or words
-            self._words[name] = tuple(dict.fromkeys(map(stem, telling)))
+            informative = [word for word in words if word.casefold() not in _EMPTY] or words
+            self._words[name] = tuple(dict.fromkeys(map(stem, informative)))
             for word in self._words[name]:
-                self._bearers[word].append(name)
+                self._owners[word].append(name)
 
     def named(self, tokens: Sequence[str]) -> Mapping[str, float]:
         """Returns the share of each agent's name that occurs among the tokens, 0 to 1; agents without any are left out.
@@ -161,8 +161,8 @@ class AgentNames:
         """
         found: dict[str, float] = defaultdict(float)
         for word in dict.fromkeys(map(stem, tokens)):
-            bearers = self._bearers.get(word, ())
-            if len(bearers) <= _BEARERS:
-                for name in bearers:
-                    found[name] += 1.0 / len(self._words[name]) / len(bearers)
+            owners = self._owners.get(word, ())
+            if len(owners) <= _MAX_OWNERS:
+                for name in owners:
+                    found[name] += 1.0 / len(self._words[name]) / len(owners)
         return found
