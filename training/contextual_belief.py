@@ -57,7 +57,7 @@ def track(dialogue: Dialogue, ears: Ears) -> Track | None:
 
 def _cues(reading: TextReading, step: Step) -> list[float]:
     found = switch_features(
-        read_message(reading.mended.text),
+        read_message(reading.corrected.text),
         read_reply(step.system),
         smalltalk=reading.smalltalk,
         best=float(reading.match.probabilities.max(initial=0.0)),

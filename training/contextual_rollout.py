@@ -134,7 +134,7 @@ def _turn(
     general: str | None,
 ) -> Turn:
     message = ears.read_message(step.user)
-    words = read_message(message.mended.text)
+    words = read_message(message.corrected.text)
     return Turn(
         message=message,
         wording=words,

@@ -51,7 +51,7 @@ async def tuned(
 
     First the matching is tuned on their messages; of dialogues, on those that start them or change the agent. Then each option
     is tuned by trying its values, one option after the other in the policy's order. A change is kept only if it improves the
-    weighted accuracy and does not reduce the plain accuracy. If tuning the matching brings no improvement, the options are tuned
+    weighted accuracy and does not reduce the plain accuracy. If tuning the matching brings no gain, the options are tuned
     with the original matching. Of equally good values, the middle one is used.
 
     The options separate in-scope from out-of-scope messages, so they are tuned only if the cases contain both kinds; otherwise

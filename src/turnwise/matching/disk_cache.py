@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 DIGEST_BYTES = 32
 KEY_FILE = "key"
 _KEY_BYTES = 32
-_PIECE_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_USE = stat.S_IRWXG | stat.S_IRWXO
 _log = logging.getLogger("turnwise.matching")
@@ -74,7 +74,7 @@ def digest_of(file: BinaryIO, key: bytes, name: str) -> bytes:
     """Returns the keyed hash of the file's name and of its content after the first `DIGEST_BYTES`."""
     digest = hmac.new(key, name.encode() + b"\0", "sha256")
     file.seek(DIGEST_BYTES)
-    for piece in iter(functools.partial(file.read, _PIECE_BYTES), b""):
+    for piece in iter(functools.partial(file.read, _CHUNK_BYTES), b""):
         digest.update(piece)
     return digest.digest()
 
@@ -116,25 +116,25 @@ def make_key(folder: Path) -> bytes:
         return found
     handle, name = tempfile.mkstemp(prefix="new-", suffix=".tmp", dir=folder)
     try:
-        made = os.urandom(_KEY_BYTES)
+        new_key = os.urandom(_KEY_BYTES)
         with open(handle, "wb") as file:
-            file.write(made)
-        _name_key(Path(name), folder / KEY_FILE)
+            file.write(new_key)
+        _publish_key(Path(name), folder / KEY_FILE)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(name)
-    return read_key(folder) or made
+    return read_key(folder) or new_key
 
 
-def _name_key(made: Path, place: Path) -> None:
+def _publish_key(new_key: Path, place: Path) -> None:
     """Moves the new key into place, unless another process has stored a valid one meanwhile."""
     try:
-        os.link(made, place)
+        os.link(new_key, place)
     except FileExistsError:
         if read_key(place.parent) is None:
-            os.replace(made, place)
+            os.replace(new_key, place)
     except OSError:
-        os.replace(made, place)  # a file system without links
+        os.replace(new_key, place)  # a file system without links
 
 
 def _has_owners() -> bool:
@@ -152,7 +152,7 @@ _STALE_SECONDS = 3_600.0
 _TOUCHED_SECONDS = 86_400.0
 _SUFFIX = ".npz"
 _ZIP = b"PK\x03\x04"
-_complained: set[str] = set()
+_warned: set[str] = set()
 
 Arrays = dict[str, NDArray[np.generic]]
 Keys = NDArray[np.bytes_]
@@ -160,11 +160,11 @@ Keys = NDArray[np.bytes_]
 
 def folder_from_environment() -> Path | None:
     """Returns the cache folder: `TURNWISE_CACHE`, else the system's cache folder. None when the variable is `off`."""
-    said = os.environ.get(VARIABLE, "").strip()
-    if said.casefold() == "off":
+    setting = os.environ.get(VARIABLE, "").strip()
+    if setting.casefold() == "off":
         return None
-    if said:
-        return Path(said).expanduser()
+    if setting:
+        return Path(setting).expanduser()
     with contextlib.suppress(RuntimeError):  # the user has no home directory
         return platformdirs.user_cache_path("turnwise", appauthor=False)
     return None
@@ -219,11 +219,11 @@ class DiskCache:
         """Returns the arrays of the matcher with this fingerprint; None when there is none."""
         return self._read(self._path("matcher", fingerprint))
 
-    def keep_matcher(self, fingerprint: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    def store_matcher(self, fingerprint: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Stores a matcher's arrays."""
         self._write(self._path("matcher", fingerprint), arrays)
 
-    def forget_matcher(self, fingerprint: str) -> None:
+    def remove_matcher(self, fingerprint: str) -> None:
         """Removes a matcher whose arrays are readable but invalid."""
         _remove(self._path("matcher", fingerprint))
 
@@ -245,11 +245,11 @@ class DiskCache:
         if not used:
             return Vectors(np.empty(0, "S32"), np.empty((0, dimensions), np.float16))
         found = Vectors(np.concatenate(keys_found), np.concatenate(rows_found))
-        if len(used) > _SEGMENTS and self.keep_vectors(encoder, found):
-            self._drop_covered(used, found)
+        if len(used) > _SEGMENTS and self.store_vectors(encoder, found):
+            self._remove_covered(used, found)
         return found
 
-    def keep_vectors(self, encoder: str, vectors: Vectors) -> bool:
+    def store_vectors(self, encoder: str, vectors: Vectors) -> bool:
         """Stores vectors and returns whether that succeeded."""
         content = hashlib.sha256(vectors.keys.tobytes()).hexdigest()[:12]
         path = self._path(f"vectors-{_short(encoder)}", content)
@@ -265,7 +265,7 @@ class DiskCache:
             return sorted(sizes, key=lambda path: (-sizes[path], path.name))
         return []
 
-    def _drop_covered(self, used: Sequence[Path], whole: Vectors) -> None:
+    def _remove_covered(self, used: Sequence[Path], whole: Vectors) -> None:
         """Removes the files whose content is part of a larger file now."""
         for path in used:
             arrays = self._read(path, ("keys",))
@@ -292,9 +292,9 @@ class DiskCache:
             except BaseException:
                 _remove(Path(name))
                 raise
-            self._bound(path)
+            self._evict(path)
         except OSError as problem:
-            self._complain(str(problem.strerror))
+            self._warn_once(str(problem.strerror))
             return False
         return True
 
@@ -305,12 +305,12 @@ class DiskCache:
         except OSError:
             return False
         if problem is not None:
-            self._complain(problem)
+            self._warn_once(problem)
         return problem is None
 
-    def _complain(self, problem: str) -> None:
-        if str(self._folder) not in _complained:
-            _complained.add(str(self._folder))
+    def _warn_once(self, problem: str) -> None:
+        if str(self._folder) not in _warned:
+            _warned.add(str(self._folder))
             _log.warning("Nothing can be kept in %s (%s): work is repeated at every start.", self._folder, problem)
 
     def _segment(self, path: Path, dimensions: int, wanted: Keys) -> Vectors | None:
@@ -332,7 +332,7 @@ class DiskCache:
         key = read_key(self._folder)
         try:
             with open(path, "rb") as opened:
-                arrays = _checked(opened, key, path.name, names)
+                arrays = _load_checked(opened, key, path.name, names)
         except FileNotFoundError:
             return None
         except Untrusted as problem:
@@ -343,22 +343,22 @@ class DiskCache:
             _log.info("%s cannot be used (%s) and is made again.", path.name, type(problem).__name__)
             _remove(path)
             return None
-        _touch(path)
+        _mark_used(path)
         return arrays
 
-    def _bound(self, written: Path) -> None:
+    def _evict(self, written: Path) -> None:
         """Removes the least recently used files until the cache is below its limit, and stale temporary files."""
         now = time.time()
-        kept: list[tuple[float, int, Path]] = []
+        cached: list[tuple[float, int, Path]] = []
         for path in sorted(self._folder.iterdir()):
             with contextlib.suppress(OSError):
                 status = path.stat()
                 if path.suffix == ".tmp" and path.name.startswith("new-") and now - status.st_mtime > _STALE_SECONDS:
                     _remove(path)
                 elif path.suffix == _SUFFIX and path.name.startswith(("vectors-", "matcher-")):
-                    kept.append((status.st_mtime, status.st_size, path))
-        total = sum(size for _, size, _ in kept)
-        for _, size, path in sorted(kept):
+                    cached.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in cached)
+        for _, size, path in sorted(cached):
             if total <= self._limit:
                 break
             if path != written:
@@ -366,7 +366,7 @@ class DiskCache:
                 total -= size
 
 
-def _checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str] | None) -> Arrays:
+def _load_checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str] | None) -> Arrays:
     """Reads the arrays of an open file after checking its owner and digest. Raises Untrusted or one of `_DAMAGE`."""
     check_owner(opened)
     if opened.read(len(_ZIP)) == _ZIP:
@@ -380,7 +380,7 @@ def _checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str
         return {name: file[name] for name in (names or file.files) if name != "format"}
 
 
-def _touch(path: Path) -> None:
+def _mark_used(path: Path) -> None:
     """Updates the file's modification time, at most once a day."""
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > _TOUCHED_SECONDS:

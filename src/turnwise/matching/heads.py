@@ -111,8 +111,8 @@ def fit_normal(vectors: Floats, classes: Classes, count: int) -> Head:
         chunk = vectors[used[start : start + _CHUNK]]
         products += chunk.T @ chunk
     sums = class_sums(vectors, classes, count).astype(np.float64)
-    held = np.bincount(classes[used], minlength=count)
-    means = sums / np.maximum(held, 1)[:, None]
+    sizes = np.bincount(classes[used], minlength=count)
+    means = sums / np.maximum(sizes, 1)[:, None]
     middle = sums.sum(axis=0) / len(used)
     spread = max(float(np.trace(products)) / len(used) - float(middle @ middle), 1e-6) / size
     within = products - sums.T @ means + _SHRINKAGE * spread * np.eye(size)
@@ -140,7 +140,7 @@ def log_softmax(scores: Floats) -> Floats:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)), np.float32)
 
 
-HELD_OUT, HEARD = 40.0, 4.0
+HELD_OUT, LABELLED = 40.0, 4.0
 """Weight of the prior, in texts, when fitting on held-out examples and on users' messages.
 
 Examples in a file resemble each other more than users' messages do, so they get the stronger prior.
@@ -187,9 +187,9 @@ def fit_weights(
         weights = np.exp(np.minimum(logs, _HIGHEST_LOG))
         scores = log_softmax(evidence @ weights)
         loss = -float(counts @ scores[rows, right]) / len(right)
-        held = np.einsum("nc,nck->k", np.exp(scores) * counts[:, None], evidence, optimize=True)
+        expectation = np.einsum("nc,nck->k", np.exp(scores) * counts[:, None], evidence, optimize=True)
         away = logs - middle
-        gradient = (held - chosen) / np.float32(len(right)) * weights + pull * away
+        gradient = (expectation - chosen) / np.float32(len(right)) * weights + pull * away
         return loss + 0.5 * float(pull) * float(away @ away), np.asarray(gradient, np.float32)
 
     return np.exp(minimize(objective, middle, steps=60, tolerance=1e-5, tick=tick))
@@ -224,10 +224,10 @@ def split(vectors: Floats, owners: Classes, names: Sequence[str]) -> tuple[Class
         known = [names[row] for row in rows]
         numbers = {name: number for number, name in enumerate(sorted({name for name in known if name}))}
         local = np.array([numbers.get(name, -1) for name in known])
-        free = rows[local < 0]
-        if len(free):
-            count = min(len(free) // _PHRASES_PER_SKILL, most)
-            found = _grouped(vectors[free], count) if count >= _LEAST_PER_LABEL else np.zeros(len(free), np.int64)
+        unlabelled = rows[local < 0]
+        if len(unlabelled):
+            count = min(len(unlabelled) // _PHRASES_PER_SKILL, most)
+            found = _grouped(vectors[unlabelled], count) if count >= _LEAST_PER_LABEL else np.zeros(len(unlabelled), np.int64)
             local[local < 0] = len(numbers) + found
         kept, local = np.unique(local, return_inverse=True)
         skills[rows] = len(parents) + local

@@ -19,7 +19,7 @@ from turnwise.matching.match import NEAREST, NEAREST_OF_A_LABEL
 EXACT_PHRASES = 10_000
 """Maximum number of phrases for exhaustive search: about half a millisecond at 384 dimensions."""
 
-NOTHING = -1.0
+NO_PHRASE = -1.0
 """Cosine of a label without phrases."""
 
 # Recall of the nearest phrase: 99.4 % among 42,000 real requests. For the rest, the phrase found is about as near.
@@ -67,10 +67,10 @@ class Index:
         if len(vectors) <= exact:
             order = np.argsort(labels, kind="stable")
             in_order = bool((order[:-1] < order[1:]).all())
-            kept = vectors if in_order else vectors[order]
-            self._rows = _Exact(np.asarray(kept, np.float32), np.asarray(labels)[order], order)
+            rows = vectors if in_order else vectors[order]
+            self._rows = _Exact(np.asarray(rows, np.float32), np.asarray(labels)[order], order)
         else:
-            self._rows = _Cells.made(vectors, np.asarray(labels))
+            self._rows = _Cells.build(vectors, np.asarray(labels))
 
     def __len__(self) -> int:
         return len(self._rows.places)
@@ -82,17 +82,17 @@ class Index:
 
     def search(self, vector: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> Neighbours:
         """Returns the neighbours of a vector: at most `count` phrases, at most `per_label` of each label."""
-        return self._rows.found(self._rows.compared(vector), count, per_label, self.label_count)
+        return self._rows.neighbours(self._rows.compare(vector), count, per_label, self.label_count)
 
     def search_many(self, vectors: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> list[Neighbours]:
         """Returns `search` of each row; much faster for many rows."""
         if len(vectors) == 1:
             return [self.search(vectors[0], count, per_label)]
-        found = []
+        neighbours = []
         for start in range(0, len(vectors), 256):
-            for each in self._rows.compared_many(vectors[start : start + 256]):
-                found.append(self._rows.found(each, count, per_label, self.label_count))
-        return found
+            for each in self._rows.compare_many(vectors[start : start + 256]):
+                neighbours.append(self._rows.neighbours(each, count, per_label, self.label_count))
+        return neighbours
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Returns the index's state as arrays, for `from_arrays`."""
@@ -123,14 +123,14 @@ class _Exact(NamedTuple):
     labels: Places
     places: Places
 
-    def compared(self, vector: Vectors) -> _Cosines:
+    def compare(self, vector: Vectors) -> _Cosines:
         return _Cosines(_cosines(self.vectors, vector))
 
-    def compared_many(self, vectors: Vectors) -> list[_Cosines]:
+    def compare_many(self, vectors: Vectors) -> list[_Cosines]:
         return [_Cosines(row) for row in vectors @ self.vectors.T]
 
-    def found(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
-        best = np.full(label_count, NOTHING, np.float32)
+    def neighbours(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
+        best = np.full(label_count, NO_PHRASE, np.float32)
         if len(self.labels):
             starts = _starts(self.labels)
             best[self.labels[starts]] = np.maximum.reduceat(compared.cosines, starts)
@@ -156,7 +156,7 @@ class _Cells(NamedTuple):
     """The centroids' lengths before scaling."""
 
     @classmethod
-    def made(cls, vectors: NDArray[np.floating], labels: Places) -> "_Cells":
+    def build(cls, vectors: NDArray[np.floating], labels: Places) -> "_Cells":
         order = np.argsort(labels, kind="stable")
         order, bounds = _in_cells(vectors, order, _starts(labels[order]))
         codes = np.empty(vectors.shape, np.int8)
@@ -174,13 +174,13 @@ class _Cells(NamedTuple):
         middles /= np.maximum(lengths, 1e-12)[:, None]
         return cls(codes, scales, labels[order], order, bounds, labels[order][bounds[:-1]], middles, lengths)
 
-    def compared(self, vector: Vectors) -> _Cosines:
-        return self._looked_at(_cosines(self.middles, vector), vector)
+    def compare(self, vector: Vectors) -> _Cosines:
+        return self._compare_nearest_cells(_cosines(self.middles, vector), vector)
 
-    def compared_many(self, vectors: Vectors) -> list[_Cosines]:
-        return [self._looked_at(*pair) for pair in zip(vectors @ self.middles.T, vectors, strict=True)]
+    def compare_many(self, vectors: Vectors) -> list[_Cosines]:
+        return [self._compare_nearest_cells(*pair) for pair in zip(vectors @ self.middles.T, vectors, strict=True)]
 
-    def _looked_at(self, cells: Vectors, vector: Vectors) -> _Cosines:
+    def _compare_nearest_cells(self, cells: Vectors, vector: Vectors) -> _Cosines:
         """Compares the vector with the rows of the nearest cells."""
         probed = np.argpartition(-cells, _PROBED_CELLS)[:_PROBED_CELLS] if len(cells) > _PROBED_CELLS else np.arange(len(cells))
         probed = probed[np.lexsort((probed, -cells[probed]))]
@@ -193,17 +193,17 @@ class _Cells(NamedTuple):
         cosines = _cosines(self.codes[rows].astype(np.float32), vector) * self.scales[rows]
         return _Cosines(cosines, rows, cells * self.lengths)
 
-    def found(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
+    def neighbours(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
         rows, cells = compared.rows, compared.cells
         assert rows is not None
         assert cells is not None
-        best = np.full(label_count, NOTHING, np.float32)
+        best = np.full(label_count, NO_PHRASE, np.float32)
         starts = _starts(self.cell_labels)
         best[self.cell_labels[starts]] = np.maximum.reduceat(cells, starts)
         labels = self.labels[rows]
         starts = _starts(labels)
-        looked_at = labels[starts]
-        best[looked_at] = np.maximum(best[looked_at], np.maximum.reduceat(compared.cosines, starts))
+        probed_labels = labels[starts]
+        best[probed_labels] = np.maximum(best[probed_labels], np.maximum.reduceat(compared.cosines, starts))
         places = self.places[rows]
         top = _top(compared.cosines, labels, places, count, per_label)
         return Neighbours(places[top], compared.cosines[top], best)
@@ -266,8 +266,8 @@ def _grouped(vectors: NDArray[np.floating], own: Places) -> Places:
     """Clusters these rows into cells by spherical k-means; returns each row's cell."""
     generator = np.random.default_rng(_SEED)
     count = min(-(-len(own) // _CELL), _CELLS_OF_A_LABEL)
-    picked = own[np.sort(generator.permutation(len(own))[: count * _SAMPLED_PER_CELL])]
-    sample = np.asarray(vectors[picked], np.float32)
+    sampled = own[np.sort(generator.permutation(len(own))[: count * _SAMPLED_PER_CELL])]
+    sample = np.asarray(vectors[sampled], np.float32)
     middles = sample[np.sort(generator.permutation(len(sample))[:count])]
     for _ in range(_ROUNDS):
         cells = (sample @ middles.T).argmax(axis=1)

@@ -87,9 +87,9 @@ def _grams(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]
         count = max(len(letters) - size + 1, 0)
         running = running[:count] * _ODD + letters[size - 1 :]
         inner = gaps[size - 1 : size - 1 + count] == gaps[1 : 1 + count]
-        kept = np.flatnonzero(inner & ~end[:count] & ~end[size - 1 :] & ~(space[:count] & space[size - 1 :] & (size == 2)))
-        found_rows.append(rows[kept])
-        found.append(running[kept] + np.uint64(size))
+        indices = np.flatnonzero(inner & ~end[:count] & ~end[size - 1 :] & ~(space[:count] & space[size - 1 :] & (size == 2)))
+        found_rows.append(rows[indices])
+        found.append(running[indices] + np.uint64(size))
     word_rows, words = _words(letters, rows, space)
     paired = word_rows[:-1] == word_rows[1:]
     found.append((words[:-1] * np.uint64(3) + words[1:])[paired])

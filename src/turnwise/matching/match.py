@@ -59,7 +59,7 @@ class Match(NamedTuple):
 
         Empty when no label is left.
         """
-        places, kept, every = _places(self.labels, labels if isinstance(labels, tuple) else frozenset(labels))
+        places, kept, wanted = _places(self.labels, labels if isinstance(labels, tuple) else frozenset(labels))
         if len(kept) == len(self.labels):
             return self
         probabilities = self.probabilities[places]
@@ -68,7 +68,7 @@ class Match(NamedTuple):
             labels=kept,
             probabilities=probabilities / total if total > 0.0 else probabilities + 1.0 / max(len(kept), 1),
             similarities=self.similarities[places],
-            nearest=tuple(near for near in self.nearest if near.label in every),
+            nearest=tuple(near for near in self.nearest if near.label in wanted),
         )
 
     def with_parts(self, parts: "Sequence[Match]") -> "Match":
@@ -85,26 +85,26 @@ class Match(NamedTuple):
         shares = np.exp(_AMONG_PARTS * (nearness - nearness.max()))
         shares /= shares.sum()
         ahead = float(nearness.max() - self.similarities.max(initial=-1.0)) - (_AHEAD - _AHEAD_LESS * len(parts))
-        own = 1.0 / (1.0 + math.exp(_AGAINST_ALL * ahead))
-        said = shares @ np.stack([each.probabilities for each in parts])
-        logs = own * np.log(np.maximum(self.probabilities, _LEAST)) + (1.0 - own) * np.log(np.maximum(said, _LEAST))
+        weight = 1.0 / (1.0 + math.exp(_AGAINST_ALL * ahead))
+        of_parts = shares @ np.stack([each.probabilities for each in parts])
+        logs = weight * np.log(np.maximum(self.probabilities, _LEAST)) + (1.0 - weight) * np.log(np.maximum(of_parts, _LEAST))
         probabilities = np.exp(logs - logs.max(initial=_LOWEST))
         return self._replace(
             probabilities=probabilities / probabilities.sum() if len(probabilities) else probabilities,
             similarities=np.maximum(self.similarities, similarities.max(axis=0)),
-            novelty=float(own * self.novelty + (1.0 - own) * (shares @ [each.novelty for each in parts])),
+            novelty=float(weight * self.novelty + (1.0 - weight) * (shares @ [each.novelty for each in parts])),
             nearest=_best(near for each in (self, *parts) for near in each.nearest),
         )
 
     def ranked(self, count: int) -> list[tuple[str, float]]:
         """Returns the `count` most probable labels with their probabilities, best first; ties in the matcher's order."""
-        places, falling = None, -self.probabilities
-        if 0 < count < len(falling):
+        places, negated = None, -self.probabilities
+        if 0 < count < len(negated):
             # Sorting thousands of labels for the best three would take a large part of a decision's time.
-            bound = falling[falling.argpartition(count - 1)[count - 1]]
-            places = (falling <= bound).nonzero()[0]
-            falling = falling[places]
-        order = falling.argsort(kind="stable")[:count]
+            bound = negated[negated.argpartition(count - 1)[count - 1]]
+            places = (negated <= bound).nonzero()[0]
+            negated = negated[places]
+        order = negated.argsort(kind="stable")[:count]
         best = order if places is None else places[order]
         return [(self.labels[place], float(self.probabilities[place])) for place in best.tolist()]
 
@@ -125,6 +125,6 @@ def _places(
     """Returns the indices and names of the labels in `among`. Cached, since callers often use the same set."""
     import numpy as np
 
-    every = frozenset(among)
-    places = np.array([place for place, label in enumerate(labels) if label in every], np.intp)
-    return places, tuple(labels[place] for place in places.tolist()), every
+    wanted = frozenset(among)
+    places = np.array([place for place, label in enumerate(labels) if label in wanted], np.intp)
+    return places, tuple(labels[place] for place in places.tolist()), wanted

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.heads import Floats
-from turnwise.matching.scorers import COSINE_SCALE, OPINIONS
+from turnwise.matching.scorers import COSINE_SCALE, SCORERS
 from turnwise.matching.solver import minimize
 
-REFUSED = 0.03
+REJECTED = 0.03
 """Default share of in-scope requests that may get a novelty above 0.5."""
 
-SURELY_REFUSED, SURELY = 0.005, 0.85
+SURELY_REJECTED, SURELY = 0.005, 0.85
 """Default share of in-scope requests with a novelty above `SURELY`."""
 
-STRANGERS = 0.2
+MIN_OUT_OF_SCOPE_SHARE = 0.2
 """Assumed minimum share of out-of-scope messages. Labelled files contain fewer of them than real traffic."""
 
 _WEIGHTS = {"meaning": 1.0, "wording": 0.6, "nearest": 1.0, "mean": 0.6}
@@ -46,11 +46,11 @@ class Gate(NamedTuple):
     unlike: NDArray[np.float64]
     """Cosine where the second curve is 0.5."""
 
-    def novelty(self, signs: Floats) -> NDArray[np.float64]:
+    def novelty(self, signals: Floats) -> NDArray[np.float64]:
         """Returns the novelty of each text, 0 to 1. Above 0.5, out of scope is more likely."""
-        below = (self.threshold - signs[:, int(self.sign)].astype(np.float64)) / self.scale
-        apart = (self.unlike - signs[:, _NEAREST].astype(np.float64)) / _UNLIKE_SCALE
-        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.maximum(below, apart), -40.0, 40.0))))
+        below = (self.threshold - signals[:, int(self.sign)].astype(np.float64)) / self.scale
+        distance = (self.unlike - signals[:, _NEAREST].astype(np.float64)) / _UNLIKE_SCALE
+        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.maximum(below, distance), -40.0, 40.0))))
 
 
 def default_gate(phrases: int) -> Gate:
@@ -63,18 +63,18 @@ def default_gate(phrases: int) -> Gate:
     return Gate(np.array(_NEAREST), unlike, np.array(_UNLIKE_SCALE), unlike)
 
 
-def signs(evidence: Floats, opinions: Sequence[str] = OPINIONS) -> Floats:
+def signals(evidence: Floats, scorers: Sequence[str] = SCORERS) -> Floats:
     """Returns two signals per text that it belongs to any label: the best label's weighted score, and the nearest cosine.
 
     `evidence` is texts × labels × scorers. It holds raw scores, not softmax shares, because an out-of-scope text scores low for
     every label.
     """
-    weights = np.array([_WEIGHTS[opinion] for opinion in opinions], np.float32)
-    nearest = evidence[:, :, opinions.index("nearest")].max(axis=1) / COSINE_SCALE
+    weights = np.array([_WEIGHTS[scorer] for scorer in scorers], np.float32)
+    nearest = evidence[:, :, scorers.index("nearest")].max(axis=1) / COSINE_SCALE
     return np.stack([(evidence @ weights).max(axis=1), nearest], axis=1)
 
 
-def fit_gate(gate: Gate, signs: Floats, counts: Floats) -> Gate:
+def fit_gate(gate: Gate, signals: Floats, counts: Floats) -> Gate:
     """Calibrates a gate on in-scope texts that the scorers were not fitted on.
 
     A share `REFUSED` of them gets a novelty above 0.5, and `SURELY_REFUSED` above `SURELY`.
@@ -84,21 +84,21 @@ def fit_gate(gate: Gate, signs: Floats, counts: Floats) -> Gate:
         signs: The texts' signals.
         counts: Weight of each text.
     """
-    if len(signs) < _LEAST:
+    if len(signals) < _LEAST:
         return gate
-    belonging = signs[:, _BELONGING].astype(np.float64)
+    belonging = signals[:, _BELONGING].astype(np.float64)
     order = np.argsort(belonging, kind="stable")
     share = np.cumsum(counts[order], dtype=np.float64) / counts.sum(dtype=np.float64)
-    refused, surely = belonging[order][np.searchsorted(share, (REFUSED, SURELY_REFUSED))]
+    rejected, surely = belonging[order][np.searchsorted(share, (REJECTED, SURELY_REJECTED))]
     spread = max(float(belonging.std()), 1e-3)
     scale = spread / _SHARPNESS
-    if len(signs) * SURELY_REFUSED >= 1.0:  # fewer texts cannot show so rare a case
-        apart = float(refused - surely) / math.log(SURELY / (1.0 - SURELY))
-        scale = max(apart, spread / _SHARPEST)
-    return Gate(np.array(_BELONGING), refused, np.array(scale), gate.unlike)
+    if len(signals) * SURELY_REJECTED >= 1.0:  # fewer texts cannot show so rare a case
+        distance = float(rejected - surely) / math.log(SURELY / (1.0 - SURELY))
+        scale = max(distance, spread / _SHARPEST)
+    return Gate(np.array(_BELONGING), rejected, np.array(scale), gate.unlike)
 
 
-def tune_gate(gate: Gate, signs: Floats, right: NDArray[np.bool_], strange: NDArray[np.bool_]) -> Gate:
+def tune_gate(gate: Gate, signals: Floats, right: NDArray[np.bool_], out_of_scope: NDArray[np.bool_]) -> Gate:
     """Fits the gate that handles the most texts correctly: by the right label, or as out of scope.
 
     Texts that would go to a wrong label are ignored, since rejecting them costs nothing. The curve is a logistic regression
@@ -110,16 +110,16 @@ def tune_gate(gate: Gate, signs: Floats, right: NDArray[np.bool_], strange: NDAr
         right: Whether the text would go to its right label.
         strange: Whether the text is out of scope.
     """
-    if not (strange.any() and right.any()):
+    if not (out_of_scope.any() and right.any()):
         return gate
-    used = right | strange
-    sign = signs[used, _BELONGING].astype(np.float64)
+    used = right | out_of_scope
+    sign = signals[used, _BELONGING].astype(np.float64)
     weight = np.ones(len(sign))
-    share = strange.mean()
-    if share < STRANGERS:
-        weight[strange[used]] = STRANGERS / (1.0 - STRANGERS) * (1.0 - share) / share
+    share = out_of_scope.mean()
+    if share < MIN_OUT_OF_SCOPE_SHARE:
+        weight[out_of_scope[used]] = MIN_OUT_OF_SCOPE_SHARE / (1.0 - MIN_OUT_OF_SCOPE_SHARE) * (1.0 - share) / share
     middle, spread = float(sign.mean()), max(float(sign.std()), 1e-3)
-    slope, bias = _logistic((sign - middle) / spread, strange[used], weight)
+    slope, bias = _logistic((sign - middle) / spread, out_of_scope[used], weight)
     if slope > -1e-3:  # the signal does not separate the groups
         return gate
     threshold, scale = np.array(middle - bias / slope * spread), np.array(-spread / slope)
@@ -127,14 +127,14 @@ def tune_gate(gate: Gate, signs: Floats, right: NDArray[np.bool_], strange: NDAr
     return Gate(np.array(_BELONGING), threshold, scale, np.array(_NOTHING))
 
 
-def _logistic(sign: NDArray[np.float64], strange: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float]:
+def _logistic(sign: NDArray[np.float64], out_of_scope: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float]:
     """Fits a logistic curve from the signal to out of scope; returns slope and bias."""
     inputs = np.stack([sign, np.ones_like(sign)], axis=1)
 
     def objective(point: Floats) -> tuple[float, Floats]:
         logits = inputs @ point.astype(np.float64)
-        loss = weight @ (np.logaddexp(0.0, logits) - strange * logits)
-        gradient = (weight * (1.0 / (1.0 + np.exp(-logits)) - strange)) @ inputs
+        loss = weight @ (np.logaddexp(0.0, logits) - out_of_scope * logits)
+        gradient = (weight * (1.0 / (1.0 + np.exp(-logits)) - out_of_scope)) @ inputs
         loss += 0.5 * 1e-3 * float(point @ point)
         return float(loss / len(sign)), ((gradient + 1e-3 * point) / len(sign)).astype(np.float32)
 

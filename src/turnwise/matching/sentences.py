@@ -74,11 +74,11 @@ def ends_sentence(text: str, at: int) -> bool:
     if found is None:
         return True
     word, folded = found[1], found[1].casefold()
-    shouted = len(word) > 1 and word.isupper()  # "CA." is California, "DR." may be a doctor
-    if (folded in _NEVER_LAST and not shouted) or (folded in _BEFORE_NUMBERS and _NUMBER.match(rest)):
+    all_caps = len(word) > 1 and word.isupper()  # "CA." is California, "DR." may be a doctor
+    if (folded in _NEVER_LAST and not all_caps) or (folded in _BEFORE_NUMBERS and _NUMBER.match(rest)):
         return False
     if folded in _NEVER_LAST | _SELDOM_LAST or word in _CAPITALISED or "." in word or _is_initial(text, found.start(1), word):
-        return _begins_anew(rest)
+        return _looks_like_sentence_start(rest)
     return True
 
 
@@ -86,7 +86,7 @@ def _is_initial(text: str, start: int, word: str) -> bool:
     return len(word) == 1 and word.casefold() != word.upper() and not text[start - 1 : start].isdigit()
 
 
-def _begins_anew(rest: str) -> bool:
+def _looks_like_sentence_start(rest: str) -> bool:
     """Returns whether the following text looks like a new sentence, rather than a name or the abbreviation's complement."""
     first = _FIRST_WORD.match(rest)
     if first is None:
@@ -138,13 +138,13 @@ def _parts(text: str) -> list[str]:
         if found and words < _FEWEST:
             found[-1] += [sentence.strip()] if words else []
         elif words > _WORDS + _SPARE:
-            found += [[part] for part in _run_on(sentence)]
+            found += [[part] for part in _split_long(sentence)]
         elif words:
             found.append([sentence])
     return [" ".join(part) for part in found]
 
 
-def _run_on(sentence: str) -> list[str]:
+def _split_long(sentence: str) -> list[str]:
     """Splits a long sentence at clauses, up to a maximum number of words per part; longer clauses are cut."""
     found: list[list[str]] = [[]]
     for clause in _CLAUSES.split(sentence):

@@ -28,7 +28,7 @@ _FLAGS = (
 )  # fmt: skip
 _COUNTS = 10  # numbers beside the flags
 _VECTOR_SCALE = 4.0  # brings a vector's small numbers to the features' size, so that the penalty affects both alike
-_LONGEST = 60
+_MAX_WORDS = 60
 _READ_CHARACTERS = 2_000
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _PENALTY = 1.0
@@ -89,7 +89,7 @@ class SmallTalk:
 
     @classmethod
     def _fitted(cls, encoder: _Encoder) -> "SmallTalk":
-        texts, labels = _lists()
+        texts, labels = _bundled_texts()
         return cls(*fit(features(encoder.encode(texts), texts), labels))
 
     def probabilities(self, vectors: "NDArray[np.float32]", texts: Sequence[str]) -> "NDArray[np.float64]":
@@ -99,25 +99,25 @@ class SmallTalk:
         """
         import numpy as np
 
-        drawn = [text_features(text) for text in texts]
-        scores = _joined(vectors, drawn).astype(np.float64) @ self._weights + self._bias
+        found = [text_features(text) for text in texts]
+        scores = _feature_matrix(vectors, found).astype(np.float64) @ self._weights + self._bias
         if self._words:
             scores += [sum(self._words.get(each, 0.0) for each in wording(text)) for text in texts]
         probabilities: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(scores, -50.0, 50.0)))
-        probabilities *= np.array([each.words > 0 or each.emoji for each in drawn])
+        probabilities *= np.array([each.words > 0 or each.emoji for each in found])
         if not self._other_scripts:
-            probabilities *= np.array([1.0 - each.other_script for each in drawn])
+            probabilities *= np.array([1.0 - each.other_script for each in found])
         return probabilities
 
 
 def features(vectors: "NDArray[np.float32]", texts: Sequence[str]) -> "NDArray[np.float32]":
     """Returns one row for each text: its scaled vector and its features."""
-    return _joined(vectors, [text_features(text) for text in texts])
+    return _feature_matrix(vectors, [text_features(text) for text in texts])
 
 
 def wording(text: str) -> list[str]:
     """Returns the distinct words and word pairs among the first 60 words. `^` and `$` mark the ends."""
-    words = _WORD.findall(text[:_READ_CHARACTERS].lower().replace("’", "'"))[:_LONGEST]
+    words = _WORD.findall(text[:_READ_CHARACTERS].lower().replace("’", "'"))[:_MAX_WORDS]
     bounded = ["^", *words, "$"]
     return list(dict.fromkeys(words + [f"{one} {next_}" for one, next_ in itertools.pairwise(bounded)]))
 
@@ -136,13 +136,13 @@ def fit(
     if weights is None:
         share = labels.mean()
         weights = np.where(labels > 0.0, 0.5 / share, 0.5 / (1.0 - share)).astype(np.float32)
-    counted = weights
+    row_weights = weights
     signs = np.where(labels > 0.0, 1.0, -1.0).astype(np.float32)
 
     def objective(point: "NDArray[np.float32]") -> "tuple[float, NDArray[np.float32]]":
         margins = signs * (rows @ point[:-1] + point[-1])
-        loss = float(counted @ np.logaddexp(0.0, -margins)) + 0.5 * _PENALTY * float(point[:-1] @ point[:-1])
-        pull = -signs * counted / (1.0 + np.exp(np.clip(margins, -50.0, 50.0)))
+        loss = float(row_weights @ np.logaddexp(0.0, -margins)) + 0.5 * _PENALTY * float(point[:-1] @ point[:-1])
+        pull = -signs * row_weights / (1.0 + np.exp(np.clip(margins, -50.0, 50.0)))
         slope = np.append(pull @ rows, pull.sum())
         slope[:-1] += _PENALTY * point[:-1]
         return loss, slope.astype(np.float32)
@@ -151,30 +151,30 @@ def fit(
     return point[:-1].astype(np.float64), float(point[-1])
 
 
-def _joined(vectors: "NDArray[np.float32]", drawn: Sequence[TextFeatures]) -> "NDArray[np.float32]":
+def _feature_matrix(vectors: "NDArray[np.float32]", found: Sequence[TextFeatures]) -> "NDArray[np.float32]":
     import numpy as np
 
-    shown = np.array([_numbers(each) for each in drawn], dtype=np.float32).reshape(len(drawn), len(_FLAGS) + _COUNTS)
-    return np.hstack([vectors * np.float32(_VECTOR_SCALE), shown])
+    numbers = np.array([_feature_row(each) for each in found], dtype=np.float32).reshape(len(found), len(_FLAGS) + _COUNTS)
+    return np.hstack([vectors * np.float32(_VECTOR_SCALE), numbers])
 
 
-def _numbers(drawn: TextFeatures) -> list[float]:
+def _feature_row(found: TextFeatures) -> list[float]:
     from math import log1p
 
-    empty = drawn.content == 0
-    about = [
-        log1p(min(drawn.words, _LONGEST)),
-        log1p(min(drawn.rest, _LONGEST)),
-        log1p(min(drawn.content, _LONGEST)),
-        min(drawn.numbers, 3),
+    empty = found.content == 0
+    extra = [
+        log1p(min(found.words, _MAX_WORDS)),
+        log1p(min(found.rest, _MAX_WORDS)),
+        log1p(min(found.content, _MAX_WORDS)),
+        min(found.numbers, 3),
         empty,
-        empty and drawn.opens_greeting,
-        empty and drawn.opens_thanks,
-        (drawn.thanks or drawn.closing) and drawn.rest <= 4,
-        drawn.own and not drawn.you,
-        drawn.you and not drawn.own and drawn.content <= 2,
+        empty and found.opens_greeting,
+        empty and found.opens_thanks,
+        (found.thanks or found.closing) and found.rest <= 4,
+        found.own and not found.you,
+        found.you and not found.own and found.content <= 2,
     ]
-    return [float(getattr(drawn, name)) for name in _FLAGS] + [float(each) for each in about]
+    return [float(getattr(found, name)) for name in _FLAGS] + [float(each) for each in extra]
 
 
 # Keyed by object, not by fingerprint, so that calls to one encoder do not depend on earlier calls to another.
@@ -188,7 +188,7 @@ def _shipped() -> dict[str, Any]:
     return shipped
 
 
-def _lists() -> "tuple[list[str], NDArray[np.float32]]":
+def _bundled_texts() -> "tuple[list[str], NDArray[np.float32]]":
     """Returns the bundled texts, and 1 for each that is small talk."""
     import numpy as np
 

@@ -23,8 +23,8 @@ READ_CHARACTERS = 2_000
 
 _SHORTEST = 4  # too many words are one slip away from shorter ones
 _COMMON, _SHORTEST_COMMON = 50_000, 5  # minimum frequency in the dictionary's texts: about 1,700 words
-_REMEMBERED = 8_192
-_FEW_STRANGE, _MANY_STRANGE = 3, 20
+_CACHE_SIZE = 8_192
+_FEW_UNKNOWN, _MANY_UNKNOWN = 3, 20
 _LOOK_BACK = 8
 
 # A whole word of ASCII letters that is not part of an address, a code or a compound.
@@ -58,7 +58,7 @@ class CorrectedText(NamedTuple):
     """A text after correction. Without corrections, the text is unchanged."""
 
     text: str
-    slips: tuple[Correction, ...] = ()
+    corrections: tuple[Correction, ...] = ()
 
 
 class SpellingCorrector:
@@ -68,12 +68,12 @@ class SpellingCorrector:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._own = Counter(word for text in texts for word in _OWN_WORD.findall(text.lower()))
-        self._english, self._pieces = _english(), _pieces()
+        self._agent_words = Counter(word for text in texts for word in _OWN_WORD.findall(text.lower()))
+        self._english, self._encoder_words = _english(), _encoder_words()
         self._counts: Mapping[str, int] = self._english.word_frequency.dictionary
-        self._meant = lru_cache(_REMEMBERED)(self._word_meant)
+        self._correction = lru_cache(_CACHE_SIZE)(self._find_correction)
 
-    def mended(self, text: str) -> CorrectedText:
+    def corrected(self, text: str) -> CorrectedText:
         """Returns the text with its spelling corrected.
 
         Names stay: words with a capital inside a sentence, and abbreviations. If most words are unknown, the text may be in
@@ -81,27 +81,28 @@ class SpellingCorrector:
         Nothing is ever corrected above twenty unknown words.
         """
         found = list(_WORD.finditer(_beginning(text)))
-        strange = [each for each in found if not self._is_known(each.group().lower())]
-        most = len(strange) > max(1, len(found) // 2)
-        if not strange or len(strange) > _MANY_STRANGE or (most and len(strange) > _FEW_STRANGE):
+        unknown = [match for match in found if not self._is_known(match.group().lower())]
+        mostly_unknown = len(unknown) > max(1, len(found) // 2)
+        if not unknown or len(unknown) > _MANY_UNKNOWN or (mostly_unknown and len(unknown) > _FEW_UNKNOWN):
             return CorrectedText(text)
-        shouted = text.isupper()
-        slips, parts, end = [], [], 0
-        for each in strange:
-            typed = each.group()
-            meant = self._meant(typed.lower(), most) if shouted or _may_be_slip(typed, text, each.start()) else None
+        all_caps = text.isupper()
+        corrections, parts, end = [], [], 0
+        for match in unknown:
+            typed = match.group()
+            may_be_typo = all_caps or _may_be_typo(typed, text, match.start())
+            meant = self._correction(typed.lower(), mostly_unknown) if may_be_typo else None
             if meant is not None:
-                slips.append(Correction(typed, meant))
-                parts += [text[end : each.start()], meant]
-                end = each.end()
-        return CorrectedText("".join([*parts, text[end:]]), tuple(slips)) if slips else CorrectedText(text)
+                corrections.append(Correction(typed, meant))
+                parts += [text[end : match.start()], meant]
+                end = match.end()
+        return CorrectedText("".join([*parts, text[end:]]), tuple(corrections)) if corrections else CorrectedText(text)
 
     def _is_known(self, word: str) -> bool:
-        if word in self._own or word in self._pieces or word in self._counts:
+        if word in self._agent_words or word in self._encoder_words or word in self._counts:
             return True
         return _CONTRACTED.fullmatch(word) is not None or _NEWER.fullmatch(word) is not None
 
-    def _word_meant(self, word: str, own_only: bool) -> str | None:
+    def _find_correction(self, word: str, agent_words_only: bool) -> str | None:
         """Returns the best word at edit distance 1; None when there is none."""
         swapped = word[1::-1] + word[2:]
         near = [
@@ -109,10 +110,10 @@ class SpellingCorrector:
             for other in self._english.edit_distance_1(word)
             if len(other) >= _SHORTEST and other.isalpha() and (other[0] == word[0] or other == swapped)
         ]
-        own = [other for other in near if other in self._own]
-        if own:
-            return max(own, key=lambda other: (sorted(other) == sorted(word), self._own[other], other))
-        if own_only or len(word) < _SHORTEST_COMMON:
+        agent_words = [other for other in near if other in self._agent_words]
+        if agent_words:
+            return max(agent_words, key=lambda other: (sorted(other) == sorted(word), self._agent_words[other], other))
+        if agent_words_only or len(word) < _SHORTEST_COMMON:
             return None
         common = [other for other in near if self._counts.get(other, 0) >= _COMMON]
         return max(common, key=lambda other: (self._counts[other], other), default=None)
@@ -123,7 +124,7 @@ def _beginning(text: str) -> str:
     return text if len(text) <= READ_CHARACTERS else next(iter(text[:READ_CHARACTERS].rsplit(maxsplit=1)), "")
 
 
-def _may_be_slip(word: str, text: str, at: int) -> bool:
+def _may_be_typo(word: str, text: str, at: int) -> bool:
     """Returns whether the word is not written as a name: in lower case, or capitalized at the start of a sentence."""
     return word.islower() or (word[1:].islower() and _begins_sentence(text, at))
 
@@ -140,7 +141,7 @@ def dictionary() -> str:
 
 
 @cache
-def _pieces() -> frozenset[str]:
+def _encoder_words() -> frozenset[str]:
     """Returns the bundled encoder's vocabulary: it has names and spellings that the dictionary lacks."""
     return frozenset((SHIPPED / VOCABULARY_FILE).read_text("utf-8").split("\n"))
 

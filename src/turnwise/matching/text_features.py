@@ -69,11 +69,11 @@ class TextFeatures(NamedTuple):
 
 def text_features(text: str) -> TextFeatures:
     """Returns the surface features of a message, from its first 2,000 characters. Linear time; any text is allowed."""
-    return _clues(text[:READ_CHARACTERS])
+    return _extract(text[:READ_CHARACTERS])
 
 
 @functools.lru_cache(256)  # several selectors read the same message
-def _clues(raw: str) -> TextFeatures:
+def _extract(raw: str) -> TextFeatures:
     plain = normalize(raw)[:READ_CHARACTERS].replace("’", "'")
     folded = plain.lower()
     words = _WORD.findall(folded)
@@ -83,7 +83,7 @@ def _clues(raw: str) -> TextFeatures:
     everywhere = joined if not start else f" {' '.join(words)} "
     latin, other, unspaced = _scripts(plain)
     first = rest[0] if rest else ""
-    asks = _has(joined, _ASKING)
+    asks = _contains(joined, _ASKING)
     numbers = [word for word in _TOKEN.findall(folded) if _DIGIT.search(word)]
     return TextFeatures(
         words=len(words) + unspaced // 2,
@@ -97,16 +97,16 @@ def _clues(raw: str) -> TextFeatures:
         **_values(folded, present, joined, numbers),
         **{f"opens_{kind}": kind in opening for kind in ("yes", "no", "ok", "thanks", "greeting")},
         thanks="thanks" in opening or not present.isdisjoint(_OPENINGS["thanks"]),
-        closing=not _CLOSING_WORDS.isdisjoint(words) or _has(everywhere, _CLOSING),
+        closing=not _CLOSING_WORDS.isdisjoint(words) or _contains(everywhere, _CLOSING),
         asks=asks,
         imperative=first in _IMPERATIVE or (first in ("please", "just") and len(rest) > 1 and rest[1] in _IMPERATIVE),
         also=not present.isdisjoint(_ALSO) or " as well " in joined or " one more thing " in joined,
         instead=not present.isdisjoint(_INSTEAD),
-        what_about=_has(joined, _WHAT_ABOUT),
-        back_to=_has(joined, _BACK_TO),
+        what_about=_contains(joined, _WHAT_ABOUT),
+        back_to=_contains(joined, _BACK_TO),
         actually=not _ACTUALLY.isdisjoint(words) or " on second thought" in joined,
-        never_mind=_has(everywhere, _NEVER_MIND),
-        somebody=_has(joined.replace(" to you ", " "), _SOMEBODY),
+        never_mind=_contains(everywhere, _NEVER_MIND),
+        somebody=_contains(joined.replace(" to you ", " "), _SOMEBODY),
         refers_back=not present.isdisjoint(_REFERRING),
         own=not present.isdisjoint(_OWN),
         you=not present.isdisjoint(_YOU),
@@ -221,7 +221,7 @@ def _is_code(raw: str) -> bool:
     return marks >= 4 and marks > 0.08 * len(raw)
 
 
-def _has(joined: str, phrases: Iterable[str]) -> bool:
+def _contains(joined: str, phrases: Iterable[str]) -> bool:
     return any(phrase in joined for phrase in phrases)
 
 

@@ -269,7 +269,7 @@ class Meaning:
             self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
             cache = self._disk_cache()
             if cache is not None:
-                cache.keep_matcher(fingerprint, matcher.arrays())
+                cache.store_matcher(fingerprint, matcher.arrays())
 
     def _publish(self, reader: TextReader, heads: bool) -> None:
         self._reader = reader
@@ -283,7 +283,7 @@ class Meaning:
         matcher = reader.matcher
         digest = hashlib.sha256(repr((list(texts), list(labels))).encode()).hexdigest()[:12]
         if matcher is not None and texts:
-            plain = [legible(reader.mended(text).text) for text in texts]
+            plain = [legible(reader.corrected(text).text) for text in texts]
             matcher = matcher.tuned(plain, encode_checked(plain, self.encoder), labels)
         tuned._publish(reader.with_matcher(matcher, f"{reader.fingerprint}-tuned-{digest}"), self._heads.result())
         return tuned
@@ -336,7 +336,7 @@ def _fitted_before(
         return matcher
     except (KeyError, ValueError, IndexError, TypeError) as problem:
         _log.info("A kept matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
-        cache.forget_matcher(fingerprint)
+        cache.remove_matcher(fingerprint)
         return None
 
 

@@ -40,7 +40,7 @@ class TextReading(NamedTuple):
     """How well the text fits each agent."""
     smalltalk: float
     """Probability, 0 to 1, that the text is conversation rather than a request."""
-    mended: "CorrectedText"
+    corrected: "CorrectedText"
     """The text after spelling correction, which is the one that was read."""
 
 
@@ -51,10 +51,10 @@ def with_parts(whole: TextReading, parts: Sequence[TextReading]) -> TextReading:
     """
     if not parts:
         return whole
-    slips = tuple(dict.fromkeys(slip for each in (whole, *parts) for slip in each.mended.slips))
-    asking = [part for part in parts if not _is_pleasantry(part.mended.text)] or parts
+    corrections = tuple(dict.fromkeys(correction for each in (whole, *parts) for correction in each.corrected.corrections))
+    asking = [part for part in parts if not _is_pleasantry(part.corrected.text)] or parts
     match = whole.match.with_parts([part.match for part in asking])
-    return whole._replace(match=match, mended=whole.mended._replace(slips=slips))
+    return whole._replace(match=match, corrected=whole.corrected._replace(corrections=corrections))
 
 
 def _is_pleasantry(text: str) -> bool:
@@ -124,20 +124,20 @@ class TextReader:
                 self._readings.popitem(last=False)
         return readings
 
-    def mended(self, text: str) -> "CorrectedText":
+    def corrected(self, text: str) -> "CorrectedText":
         """Returns the text as it is read: truncated, in composed Unicode form, and spelling-corrected."""
-        return self.spelling.mended(composed(text[:READ_CHARACTERS]))
+        return self.spelling.corrected(composed(text[:READ_CHARACTERS]))
 
     def _read(self, texts: Sequence[str], batched: bool) -> Iterator[TextReading]:
-        mended = [self.mended(text) for text in texts]
-        readable = [legible(each.text) for each in mended]
+        corrected = [self.corrected(text) for text in texts]
+        readable = [legible(each.text) for each in corrected]
         vectors = encode_checked(readable, self._encoder)
         size = len(texts) if batched else 1
         for start in range(0, len(texts), size):
             batch = slice(start, start + size)
             smalltalk = self.smalltalk.probabilities(vectors[batch], readable[batch])
             matches = self._match(readable[batch], vectors[batch])
-            yield from map(TextReading, texts[batch], vectors[batch], matches, smalltalk.tolist(), mended[batch])
+            yield from map(TextReading, texts[batch], vectors[batch], matches, smalltalk.tolist(), corrected[batch])
 
     def _match(self, texts: Sequence[str], vectors: "NDArray[np.float32]") -> Sequence[Match]:
         if self.matcher is None:

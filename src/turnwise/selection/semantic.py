@@ -60,7 +60,7 @@ class Semantic:
         if not request.text.strip():
             return abstained(self.name, "The message has no text.")
         reading = await self._meaning.read_message(request.text)
-        return with_corrections(self._by(reading.match.among(frozenset(request.eligible))), reading.mended.slips)
+        return with_corrections(self._by(reading.match.among(frozenset(request.eligible))), reading.corrected.corrections)
 
     def _by(self, match: Match) -> Verdict:
         ranked = self._ranked(match)

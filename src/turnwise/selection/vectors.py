@@ -67,7 +67,7 @@ def vectors_of(
             done += len(batch)
     finally:
         if cache is not None and done:
-            cache.keep_vectors(encoder.fingerprint, Vectors(unique[places[:done]], rows[places[:done]]))
+            cache.store_vectors(encoder.fingerprint, Vectors(unique[places[:done]], rows[places[:done]]))
     if done:
         progress("encoding", done, done)
     return _unit(rows, Vectors(unique, rows).places(keys))

@@ -33,11 +33,14 @@ def abstained(selector: str, reason: str, **more: Any) -> Verdict:
     return Verdict(selector=selector, reason=reason, **more)
 
 
-def with_corrections(verdict: Verdict, slips: "Sequence[Correction]") -> Verdict:
+def with_corrections(verdict: Verdict, corrections: "Sequence[Correction]") -> Verdict:
     """Returns the verdict with its spelling corrections added to the reason."""
-    if not slips:
+    if not corrections:
         return verdict
-    words = ", ".join(f"“{shortened(slip.typed)}” as “{shortened(slip.meant)}”" for slip in slips[:_MAX_CORRECTIONS_SHOWN])
+    words = ", ".join(
+        f"“{shortened(correction.typed)}” as “{shortened(correction.meant)}”"
+        for correction in corrections[:_MAX_CORRECTIONS_SHOWN]
+    )
     return verdict.model_copy(update={"reason": f"{verdict.reason} It reads {words}."})
 
 

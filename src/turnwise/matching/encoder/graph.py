@@ -61,8 +61,8 @@ class _Writer:
         if not self.quantized:
             product = self.node("MatMul", [inputs, self.constant(f"{name}.weight", weight)], f"{name}.product")
             return self.node("Add", [product, self.constant(f"{name}.bias", bias)], name)
-        inputs, weight = self._evened(inputs, weight)
-        tensors = [*self._as_bytes(name, weight), self.constant(f"{name}.bias", bias)]
+        inputs, weight = self._scale_outliers(inputs, weight)
+        tensors = [*self._quantize(name, weight), self.constant(f"{name}.bias", bias)]
         return self.node("DynamicQuantizeMatMul", [inputs, *tensors], name, domain="com.microsoft")
 
     def attention(self, inputs: str, name: str, weight: "NDArray[np.float32]", bias: "NDArray[np.float32]", heads: int) -> str:
@@ -70,13 +70,13 @@ class _Writer:
         if not self.quantized:
             tensors = [self.constant(f"{name}.weight", weight), self.constant(f"{name}.bias", bias)]
             return self.node("Attention", [inputs, *tensors], name, domain="com.microsoft", num_heads=heads)
-        inputs, weight = self._evened(inputs, weight)
+        inputs, weight = self._scale_outliers(inputs, weight)
         rounded = self.node("DynamicQuantizeLinear", [inputs], f"{name}.input", outputs=3)
-        values, scale, zero = self._as_bytes(name, weight)
+        values, scale, zero = self._quantize(name, weight)
         tensors = [values, self.constant(f"{name}.bias", bias), f"{rounded}.1", scale, "", f"{rounded}.2", zero]
         return self.node("QAttention", [rounded, *tensors], name, domain="com.microsoft", num_heads=heads)
 
-    def normalized(self, inputs: str, name: str, weights: "Weights", source: str, epsilon: float) -> str:
+    def layer_norm(self, inputs: str, name: str, weights: "Weights", source: str, epsilon: float) -> str:
         tensors = [self.constant(f"{name}.{part}", weights[f"{source}.{part}"]) for part in ("weight", "bias")]
         return self.node("LayerNormalization", [inputs, *tensors], name, axis=-1, epsilon=epsilon)
 
@@ -86,12 +86,12 @@ class _Writer:
 
         if not self.quantized:
             return self.node("Gather", [self.constant(f"{name}.table", table), numbers], name)
-        values, scales = _rounded(table, axis=1, largest=127)
+        values, scales = _round_to_int8(table, axis=1, largest=127)
         picked = self.node("Gather", [self.constant(f"{name}.table", values), numbers], f"{name}.picked")
         scale = self.node("Gather", [self.constant(f"{name}.scales", scales[:, None]), numbers], f"{name}.scale")
         return self.node("Mul", [self.node("Cast", [picked], f"{name}.float", to=TensorProto.FLOAT), scale], name)
 
-    def _evened(self, inputs: str, weight: "NDArray[np.float32]") -> "tuple[str, NDArray[np.float32]]":
+    def _scale_outliers(self, inputs: str, weight: "NDArray[np.float32]") -> "tuple[str, NDArray[np.float32]]":
         """Scales down outlier channels of the inputs and scales up their weights; the product is unchanged."""
         if inputs not in self._divisors:
             return inputs, weight
@@ -99,10 +99,10 @@ class _Writer:
         parts = self.constant(f"{inputs}.parts", 1 / divisor)
         return self.node("Mul", [inputs, parts], f"{inputs}.evened"), weight * divisor[:, None]
 
-    def _as_bytes(self, name: str, weight: "NDArray[np.float32]") -> tuple[str, str, str]:
+    def _quantize(self, name: str, weight: "NDArray[np.float32]") -> tuple[str, str, str]:
         import numpy as np
 
-        values, scales = _rounded(weight, axis=0, largest=_LARGEST)
+        values, scales = _round_to_int8(weight, axis=0, largest=_LARGEST)
         zeros = np.zeros(weight.shape[1], np.int8)
         return (
             self.constant(f"{name}.weight", values),
@@ -111,7 +111,7 @@ class _Writer:
         )
 
 
-def _rounded(values: "NDArray[np.float32]", *, axis: int, largest: int) -> "tuple[NDArray[np.int8], NDArray[np.float32]]":
+def _round_to_int8(values: "NDArray[np.float32]", *, axis: int, largest: int) -> "tuple[NDArray[np.int8], NDArray[np.float32]]":
     import numpy as np
 
     scales = (np.abs(values).max(axis=axis) / largest).astype(np.float32)
@@ -165,7 +165,7 @@ def _embedded(writer: _Writer, weights: "Weights", shape: Shape) -> str:
     ends = [writer.constant("first", np.array([0], np.int64)), length]
     places = writer.node("Slice", [writer.constant("positions", positions), *ends], "places")
     added = writer.node("Add", [words, places], "embedded.sum")
-    return writer.normalized(added, "embedded", weights, "embeddings.LayerNorm", shape.epsilon)
+    return writer.layer_norm(added, "embedded", weights, "embeddings.LayerNorm", shape.epsilon)
 
 
 def _layer(writer: _Writer, weights: "Weights", shape: Shape, layer: int, hidden: str) -> str:
@@ -185,12 +185,12 @@ def _layer(writer: _Writer, weights: "Weights", shape: Shape, layer: int, hidden
     part = "attention.output.dense"
     seen = writer.linear(seen, f"{name}.seen", weight(part), bias(part))
     added = writer.node("Add", [seen, hidden], f"{name}.seen.sum")
-    middle = writer.normalized(added, f"{name}.middle", weights, f"{source}.attention.output.LayerNorm", shape.epsilon)
+    middle = writer.layer_norm(added, f"{name}.middle", weights, f"{source}.attention.output.LayerNorm", shape.epsilon)
     wide = writer.linear(middle, f"{name}.wide", weight("intermediate.dense"), bias("intermediate.dense"))
     wide = writer.node({"gelu": "Gelu", "relu": "Relu"}[shape.activation], [wide], f"{name}.active")
     narrow = writer.linear(wide, f"{name}.narrow", weight("output.dense"), bias("output.dense"))
     added = writer.node("Add", [narrow, middle], f"{name}.sum")
-    return writer.normalized(added, name, weights, f"{source}.output.LayerNorm", shape.epsilon)
+    return writer.layer_norm(added, name, weights, f"{source}.output.LayerNorm", shape.epsilon)
 
 
 def _pooled(writer: _Writer, shape: Shape, hidden: str) -> None:

@@ -79,7 +79,7 @@ class WordPiece:
         self._pieces = lru_cache(_REMEMBERED_WORDS)(self._split_word)
 
     def numbers(self, text: str, limit: int) -> list[int]:
-        """Returns the ids: the start token, the text's tokens, the end token. A long text is truncated to `limit` ids in total."""
+        """Returns the ids: the start token, the text's tokens, the end token. Truncated to `limit` ids in total."""
         room = limit - 2
         return [self._start, *self._beginning(text, room), self._end]
 

@@ -41,14 +41,14 @@ def build_turn(
     earlier = [] if state.passed_over else _earlier(request)
     return Turn(
         message=readings[request.text],
-        wording=read_message(readings[request.text].mended.text),
+        wording=read_message(readings[request.text].corrected.text),
         reply=readings.get(reply),
         joined=readings.get(joined_text(reply, request.text)),
         reply_wording=read_reply(reply),
         past=tuple(
             EarlierMessage(
                 reading=readings[exchange.message],
-                wording=read_message(readings[exchange.message].mended.text),
+                wording=read_message(readings[exchange.message].corrected.text),
                 agent=continuing_agent(exchange.agent, request),
                 reply_wording=read_reply(exchange.before),
                 joined=readings.get(joined_text(exchange.before, exchange.message)),

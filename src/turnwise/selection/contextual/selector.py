@@ -136,7 +136,7 @@ class Contextual:
             situation = self._rebuilt(request, situation.turn._replace(visited=(), awaiting=None))
             verdict = self._verdict_for(request, state, situation, self._model.scores(features(situation)))
         verdict = self._with_previous_agents_note(request, state, situation, verdict)
-        verdict = with_corrections(verdict, readings[request.text].mended.slips)
+        verdict = with_corrections(verdict, readings[request.text].corrected.corrections)
         return await self._with_second_agent(request, situation, verdict)
 
     async def _readings(self, request: SelectionRequest) -> dict[str, TextReading]:
@@ -148,7 +148,7 @@ class Contextual:
     def _situation(self, request: SelectionRequest, state: ConversationState, readings: Mapping[str, TextReading]) -> Situation:
         cached = self._candidates_for(readings[request.text].match.labels, request.eligible)
         hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
-        named = cached.names.named(read_message(readings[request.text].mended.text).tokens)
+        named = cached.names.named(read_message(readings[request.text].corrected.text).tokens)
         general = self._general or request.lead or request.tree.root
         general_agent = general if general in request.eligible else None
         turn = build_turn(request, state, readings, hits=hits, named=named, general=general_agent)

@@ -41,7 +41,7 @@ class CachingEncoder:
         self._vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"Remembered({self._encoder!r}, capacity={self._capacity})"
+        return f"CachingEncoder({self._encoder!r}, capacity={self._capacity})"
 
     @property
     def fingerprint(self) -> str:
@@ -68,13 +68,13 @@ class CachingEncoder:
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
             found.update(zip(missing, self._encoder.encode(missing), strict=True))
-            self._remember({text: found[text].copy() for text in missing if len(text) <= _LONGEST})
+            self._store({text: found[text].copy() for text in missing if len(text) <= _LONGEST})
         vectors = np.empty((len(texts), self.dimensions), np.float32)
         for row, text in enumerate(texts):
             vectors[row] = found[text]
         return vectors
 
-    def _remember(self, vectors: "dict[str, NDArray[np.float32]]") -> None:
+    def _store(self, vectors: "dict[str, NDArray[np.float32]]") -> None:
         with self._lock:
             self._vectors.update(vectors)
             while len(self._vectors) > self._capacity:
