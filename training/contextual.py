@@ -32,8 +32,8 @@ from contextual_talks import KNOWN_BY, companies, drill, drills
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
-from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.encoder.caching import CachingEncoder
+from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
 from turnwise.matching.sentences import segments
 from turnwise.selection.contextual import NOBODY as NOBODY_BAR
 from turnwise.selection.contextual import model as model_module

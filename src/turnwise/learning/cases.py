@@ -14,7 +14,7 @@ from turnwise.facts.cards import AgentCard, check_name
 from turnwise.facts.errors import CaseError
 from turnwise.facts.tree import AgentTree
 
-NOBODY = "nobody"
+OUT_OF_SCOPE_ROOT = "nobody"
 """Root of the agents of an examples file. It receives out-of-scope messages."""
 
 
@@ -81,7 +81,7 @@ def read_examples(path: Path) -> AgentTree:
                 examples.setdefault(_name(agent, place), {})[text] = None
     if not examples:
         raise CaseError(f"{path} names no agent.", fix='A line is {"text": "…", "agent": "name"}.')
-    root = NOBODY
+    root = OUT_OF_SCOPE_ROOT
     while root in examples:
         root += "*"
     agents = [

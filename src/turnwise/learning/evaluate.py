@@ -68,20 +68,20 @@ async def _converse(
         message = text_content(turn.user, "user")
         began = perf_counter()
         selection = await cascade.decide(head=session.head, message=message)
-        took = (perf_counter() - began) * 1_000
-        outcomes.append(_outcome(case, turn, selection, default, took)._replace(dialogue=dialogue, turn=number))
+        ms = (perf_counter() - began) * 1_000
+        outcomes.append(_outcome(case, turn, selection, default, ms)._replace(dialogue=dialogue, turn=number))
         step()
         await asyncio.sleep(0)  # decisions may complete without awaiting; this allows cancellation
         if history == "true" and (turn.agent or number):
-            selection = _given(selection, turn.agent or speaker)
+            selection = _with_agent(selection, turn.agent or speaker)
         speaker = selection.agent
         actions = Actions(selection=selection, positions=moved_positions(selection))
-        said = _event(f"message-{number}", USER, number)
-        session = fold(session, [said.model_copy(update={"content": message, "actions": actions})])
+        message_event = _event(f"message-{number}", USER, number)
+        session = fold(session, [message_event.model_copy(update={"content": message, "actions": actions})])
     return outcomes
 
 
-def _outcome(case: Case, turn: Turn, selection: Selection, default: str, took: float) -> Outcome:
+def _outcome(case: Case, turn: Turn, selection: Selection, default: str, ms: float) -> Outcome:
     chosen = chosen_of(selection, default)
     ranked = ranking_of(selection, default)
     if turn.agent == default and chosen is None and selection.outcome != "clarify":
@@ -95,22 +95,22 @@ def _outcome(case: Case, turn: Turn, selection: Selection, default: str, took: f
         ranked=ranked,
         novelty=novelty_of(selection, default),
         method=selection.method,
-        ms=took,
+        ms=ms,
         scored=case.scored(turn),
         reason=selection.reason,
     )
 
 
-def _given(selection: Selection, agent: str) -> Selection:
+def _with_agent(selection: Selection, agent: str) -> Selection:
     """Returns the decision as if that agent had been chosen."""
     return selection.model_copy(update={"agent": agent, "outcome": "chosen", "verdicts": ()})
 
 
 def _reply(turn: Turn, speaker: str, number: int) -> Event:
     # The agent spoke last even if the data has no text for its reply.
-    said = text_content(turn.system or " ")
+    content = text_content(turn.system or " ")
     event = _event(f"reply-{number}", speaker, number - 1)
-    return event.model_copy(update={"content": said, "actions": Actions(end=End())})
+    return event.model_copy(update={"content": content, "actions": Actions(end=End())})
 
 
 def _event(id_: str, author: str, number: int) -> Event:

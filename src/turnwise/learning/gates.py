@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.learning.measures import Latency, Measures, Nobody
+from turnwise.learning.measures import Latency, Measures, OutOfScope
 
 KEYS = (
     *(key for key in Measures._fields if key not in {"nobody", "latency_ms", "by_method", "confusions"}),
-    *(f"nobody.{key}" for key in Nobody._fields),
+    *(f"nobody.{key}" for key in OutOfScope._fields),
     *(f"latency_ms.{key}" for key in Latency._fields),
 )
 """The measures that can be gated. `by_method.<method>.cases` and `.accuracy` can be gated too."""

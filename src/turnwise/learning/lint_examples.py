@@ -38,12 +38,12 @@ def lint_duplicates(examples: Sequence[Example]) -> Iterator[Finding]:
         owners.setdefault(normalize(example.text, fold=True), []).append(example)
     repeated: dict[str, list[str]] = {}
     shared: dict[tuple[str, ...], list[str]] = {}
-    for those in owners.values():
-        agents = tuple(dict.fromkeys(example.agent for example in those))
+    for group in owners.values():
+        agents = tuple(dict.fromkeys(example.agent for example in group))
         if len(agents) > 1:
-            shared.setdefault(tuple(sorted(agents)), []).append(those[0].text)
-        elif len(those) > 1:
-            repeated.setdefault(agents[0], []).append(those[0].text)
+            shared.setdefault(tuple(sorted(agents)), []).append(group[0].text)
+        elif len(group) > 1:
+            repeated.setdefault(agents[0], []).append(group[0].text)
     for together, texts in shared.items():
         yield Finding(
             "example.shared",
@@ -74,23 +74,23 @@ def lint_neighbours(examples: Sequence[Example], vectors: Vectors) -> Iterator[F
         examples: The examples.
         vectors: One row of length 1 per example.
     """
-    kept = _comparable(examples)
-    if len(kept) < 2:
+    compared = _comparable(examples)
+    if len(compared) < 2:
         return
-    rows = vectors[kept]
-    names = sorted({examples[place].agent for place in kept})
-    owners = np.array([names.index(examples[place].agent) for place in kept])
+    rows = vectors[compared]
+    names = sorted({examples[place].agent for place in compared})
+    owners = np.array([names.index(examples[place].agent) for place in compared])
     found: dict[tuple[str, str], list[tuple[float, str, str]]] = {}
-    for row, closer, lead, nearest in _strangers(rows, owners, len(names)):
-        mine = examples[kept[row]]
-        found.setdefault((mine.agent, names[closer]), []).append((lead, mine.text, examples[kept[nearest]].text))
-    for (agent, other), those in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
-        worst = sorted(those, key=lambda each: (-each[0], each[1]))[:_SHOWN]
+    for row, closer, lead, nearest in _misplaced(rows, owners, len(names)):
+        own = examples[compared[row]]
+        found.setdefault((own.agent, names[closer]), []).append((lead, own.text, examples[compared[nearest]].text))
+    for (agent, other), group in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
+        worst = sorted(group, key=lambda each: (-each[0], each[1]))[:_SHOWN]
         yield Finding(
             "example.stranger",
             "warning",
             (agent, other),
-            f"{_count(those, 'example')} of {agent} {'looks' if len(those) == 1 else 'look'} like those of {other}.",
+            f"{_count(group, 'example')} of {agent} {'looks' if len(group) == 1 else 'look'} like those of {other}.",
             tuple(f"{text}  ↔  {near}" for _, text, near in worst),
             f"Move what belongs to {other}; where both could take it, say how they differ.",
         )
@@ -106,7 +106,7 @@ def _comparable(examples: Sequence[Example]) -> list[int]:
     return single[::every]
 
 
-def _strangers(rows: Vectors, owners: NDArray[np.int64], count: int) -> Iterator[tuple[int, int, float, int]]:
+def _misplaced(rows: Vectors, owners: NDArray[np.int64], count: int) -> Iterator[tuple[int, int, float, int]]:
     """Yields (example, other agent, lead of that agent, its nearest example) for examples that look misplaced."""
     order = np.argsort(owners, kind="stable")
     places = np.argsort(order)  # each example's index in the order by agent
@@ -117,11 +117,11 @@ def _strangers(rows: Vectors, owners: NDArray[np.int64], count: int) -> Iterator
         cosines = rows[some] @ rows[order].T
         cosines[np.arange(len(some)), places[some]] = -1.0
         means = _closeness(cosines, starts, sizes)
-        mine = means[np.arange(len(some)), owners[some]]
+        own = means[np.arange(len(some)), owners[some]]
         others = means.copy()
         others[np.arange(len(some)), owners[some]] = -1.0
         best = others.argmax(axis=1)
-        lead = others[np.arange(len(some)), best] - mine
+        lead = others[np.arange(len(some)), best] - own
         misplaced = (lead > MARGIN) & (others[np.arange(len(some)), best] > NEAR) & (sizes[owners[some]] > NEIGHBOURS)
         for row in np.flatnonzero(misplaced).tolist():
             other = int(best[row])
@@ -133,9 +133,9 @@ def _closeness(cosines: Vectors, starts: NDArray[np.int64], sizes: NDArray[np.in
     """Returns, for each text and agent, the mean cosine of the agent's nearest three examples, or of all if it has fewer."""
     means = np.full((len(cosines), len(starts)), -1.0)
     for agent, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
-        those = cosines[:, start : start + size]
+        group = cosines[:, start : start + size]
         few = min(NEIGHBOURS, size)
-        means[:, agent] = np.partition(those, size - few, axis=1)[:, size - few :].mean(axis=1)
+        means[:, agent] = np.partition(group, size - few, axis=1)[:, size - few :].mean(axis=1)
     return means
 
 
@@ -157,9 +157,9 @@ def lint_descriptions(described: Mapping[str, str], vectors: Vectors) -> Iterato
                 )
 
 
-def _be(those: Sequence[object]) -> str:
-    return "is" if len(those) == 1 else "are"
+def _be(group: Sequence[object]) -> str:
+    return "is" if len(group) == 1 else "are"
 
 
-def _count(those: Sequence[object], what: str) -> str:
-    return f"One {what}" if len(those) == 1 else f"{len(those)} {what}s"
+def _count(group: Sequence[object], what: str) -> str:
+    return f"One {what}" if len(group) == 1 else f"{len(group)} {what}s"

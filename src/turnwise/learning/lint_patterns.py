@@ -234,26 +234,26 @@ def _overlaps(
         if len(best) > 1:
             meeting = tuple(best[agent] for agent in sorted(best))
             found.setdefault(tuple(sorted(best)), []).append((text, meeting))
-    told = _told_by_larger(found)
-    left = {agents: [each for each in those if each[1] not in told] for agents, those in found.items()}
-    for agents, those in sorted(left.items(), key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
+    covered = _covered_by_larger(found)
+    remaining = {agents: [each for each in those if each[1] not in covered] for agents, those in found.items()}
+    for agents, those in sorted(remaining.items(), key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
         if those:
             yield _overlap(agents, those)
 
 
-def _told_by_larger(found: Mapping[tuple[str, ...], Sequence[tuple[str, _Meeting]]]) -> set[_Meeting]:
+def _covered_by_larger(found: Mapping[tuple[str, ...], Sequence[tuple[str, _Meeting]]]) -> set[_Meeting]:
     """Returns the overlaps that are part of a larger one with the same patterns."""
     larger: dict[_Pattern, list[frozenset[_Pattern]]] = {}
-    told: set[_Meeting] = set()
+    covered: set[_Meeting] = set()
     every = {meeting for those in found.values() for _, meeting in those}
     for meeting in sorted(every, key=lambda each: (-len(each), each)):
         met = frozenset(meeting)
         if any(met < other for other in larger.get(meeting[0], ())):
-            told.add(meeting)
+            covered.add(meeting)
         else:
             for pattern in meeting:
                 larger.setdefault(pattern, []).append(met)
-    return told
+    return covered
 
 
 def _overlap(agents: tuple[str, ...], found: Sequence[tuple[str, _Meeting]]) -> Finding:

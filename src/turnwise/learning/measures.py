@@ -12,7 +12,7 @@ BINS = 15
 EXAMPLE_CHARACTERS = 200
 
 
-class Nobody(NamedTuple):
+class OutOfScope(NamedTuple):
     """How well out-of-scope messages are recognized. All None without such messages."""
 
     auroc: float | None = None
@@ -75,7 +75,7 @@ class Measures(NamedTuple):
     """Share of consecutive choices that differ."""
     bounce_rate: float | None
     """Share of three consecutive choices that are A, B, A."""
-    nobody: Nobody
+    nobody: OutOfScope
     ece: float | None
     """Expected calibration error of the best agent's confidence, in scope, with 15 equal-width bins (Guo et al., 2017)."""
     latency_ms: Latency
@@ -100,7 +100,7 @@ def measure(outcomes: Sequence[Outcome]) -> Measures:
         stay_accuracy=share(outcome.right for outcome in stays),
         switch_rate=switch_rate,
         bounce_rate=bounce_rate,
-        nobody=nobody(scored),
+        nobody=out_of_scope_measures(scored),
         ece=calibration_error(reliability(in_scope)),
         latency_ms=Latency(percentile(times, 0.5), percentile(times, 0.99)),
         by_method=by_method(scored),
@@ -150,18 +150,18 @@ def _dialogues(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
     return [turns for turns in found if turns[0].dialogue is not None]
 
 
-def nobody(scored: Sequence[Outcome]) -> Nobody:
+def out_of_scope_measures(scored: Sequence[Outcome]) -> OutOfScope:
     """Returns how well out-of-scope messages were recognized."""
-    of_nobody = [outcome for outcome in scored if outcome.expected is None]
+    out_of_scope = [outcome for outcome in scored if outcome.expected is None]
     others = [outcome for outcome in scored if outcome.expected is not None]
-    if not of_nobody:
-        return Nobody()
-    found = sum(outcome.chosen is None for outcome in of_nobody)
+    if not out_of_scope:
+        return OutOfScope()
+    found = sum(outcome.chosen is None for outcome in out_of_scope)
     false = sum(outcome.chosen is None for outcome in others)
-    return Nobody(
-        auroc=auroc([outcome.novelty for outcome in of_nobody], [outcome.novelty for outcome in others]),
-        f1=2 * found / (len(of_nobody) + found + false),
-        recall=found / len(of_nobody),
+    return OutOfScope(
+        auroc=auroc([outcome.novelty for outcome in out_of_scope], [outcome.novelty for outcome in others]),
+        f1=2 * found / (len(out_of_scope) + found + false),
+        recall=found / len(out_of_scope),
     )
 
 
@@ -180,9 +180,9 @@ def auroc(higher: Sequence[float], lower: Sequence[float]) -> float | None:
 
 def reliability(in_scope: Iterable[Outcome], bins: int = BINS) -> list[Bin]:
     """Returns the non-empty bins of the best agent's confidence, ascending."""
-    kept: dict[int, list[Outcome]] = {}
+    by_bin: dict[int, list[Outcome]] = {}
     for outcome in in_scope:
-        kept.setdefault(min(int(outcome.confidence * bins), bins - 1), []).append(outcome)
+        by_bin.setdefault(min(int(outcome.confidence * bins), bins - 1), []).append(outcome)
     return [
         Bin(
             low=number / bins,
@@ -191,7 +191,7 @@ def reliability(in_scope: Iterable[Outcome], bins: int = BINS) -> list[Bin]:
             confidence=math.fsum(outcome.confidence for outcome in those) / len(those),
             accuracy=sum(outcome.best == outcome.expected for outcome in those) / len(those),
         )
-        for number, those in sorted(kept.items())
+        for number, those in sorted(by_bin.items())
     ]
 
 

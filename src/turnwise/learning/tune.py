@@ -22,7 +22,7 @@ TUNABLE: Tunable = {
 }
 """The options that are tuned, by selector, with the values to try."""
 
-NOBODYS_SHARE = 0.2
+OUT_OF_SCOPE_SHARE = 0.2
 """Minimum weight of out-of-scope cases."""
 
 DECISIONS = 4_000
@@ -65,13 +65,13 @@ async def tuned(
         step: Called after each decision.
         tunable: The options to tune; may include those of custom selectors.
     """
-    trials = _Trials(_some(cases), history, step)
-    before = await trials.of(cascade)
-    refitted, read = await _tuned_meaning(cascade, cases)
-    if read:
-        found, reached = await _with_options(refitted, tunable, trials, await trials.of(refitted))
+    trials = _Trials(_sampled(cases), history, step)
+    before = await trials.run(cascade)
+    refitted, messages = await _tuned_meaning(cascade, cases)
+    if messages:
+        found, reached = await _with_options(refitted, tunable, trials, await trials.run(refitted))
         if reached.is_better_than(before):
-            return _tuning(found, {"messages": read, **found.changes}, before, reached)
+            return _tuning(found, {"messages": messages, **found.changes}, before, reached)
     found, reached = await _with_options(cascade, tunable, trials, before)
     return _tuning(found, found.changes, before, reached)
 
@@ -83,7 +83,7 @@ async def _with_options(cascade: Cascade, tunable: Tunable, trials: "_Trials", n
         value, now = await trials.best(cascade, stage, option, values, now)
         if value is not None:
             changes[f"{stage}.{option}"] = value
-            cascade = _with(cascade, stage, option, value)
+            cascade = _with_option(cascade, stage, option, value)
     return Tuning(cascade, changes), now
 
 
@@ -111,22 +111,22 @@ class _Trials:
     def __init__(self, cases: Sequence[Case], history: History, step: Step) -> None:
         self._cases, self._history, self._step = cases, history, step
 
-    async def of(self, cascade: Cascade) -> _Trial:
+    async def run(self, cascade: Cascade) -> _Trial:
         outcomes = await evaluate(cascade, self._cases, history=self._history, step=self._step)
         scored = [outcome for outcome in outcomes if outcome.scored]
         accuracy = share(outcome.right for outcome in scored) or 0.0
         known = share(outcome.right for outcome in scored if outcome.expected is not None)
-        strange = share(outcome.right for outcome in scored if outcome.expected is None)
-        if known is None or strange is None:
+        rejected_right = share(outcome.right for outcome in scored if outcome.expected is None)
+        if known is None or rejected_right is None:
             return _Trial(accuracy, accuracy, has_both_kinds=False)
-        part = max(NOBODYS_SHARE, sum(outcome.expected is None for outcome in scored) / len(scored))
-        return _Trial((1.0 - part) * known + part * strange, accuracy, has_both_kinds=True)
+        part = max(OUT_OF_SCOPE_SHARE, sum(outcome.expected is None for outcome in scored) / len(scored))
+        return _Trial((1.0 - part) * known + part * rejected_right, accuracy, has_both_kinds=True)
 
     async def best(
         self, cascade: Cascade, stage: str, option: str, values: tuple[float, ...], before: _Trial
     ) -> tuple[float | None, _Trial]:
         """Returns the best value of an option with its result; None when no value is an improvement."""
-        reached = {value: await self.of(_with(cascade, stage, option, value)) for value in values}
+        reached = {value: await self.run(_with_option(cascade, stage, option, value)) for value in values}
         better = {value: trial for value, trial in reached.items() if trial.is_better_than(before)}
         value = _middle(better) if better else None
         return (None, before) if value is None else (value, reached[value])
@@ -142,7 +142,7 @@ def decisions(cascade: Cascade, cases: Sequence[Case]) -> int:
     """Returns the maximum number of decisions that `tuned` makes."""
     passes = 1 + sum(len(values) for _, _, values in options_of(cascade))
     passes *= 2 if cascade.meaning else 1  # repeated with the original matching if the tuned one is no improvement
-    return passes * sum(len(case.turns) for case in _some(cases))
+    return passes * sum(len(case.turns) for case in _sampled(cases))
 
 
 def options_of(cascade: Cascade, tunable: Tunable = TUNABLE) -> list[tuple[str, str, tuple[float, ...]]]:
@@ -176,10 +176,10 @@ async def _tuned_meaning(cascade: Cascade, cases: Sequence[Case]) -> tuple[Casca
     return cascade.with_policy(cascade.spec, meaning=meaning), len(pairs)
 
 
-def _with(cascade: Cascade, stage: str, option: str, value: float) -> Cascade:
+def _with_option(cascade: Cascade, stage: str, option: str, value: float) -> Cascade:
     return cascade.with_policy(cascade.spec.with_options({stage: {option: value}}, default=cascade.spec.default))
 
 
-def _some(cases: Sequence[Case]) -> Sequence[Case]:
+def _sampled(cases: Sequence[Case]) -> Sequence[Case]:
     every = -(-sum(len(case.turns) for case in cases) // DECISIONS) or 1
     return cases[::every]

@@ -193,10 +193,10 @@ from turnwise.matching.disk_cache import DiskCache, Vectors, text_keys
 kept = DiskCache(Path(sys.argv[1]))
 texts = [f"text {number}" for number in range(200)]
 for turn in range(30):
-    kept.keep_matcher("a", {"heads": np.full(5_000, turn % 7)})
+    kept.store_matcher("a", {"heads": np.full(5_000, turn % 7)})
     heads = kept.matcher("a")["heads"]
     assert (heads == heads[0]).all()
-    kept.keep_vectors("words:1", Vectors(text_keys(texts), np.ones((200, 3), np.float16)))
+    kept.store_vectors("words:1", Vectors(text_keys(texts), np.ones((200, 3), np.float16)))
     assert len(kept.vectors("words:1", 3, text_keys(texts))) == 200
 """
     processes = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(3)]

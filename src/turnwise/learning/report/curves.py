@@ -110,7 +110,7 @@ def reliability_plot(in_scope: Sequence[Outcome]) -> Markup:
         *dots,
         xs=percents(),
         ys=percents(),
-        x_label="confidence that was reported",
+        x_label="reported confidence",
         y_label="share that was right",
         about="Reliability: the share of right decisions by reported confidence.",
     )
@@ -123,9 +123,9 @@ def _column(frame: Frame, each: Bin, height: float) -> Markup:
 
 
 def _dot(frame: Frame, each: Bin) -> Markup:
-    told = f"{each.cases:,} cases, confidence {100 * each.confidence:.1f} %, right {100 * each.accuracy:.1f} %"
+    tooltip = f"{each.cases:,} cases, confidence {100 * each.confidence:.1f} %, right {100 * each.accuracy:.1f} %"
     class_ = "dot faint" if each.cases < _FEW else "dot"
-    return tag("circle", tag("title", told), cx=frame.x(each.confidence), cy=frame.y(each.accuracy), r=4.0, class_=class_)
+    return tag("circle", tag("title", tooltip), cx=frame.x(each.confidence), cy=frame.y(each.accuracy), r=4.0, class_=class_)
 
 
 def coverage_plot(scored: Sequence[Outcome]) -> Markup:
@@ -137,25 +137,25 @@ def coverage_plot(scored: Sequence[Outcome]) -> Markup:
     marks = [area(frame, points, "fill"), line(frame, points, "curve")]
     precision = share(outcome.right for outcome in taken)
     if precision is not None and precision >= low:
-        marks.append(_here(frame, len(taken) / len(scored), precision))
+        marks.append(_operating_point(frame, len(taken) / len(scored), precision))
     return plot(
         frame,
         *marks,
         xs=percents(),
         ys=percents(low, 1.0, 5),
-        x_label="share of all cases that an agent takes, the surest first",
-        y_label="share of those that is right",
+        x_label="coverage: share of all cases, most confident first",
+        y_label="precision",
         about="Coverage against precision.",
     )
 
 
-def _here(frame: Frame, x: float, y: float) -> Markup:
-    told = f"As decided: an agent takes {100 * x:.1f} %, and {100 * y:.1f} % of those are right."
+def _operating_point(frame: Frame, x: float, y: float) -> Markup:
+    tooltip = f"As decided: an agent takes {100 * x:.1f} %, and {100 * y:.1f} % of those are right."
     place = {"cx": frame.x(x), "cy": frame.y(y)}
     label = tag(
         "text", "as decided", x=frame.x(x) - 10, y=frame.y(y) + 18, class_="note", text_anchor="end" if x > 0.3 else "start"
     )
-    return joined(tag("circle", tag("title", told), **place, r=6.0, class_="here"), label)
+    return joined(tag("circle", tag("title", tooltip), **place, r=6.0, class_="here"), label)
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -191,10 +191,10 @@ def latency_plot(times: Sequence[float]) -> Markup:
 def _latency_column(frame: Frame, number: int, count: int, total: int, most: float) -> Markup:
     low, high = most * number / BINS, most * (number + 1) / BINS
     to = "or longer" if number == BINS - 1 else f"to {high:.2f} ms"
-    told = f"{low:.2f} ms {to}: {count:,} ({100 * count / total:.1f} %)"
+    tooltip = f"{low:.2f} ms {to}: {count:,} ({100 * count / total:.1f} %)"
     top = frame.y(count)
     width = frame.x(high) - frame.x(low) - 1.5
-    return tag("rect", tag("title", told), x=frame.x(low), y=top, width=width, height=frame.y(0) - top, class_="bar", rx=1.5)
+    return tag("rect", tag("title", tooltip), x=frame.x(low), y=top, width=width, height=frame.y(0) - top, class_="bar", rx=1.5)
 
 
 def _limit(frame: Frame, time: float, label: str) -> Markup:

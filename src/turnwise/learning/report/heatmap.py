@@ -35,7 +35,7 @@ def heat_map(scored: Sequence[Outcome]) -> Markup | None:
     for number, agent in enumerate(columns):
         x = _LABEL + _CELL * (number + 0.5)
         parts.append(tag("text", label(agent), x=x, y=top - 7, class_="name", transform=f"rotate(-60 {x:.1f} {top - 7:.1f})"))
-    about = "Confusion map: who should have taken a message, by who did."
+    about = "Confusion map: expected agent by chosen agent."
     box, most = f"0 0 {width:.0f} {height:.0f}", f"max-width:{1.2 * width:.0f}px"
     return tag("svg", joined(*parts), viewBox=box, role="img", aria_label=about, class_="map", style=most)
 
@@ -54,9 +54,9 @@ def _row(counts: Counts, agent: Agent, shown: Sequence[Agent], columns: Sequence
 def _cell(agent: Agent, other: Agent, count: int, total: int, x: float, y: float) -> Markup:
     right = agent == other
     share = count / total
-    told = f"{label(agent, None)} → {label(other, None)}: {count:,} of {total:,} ({100 * share:.1f} %)"
+    tooltip = f"{label(agent, None)} → {label(other, None)}: {count:,} of {total:,} ({100 * share:.1f} %)"
     strength = 0.12 + 0.88 * min(1.0, share if right else (share * 3) ** 0.5)
-    inside = tag("rect", tag("title", told), x=x + 1, y=y + 1, width=_CELL - 2, height=_CELL - 2, rx=3.0,
+    inside = tag("rect", tag("title", tooltip), x=x + 1, y=y + 1, width=_CELL - 2, height=_CELL - 2, rx=3.0,
                  class_="hit" if right else "miss", fill_opacity=strength)  # fmt: skip
     if right:
         return inside
@@ -73,7 +73,7 @@ def _outside(counts: Counts, agent: Agent, shown: Sequence[Agent]) -> int:
 
 def label(agent: Agent, characters: int | None = _CHARACTERS) -> str:
     """Returns an agent's display name, cut to `characters`."""
-    name = "nobody" if agent is None else agent.strip()
+    name = "out of scope" if agent is None else agent.strip()
     return name if characters is None or len(name) <= characters else name[: characters - 1] + "…"
 
 

@@ -21,15 +21,15 @@ def tiles(measures: Measures) -> Markup:
     points = None if measures.ece is None else f"{100 * measures.ece:.1f}"
     every: list[tuple[str, str | None, str]] = [
         ("right", percent(measures.accuracy), f"of {measures.cases:,} cases"),
-        ("best-scored agent", _known(measures.in_scope_accuracy), "is right, where there is one"),
-        ("among the three best", _known(measures.top3_accuracy), "is the right one"),
-        ("where the agent changes", _known(measures.switch_accuracy), "turns are right"),
-        ("where it stays", _known(measures.stay_accuracy), "turns are right"),
+        ("best-scored agent", _known(measures.in_scope_accuracy), "is right, in scope"),
+        ("among the best three", _known(measures.top3_accuracy), "is the right one"),
+        ("when the agent changes", _known(measures.switch_accuracy), "turns are right"),
+        ("when it stays", _known(measures.stay_accuracy), "turns are right"),
         ("A → B → A", _known(measures.bounce_rate), f"changes in all: {percent(measures.switch_rate)}"),
-        ("nobody: F1", _known(nobody.f1), f"found: {percent(nobody.recall)}"),
-        ("nobody: AUROC", _known(nobody.auroc), "50 % says nothing"),
+        ("out of scope: F1", _known(nobody.f1), f"recall: {percent(nobody.recall)}"),
+        ("out of scope: AUROC", _known(nobody.auroc), "50 % is chance"),
         ("calibration error", points, "points, in 15 bins"),
-        ("a decision", None if latency.p50 is None else f"{latency.p50:.2f} ms", f"p99 {latency.p99 or 0:.2f} ms"),
+        ("latency", None if latency.p50 is None else f"{latency.p50:.2f} ms", f"p99 {latency.p99 or 0:.2f} ms"),
     ]
     return tag(
         "div",
@@ -85,7 +85,7 @@ def confusions(pairs: Sequence[Confusion], scored: Iterable[Outcome]) -> Markup:
                 tag("td", _examples(said), class_="said"),
             )
         )
-    return _table(("cases", "belongs to", "went to", "what was said, and why it went there"), rows)
+    return _table(("cases", "belongs to", "went to", "messages, and reasons of the decisions"), rows)
 
 
 def _examples(said: Sequence[Outcome]) -> Markup:
@@ -97,7 +97,7 @@ def _examples(said: Sequence[Outcome]) -> Markup:
 
 
 def _agent(name: str | None) -> Markup:
-    return tag("em", "nobody") if name is None else tag("bdi", name)
+    return tag("em", "out of scope") if name is None else tag("bdi", name)
 
 
 def agents(scored: Sequence[Outcome]) -> Markup:
@@ -119,7 +119,7 @@ def agents(scored: Sequence[Outcome]) -> Markup:
         )
         for name in worst[:AGENTS]
     ]
-    return _table(("agent", "cases", "of its own, got", "of what it got, its own", ""), rows)
+    return _table(("agent", "cases", "recall", "precision", ""), rows)
 
 
 def _share(rights: Sequence[bool] | None) -> float:
