@@ -16,6 +16,65 @@ _NOTHING = frozenset("bBAzQE")
 _MOST_REPEATS = 20
 _GROUP = re.compile(r"\?(?:[imsU-]*[:)]|P?<\w+>)")
 
+SATURATED_SHARE, SATURATED_EXAMPLES = 0.25, 20
+_PROBES = ("qzx jk", "zv 74 kw", "wq pf 9")
+_SHOWN, _NAMED = 3, 5
+
+
+class _Pattern(NamedTuple):
+    agent: str
+    regex: str
+    confidence: float
+
+
+_Meeting = tuple[_Pattern, ...]
+"""The patterns by which several agents match a text: the most confident of each agent, by agent name."""
+
+
+class _Matched(NamedTuple):
+    """The examples that a pattern matches: those of its own agent, and of others by agent."""
+
+    own: Sequence[str]
+    others: Mapping[str, Sequence[str]]
+
+
+def lint_patterns(tree: AgentTree, examples: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Finds problems in active patterns. `examples` are the agents' examples by name.
+
+    Raises:
+        PatternError: RE2 rejects a pattern.
+    """
+    patterns = [
+        _Pattern(card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active
+    ]
+    if not patterns:
+        return
+    index = PatternIndex((str(place), pattern.regex, pattern.confidence) for place, pattern in enumerate(patterns))
+    total = sum(len(texts) for texts in examples.values())
+    saturated = {place for place, count in _counts(index, _PROBES).items() if count == len(_PROBES)}
+    matched = _examples_matched(index, patterns, examples)
+    for place, pattern in enumerate(patterns):
+        found = matched[place]
+        count = len(found.own) + sum(map(len, found.others.values()))
+        if place in saturated:
+            yield _matches_all(pattern)
+        elif total >= SATURATED_EXAMPLES and count > SATURATED_SHARE * total and found.others:
+            saturated.add(place)
+            yield _matches_many(pattern, count, total, found)
+        elif found.others and not found.own and examples.get(pattern.agent):
+            yield _strays(pattern, found)
+    yield from _overlaps(index, patterns, matched, saturated)
+
+
+def samples_of(regex: str) -> tuple[str, ...]:
+    """Returns at most 16 texts that the expression probably matches; none for unsupported syntax."""
+    try:
+        found = _Reader(regex).whole()
+    except (ValueError, RecursionError):
+        return ()
+    readable = (" ".join(text.split()) for text in found)
+    return tuple(dict.fromkeys(text for text in readable if any(sign.isalnum() for sign in text)))
+
 
 class _Reader:
     """Generates sample texts from an expression. It supports common RE2 syntax and raises ValueError for the rest."""
@@ -127,68 +186,8 @@ class _Reader:
         return self._regex.startswith(sign, self._at)
 
 
-def samples_of(regex: str) -> tuple[str, ...]:
-    """Returns at most 16 texts that the expression probably matches; none for unsupported syntax."""
-    try:
-        found = _Reader(regex).whole()
-    except (ValueError, RecursionError):
-        return ()
-    readable = (" ".join(text.split()) for text in found)
-    return tuple(dict.fromkeys(text for text in readable if any(sign.isalnum() for sign in text)))
-
-
 def _few(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(islice(texts, SAMPLES)))
-
-
-SATURATED_SHARE, SATURATED_EXAMPLES = 0.25, 20
-_PROBES = ("qzx jk", "zv 74 kw", "wq pf 9")
-_SHOWN, _NAMED = 3, 5
-
-
-class _Pattern(NamedTuple):
-    agent: str
-    regex: str
-    confidence: float
-
-
-_Meeting = tuple[_Pattern, ...]
-"""The patterns by which several agents match a text: the most confident of each agent, by agent name."""
-
-
-class _Matched(NamedTuple):
-    """The examples that a pattern matches: those of its own agent, and of others by agent."""
-
-    own: Sequence[str]
-    others: Mapping[str, Sequence[str]]
-
-
-def lint_patterns(tree: AgentTree, examples: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Finds problems in active patterns. `examples` are the agents' examples by name.
-
-    Raises:
-        PatternError: RE2 rejects a pattern.
-    """
-    patterns = [
-        _Pattern(card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active
-    ]
-    if not patterns:
-        return
-    index = PatternIndex((str(place), pattern.regex, pattern.confidence) for place, pattern in enumerate(patterns))
-    total = sum(len(texts) for texts in examples.values())
-    saturated = {place for place, count in _counts(index, _PROBES).items() if count == len(_PROBES)}
-    matched = _examples_matched(index, patterns, examples)
-    for place, pattern in enumerate(patterns):
-        found = matched[place]
-        count = len(found.own) + sum(map(len, found.others.values()))
-        if place in saturated:
-            yield _matches_all(pattern)
-        elif total >= SATURATED_EXAMPLES and count > SATURATED_SHARE * total and found.others:
-            saturated.add(place)
-            yield _matches_many(pattern, count, total, found)
-        elif found.others and not found.own and examples.get(pattern.agent):
-            yield _strays(pattern, found)
-    yield from _overlaps(index, patterns, matched, saturated)
 
 
 def _counts(index: PatternIndex, texts: Sequence[str]) -> dict[int, int]:

@@ -33,114 +33,6 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_USE = stat.S_IRWXG | stat.S_IRWXO
 _log = logging.getLogger("turnwise.matching")
 
-
-class Untrusted(ValueError):
-    """The file or its owner and permissions do not match what this user wrote."""
-
-
-def folder_problem(folder: Path) -> str | None:
-    """Returns why the folder cannot be trusted; None when it can be or does not exist.
-
-    Raises:
-        OSError: The folder cannot be inspected.
-    """
-    try:
-        status = folder.stat()
-    except FileNotFoundError:
-        return None
-    if not _has_owners():
-        return None
-    if status.st_uid != os.geteuid():
-        return f"it belongs to the user with the id {status.st_uid}; name a folder of your own"
-    if status.st_mode & _OTHERS_WRITE:
-        return f"other users may write to it; run `chmod go-w {folder}`"
-    return None
-
-
-def check_owner(file: BinaryIO, forbidden: int = _OTHERS_WRITE) -> None:
-    """Raises Untrusted when another user owns the open file, or its mode has one of the `forbidden` bits."""
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode):
-        raise Untrusted("it is no regular file")
-    if not _has_owners():
-        return
-    if status.st_uid != os.geteuid():
-        raise Untrusted(f"it belongs to the user with the id {status.st_uid}")
-    if status.st_mode & forbidden:
-        raise Untrusted(f"its permissions are {stat.S_IMODE(status.st_mode):o}")
-
-
-def digest_of(file: BinaryIO, key: bytes, name: str) -> bytes:
-    """Returns the keyed hash of the file's name and of its content after the first `DIGEST_BYTES`."""
-    digest = hmac.new(key, name.encode() + b"\0", "sha256")
-    file.seek(DIGEST_BYTES)
-    for piece in iter(functools.partial(file.read, _CHUNK_BYTES), b""):
-        digest.update(piece)
-    return digest.digest()
-
-
-def check_digest(file: BinaryIO, key: bytes, name: str) -> None:
-    """Raises Untrusted when the content differs from the content written under this name.
-
-    Otherwise leaves the file positioned after its hash.
-    """
-    file.seek(0)
-    written = file.read(DIGEST_BYTES)
-    if not hmac.compare_digest(written, digest_of(file, key, name)):
-        raise Untrusted("its content is not what was written")
-    file.seek(DIGEST_BYTES)
-
-
-def read_key(folder: Path) -> bytes | None:
-    """Returns the key of the folder's files; None when there is no valid one."""
-    try:
-        with open(folder / KEY_FILE, "rb") as file:
-            check_owner(file, _OTHERS_USE)
-            key = file.read(_KEY_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except (OSError, Untrusted) as problem:
-        _log.warning("The key of the cache %s cannot be used (%s). A new one is made.", folder, problem)
-        return None
-    return key if len(key) == _KEY_BYTES else None
-
-
-def make_key(folder: Path) -> bytes:
-    """Returns the folder's key, creating one if there is no valid key. If several processes create one at once, one wins.
-
-    Raises:
-        OSError: The key cannot be written.
-    """
-    found = read_key(folder)
-    if found is not None:
-        return found
-    handle, name = tempfile.mkstemp(prefix="new-", suffix=".tmp", dir=folder)
-    try:
-        new_key = os.urandom(_KEY_BYTES)
-        with open(handle, "wb") as file:
-            file.write(new_key)
-        _publish_key(Path(name), folder / KEY_FILE)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-    return read_key(folder) or new_key
-
-
-def _publish_key(new_key: Path, place: Path) -> None:
-    """Moves the new key into place, unless another process has stored a valid one meanwhile."""
-    try:
-        os.link(new_key, place)
-    except FileExistsError:
-        if read_key(place.parent) is None:
-            os.replace(new_key, place)
-    except OSError:
-        os.replace(new_key, place)  # a file system without links
-
-
-def _has_owners() -> bool:
-    return hasattr(os, "geteuid")
-
-
 VARIABLE = "TURNWISE_CACHE"
 LIMIT_BYTES = 1_000_000_000
 
@@ -364,6 +256,113 @@ class DiskCache:
             if path != written:
                 _remove(path)
                 total -= size
+
+
+class Untrusted(ValueError):
+    """The file or its owner and permissions do not match what this user wrote."""
+
+
+def folder_problem(folder: Path) -> str | None:
+    """Returns why the folder cannot be trusted; None when it can be or does not exist.
+
+    Raises:
+        OSError: The folder cannot be inspected.
+    """
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return None
+    if not _has_owners():
+        return None
+    if status.st_uid != os.geteuid():
+        return f"it belongs to the user with the id {status.st_uid}; name a folder of your own"
+    if status.st_mode & _OTHERS_WRITE:
+        return f"other users may write to it; run `chmod go-w {folder}`"
+    return None
+
+
+def check_owner(file: BinaryIO, forbidden: int = _OTHERS_WRITE) -> None:
+    """Raises Untrusted when another user owns the open file, or its mode has one of the `forbidden` bits."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise Untrusted("it is no regular file")
+    if not _has_owners():
+        return
+    if status.st_uid != os.geteuid():
+        raise Untrusted(f"it belongs to the user with the id {status.st_uid}")
+    if status.st_mode & forbidden:
+        raise Untrusted(f"its permissions are {stat.S_IMODE(status.st_mode):o}")
+
+
+def digest_of(file: BinaryIO, key: bytes, name: str) -> bytes:
+    """Returns the keyed hash of the file's name and of its content after the first `DIGEST_BYTES`."""
+    digest = hmac.new(key, name.encode() + b"\0", "sha256")
+    file.seek(DIGEST_BYTES)
+    for piece in iter(functools.partial(file.read, _CHUNK_BYTES), b""):
+        digest.update(piece)
+    return digest.digest()
+
+
+def check_digest(file: BinaryIO, key: bytes, name: str) -> None:
+    """Raises Untrusted when the content differs from the content written under this name.
+
+    Otherwise leaves the file positioned after its hash.
+    """
+    file.seek(0)
+    written = file.read(DIGEST_BYTES)
+    if not hmac.compare_digest(written, digest_of(file, key, name)):
+        raise Untrusted("its content is not what was written")
+    file.seek(DIGEST_BYTES)
+
+
+def read_key(folder: Path) -> bytes | None:
+    """Returns the key of the folder's files; None when there is no valid one."""
+    try:
+        with open(folder / KEY_FILE, "rb") as file:
+            check_owner(file, _OTHERS_USE)
+            key = file.read(_KEY_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except (OSError, Untrusted) as problem:
+        _log.warning("The key of the cache %s cannot be used (%s). A new one is made.", folder, problem)
+        return None
+    return key if len(key) == _KEY_BYTES else None
+
+
+def make_key(folder: Path) -> bytes:
+    """Returns the folder's key, creating one if there is no valid key. If several processes create one at once, one wins.
+
+    Raises:
+        OSError: The key cannot be written.
+    """
+    found = read_key(folder)
+    if found is not None:
+        return found
+    handle, name = tempfile.mkstemp(prefix="new-", suffix=".tmp", dir=folder)
+    try:
+        new_key = os.urandom(_KEY_BYTES)
+        with open(handle, "wb") as file:
+            file.write(new_key)
+        _publish_key(Path(name), folder / KEY_FILE)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+    return read_key(folder) or new_key
+
+
+def _publish_key(new_key: Path, place: Path) -> None:
+    """Moves the new key into place, unless another process has stored a valid one meanwhile."""
+    try:
+        os.link(new_key, place)
+    except FileExistsError:
+        if read_key(place.parent) is None:
+            os.replace(new_key, place)
+    except OSError:
+        os.replace(new_key, place)  # a file system without links
+
+
+def _has_owners() -> bool:
+    return hasattr(os, "geteuid")
 
 
 def _load_checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str] | None) -> Arrays:

@@ -17,6 +17,22 @@ _BALANCE = 0.75
 _SHRINKAGE = 1_000.0
 _CHUNK = 8_192
 
+HELD_OUT, LABELLED = 40.0, 4.0
+"""Weight of the prior, in texts, when fitting on held-out examples and on users' messages.
+
+Examples in a file resemble each other more than users' messages do, so they get the stronger prior.
+"""
+
+_TRUST_PER_LABEL = 2.0
+_HIGHEST_LOG = 4.0
+
+_PHRASES_PER_SKILL = 5
+_MOST_PER_LABEL = 40
+_MOST = 400
+_LEAST_PER_LABEL = 3
+_ROUNDS = 15
+_SEED = 20_111
+
 
 class Head(NamedTuple):
     """A linear model: a class's score is its weight column times the vector, plus its bias."""
@@ -70,34 +86,6 @@ def fit_softmax(
     return Head(point[:-1], point[-1])
 
 
-def balanced(classes: Classes) -> Floats:
-    """Returns a weight for each row, 1 on average: lower for rows of large classes.
-
-    The number of examples of a class says little about how often such texts occur.
-    """
-    counts = np.bincount(classes)[classes].astype(np.float64) ** -_BALANCE
-    return np.asarray(counts * (len(counts) / counts.sum()), np.float32)
-
-
-def curvature(vectors: Floats, *, strength: float) -> Rescale | None:
-    """Returns an approximate inverse Hessian of the softmax loss, shared by all classes (after Böhning 1992).
-
-    None when there are too few rows for it to pay off.
-    """
-    rows, size = vectors.shape
-    if 2 * rows < size:
-        return None
-    bound = vectors.T @ vectors
-    bound *= np.float32(_CURVED / rows)
-    bound[np.diag_indices(size)] += np.float32(1.0 / (strength * rows))
-    inverse = np.linalg.inv(bound)
-
-    def rescale(direction: Floats) -> Floats:
-        return np.concatenate([inverse @ direction[:-1], direction[-1:]])
-
-    return rescale
-
-
 def fit_normal(vectors: Floats, classes: Classes, count: int) -> Head:
     """Fits linear discriminant analysis: normal distributions with a shared covariance, in one pass.
 
@@ -120,34 +108,6 @@ def fit_normal(vectors: Floats, classes: Classes, count: int) -> Head:
     bias = -0.5 * np.einsum("kc,ck->c", weights, means)
     # Column-major: with many classes, the product with one vector is bound by reading all weights.
     return Head(np.asfortranarray(_CURVED * weights, np.float32), (_CURVED * bias).astype(np.float32))
-
-
-def class_sums(vectors: Floats, classes: Classes, count: int) -> Floats:
-    """Returns the sum of each class's vectors, classes × dimensions; zeros for empty classes. Rows of class -1 are ignored."""
-    sums = np.zeros((count + 1, vectors.shape[1]), np.float32)
-    np.add.at(sums, classes % (count + 1), vectors)
-    return sums[:-1]
-
-
-def directions(rows: Floats) -> Floats:
-    """Scales rows to length 1; zero rows stay zero."""
-    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9), np.float32)
-
-
-def log_softmax(scores: Floats) -> Floats:
-    """Returns log-probabilities along the last axis."""
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)), np.float32)
-
-
-HELD_OUT, LABELLED = 40.0, 4.0
-"""Weight of the prior, in texts, when fitting on held-out examples and on users' messages.
-
-Examples in a file resemble each other more than users' messages do, so they get the stronger prior.
-"""
-
-_TRUST_PER_LABEL = 2.0
-_HIGHEST_LOG = 4.0
 
 
 def fit_weights(
@@ -195,14 +155,6 @@ def fit_weights(
     return np.exp(minimize(objective, middle, steps=60, tolerance=1e-5, tick=tick))
 
 
-_PHRASES_PER_SKILL = 5
-_MOST_PER_LABEL = 40
-_MOST = 400
-_LEAST_PER_LABEL = 3
-_ROUNDS = 15
-_SEED = 20_111
-
-
 def split(vectors: Floats, owners: Classes, names: Sequence[str]) -> tuple[Classes, Classes]:
     """Splits labels into skills.
 
@@ -233,6 +185,52 @@ def split(vectors: Floats, owners: Classes, names: Sequence[str]) -> tuple[Class
         skills[rows] = len(parents) + local
         parents += [label] * len(kept)
     return skills, np.array(parents, np.int64)
+
+
+def balanced(classes: Classes) -> Floats:
+    """Returns a weight for each row, 1 on average: lower for rows of large classes.
+
+    The number of examples of a class says little about how often such texts occur.
+    """
+    counts = np.bincount(classes)[classes].astype(np.float64) ** -_BALANCE
+    return np.asarray(counts * (len(counts) / counts.sum()), np.float32)
+
+
+def curvature(vectors: Floats, *, strength: float) -> Rescale | None:
+    """Returns an approximate inverse Hessian of the softmax loss, shared by all classes (after Böhning 1992).
+
+    None when there are too few rows for it to pay off.
+    """
+    rows, size = vectors.shape
+    if 2 * rows < size:
+        return None
+    bound = vectors.T @ vectors
+    bound *= np.float32(_CURVED / rows)
+    bound[np.diag_indices(size)] += np.float32(1.0 / (strength * rows))
+    inverse = np.linalg.inv(bound)
+
+    def rescale(direction: Floats) -> Floats:
+        return np.concatenate([inverse @ direction[:-1], direction[-1:]])
+
+    return rescale
+
+
+def class_sums(vectors: Floats, classes: Classes, count: int) -> Floats:
+    """Returns the sum of each class's vectors, classes × dimensions; zeros for empty classes. Rows of class -1 are ignored."""
+    sums = np.zeros((count + 1, vectors.shape[1]), np.float32)
+    np.add.at(sums, classes % (count + 1), vectors)
+    return sums[:-1]
+
+
+def directions(rows: Floats) -> Floats:
+    """Scales rows to length 1; zero rows stay zero."""
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9), np.float32)
+
+
+def log_softmax(scores: Floats) -> Floats:
+    """Returns log-probabilities along the last axis."""
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)), np.float32)
 
 
 def _grouped(vectors: Floats, count: int) -> Classes:

@@ -11,6 +11,25 @@ from turnwise.matching.text_features import text_features
 _LOOK_BACK = 24
 _LOOK_AHEAD = 60
 
+_WORD_BEFORE = re.compile(r"(?:\A|(?<=[\s(\[{\"“”‘«\d]))([^\W\d_]+(?:\.[^\W\d_]+)*)\.\Z")
+_LIST_MARK = re.compile(r"(?:\A|[.!?:;]\s|\n)\s*(?:\d{1,2}|[^\W\d_])\.\Z")
+_NUMBER = re.compile(r"[(\[#]*\d")
+_FIRST_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_ASKS = re.compile(
+    r"(?:(?:can|could|would|will|do|did|does|are|is|should|may) (?:you|i|we|there)|i|i'm|i'd|i've|what|what's|how|where|where's"
+    r"|why|who)\b"
+)
+
+MOST_WORDS = 20
+"""Messages of at most this many words are not split."""
+
+_FIRST, _BETWEEN, _LAST = 4, 4, 4  # requests in long messages are mostly at the start or the end
+_WORDS, _SPARE, _FEWEST = 16, 6, 3
+_READ_CHARACTERS = 4_000  # at either end
+
+_SENTENCES = re.compile(r"(?<=[.!?;:])\s+|(?<!\s)\s*\n\s*")
+_CLAUSES = re.compile(r",\s+|(?<!\s)\s+(?=(?:and|but|so|because|then)\s)|\s[-–—]\s")
+
 
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
@@ -30,19 +49,10 @@ _SELDOM_LAST = _set(
 )
 # Abbreviations when capitalized, otherwise words.
 _CAPITALISED = _set("Gen Col Lt Sgt Capt Cmdr Maj Gov Sen Rep Pres Mt Ft Mar Mon Sat Sun Min Max Art Fr Sec")
-
-_WORD_BEFORE = re.compile(r"(?:\A|(?<=[\s(\[{\"“”‘«\d]))([^\W\d_]+(?:\.[^\W\d_]+)*)\.\Z")
-_LIST_MARK = re.compile(r"(?:\A|[.!?:;]\s|\n)\s*(?:\d{1,2}|[^\W\d_])\.\Z")
-_NUMBER = re.compile(r"[(\[#]*\d")
-_FIRST_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _OPENERS = _set(
     "i i'm i'd i've i'll we we're you your he she it it's they my our the a an this that that's these those there there's"
     " here please also and but so or then if in on at for when while because as since after before yes no ok okay thanks thank"
     " hi hello hey sorry however now not let let's"
-)
-_ASKS = re.compile(
-    r"(?:(?:can|could|would|will|do|did|does|are|is|should|may) (?:you|i|we|there)|i|i'm|i'd|i've|what|what's|how|where|where's"
-    r"|why|who)\b"
 )
 
 
@@ -82,34 +92,6 @@ def ends_sentence(text: str, at: int) -> bool:
     return True
 
 
-def _is_initial(text: str, start: int, word: str) -> bool:
-    return len(word) == 1 and word.casefold() != word.upper() and not text[start - 1 : start].isdigit()
-
-
-def _looks_like_sentence_start(rest: str) -> bool:
-    """Returns whether the following text looks like a new sentence, rather than a name or the abbreviation's complement."""
-    first = _FIRST_WORD.match(rest)
-    if first is None:
-        return False
-    plain = rest.replace("’", "'")
-    if not rest[0].isupper():
-        return _ASKS.match(plain) is not None
-    word = first[0].replace("’", "'").casefold()
-    found = text_features(rest)
-    return word in _OPENERS or found.question_word or found.imperative
-
-
-MOST_WORDS = 20
-"""Messages of at most this many words are not split."""
-
-_FIRST, _BETWEEN, _LAST = 4, 4, 4  # requests in long messages are mostly at the start or the end
-_WORDS, _SPARE, _FEWEST = 16, 6, 3
-_READ_CHARACTERS = 4_000  # at either end
-
-_SENTENCES = re.compile(r"(?<=[.!?;:])\s+|(?<!\s)\s*\n\s*")
-_CLAUSES = re.compile(r",\s+|(?<!\s)\s+(?=(?:and|but|so|because|then)\s)|\s[-–—]\s")
-
-
 def segments(text: str) -> list[str]:
     """Splits a long text into sentences, and long sentences into parts, in order.
 
@@ -128,6 +110,23 @@ def segments(text: str) -> list[str]:
         joined = [" ".join(between[start:end]) for start, end in itertools.pairwise(cuts)]
         parts = [*parts[:_FIRST], *joined, *parts[-_LAST:]]
     return parts if len(parts) > 1 else []
+
+
+def _is_initial(text: str, start: int, word: str) -> bool:
+    return len(word) == 1 and word.casefold() != word.upper() and not text[start - 1 : start].isdigit()
+
+
+def _looks_like_sentence_start(rest: str) -> bool:
+    """Returns whether the following text looks like a new sentence, rather than a name or the abbreviation's complement."""
+    first = _FIRST_WORD.match(rest)
+    if first is None:
+        return False
+    plain = rest.replace("’", "'")
+    if not rest[0].isupper():
+        return _ASKS.match(plain) is not None
+    word = first[0].replace("’", "'").casefold()
+    found = text_features(rest)
+    return word in _OPENERS or found.question_word or found.imperative
 
 
 def _parts(text: str) -> list[str]:

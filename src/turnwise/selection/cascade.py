@@ -45,24 +45,9 @@ from turnwise.selection.stages import (
 from turnwise.selection.vectors import Progress
 from turnwise.selection.verdicts import run_selector
 
-
-@functools.cache
-def version() -> str:
-    """Returns twelve hexadecimal digits that identify the selection rules and their trained weights.
-
-    The digest covers this package's files and the small-talk weights, so it changes when any of them changes.
-    """
-    here, numbers = Path(__file__).parent, Path(matching.__file__).parent / "data"
-    digest = hashlib.sha256()
-    for path in sorted([*here.rglob("*.py"), *here.rglob("*.json"), *numbers.glob("*.json")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
 _EXCLUDED_RECORDED = 50
 _ELIGIBLE_CACHE_SIZE = 256
 _NO_CONTEXT = MessageContext()
-
 
 BeforeRemoteCall = Callable[[], Awaitable[None]]
 """Awaited before a selector makes a call outside this process."""
@@ -338,6 +323,19 @@ def moved_positions(selection: Selection) -> dict[str, int]:
         for verdict in selection.verdicts
         if verdict.outcome == "chosen" and verdict.position is not None
     }
+
+
+@functools.cache
+def version() -> str:
+    """Returns twelve hexadecimal digits that identify the selection rules and their trained weights.
+
+    The digest covers this package's files and the small-talk weights, so it changes when any of them changes.
+    """
+    here, numbers = Path(__file__).parent, Path(matching.__file__).parent / "data"
+    digest = hashlib.sha256()
+    for path in sorted([*here.rglob("*.py"), *here.rglob("*.json"), *numbers.glob("*.json")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _build_stage_order(inputs: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -> _StageOrder:

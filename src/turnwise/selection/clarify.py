@@ -46,6 +46,26 @@ _DECLINED_AND_MORE = re.compile(
     r"(?:no,? )?(?:neither|none)(?: of (?:them|these|those|the above|both|the two))?\s*[,.;:!–—-]\s*\S"
 )
 
+MARGIN = 0.05
+"""Agents within this distance of the best are a near tie. Each question costs a turn, so the margin is small."""
+EVIDENCE, CHOICES = 0.25, 3
+MAX_NOVELTY = 0.5
+"""Novelty limit. Above it no question is asked: the message is more likely out of scope than for any agent.
+
+If the ranking stage has a lower limit (its option `nobody`), that limit applies.
+"""
+QUESTION = "Did you mean:"
+BEST = "clarify_skipped"
+CLARIFIED, CLARIFIED_BY_MEANING, DECLINED = "clarified", "clarified_by_meaning", "clarify_declined"
+RESOLVED = frozenset({CLARIFIED, CLARIFIED_BY_MEANING, DECLINED})
+"""Methods of a decision that a clarifying answer led to. The message before the question is then still unanswered."""
+DECLINED_RULE = "declined"
+"""Exclusion rule for agents that the user has just declined. Later stages may not choose them for this message."""
+
+_CLEAR = 0.6
+_ELSEWHERE = 0.5
+_SMALLTALK = 0.5
+
 
 class Choice(NamedTuple):
     """An agent as offered to the user."""
@@ -69,137 +89,6 @@ class Answer(NamedTuple):
     """Index of the chosen one, from 0."""
     how: str = ""
     """How the user named it, for the reason."""
-
-
-def choices_of(tree: AgentTree, agents: Iterable[str]) -> tuple[Choice, ...]:
-    """Returns the agents as choices, in order. An agent that has left the tree has an empty description."""
-    return tuple(
-        Choice(name, _label(name), _first_sentence(tree.card(name).description) if name in tree else "") for name in agents
-    )
-
-
-def question_text(choices: Sequence[Choice], lead: str) -> str:
-    """Returns the question: the lead, then one numbered line for each choice."""
-    lines = (f"{number}. {each.label}{_description_suffix(each.description)}" for number, each in enumerate(choices, 1))
-    return "\n".join((lead, *lines))
-
-
-def read_answer(text: str, choices: Sequence[Choice]) -> Answer | None:
-    """Returns the choice that the text names by number or name; None when the text says anything else.
-
-    Recognizes "2", "number two", "the second one please", "the last". A name may be shortened to words or prefixes that only
-    one choice has, with polite words around. A longer message is never read as a number: "order 2 kettles" gives None.
-    """
-    plain = normalize(text[:_READ_CHARACTERS].replace(_KEYCAP, ""), fold=True)
-    if _DECLINED.fullmatch(plain):
-        return Answer("declined", how="neither of them")
-    if _DECLINED_AND_MORE.match(plain):
-        return Answer("declined_for_more", how="neither of them, and more")
-    words = _TOKEN.findall(plain.replace("'", " ").replace("’", " "))
-    index = _by_number(words, len(choices))
-    if index is not None:
-        return Answer("chosen", index, f"number {index + 1}")
-    index = _by_name(words, choices)
-    return Answer("chosen", index, "its name") if index is not None else None
-
-
-def _by_number(words: list[str], count: int) -> int | None:
-    content = [word for word in words if word not in _FILLERS]
-    if words and words[-1] == "one" and set(words[:-1]) <= {"option", "number", "choice"}:
-        return 0
-    if len(content) != 1:
-        return None
-    number = _number(content[0])
-    if number is None:
-        return None
-    index = count - 1 if number == -1 else number - 1
-    return index if 0 <= index < count else None
-
-
-def _number(word: str) -> int | None:
-    if word.isdecimal() and len(word) <= 2:
-        return int(word) or None
-    ordinal = _ORDINAL.fullmatch(word)
-    if ordinal:
-        return int(ordinal[1]) or None
-    return _NUMBERS.get(word) or _ORDINALS.get(word)
-
-
-def _by_name(words: list[str], choices: Sequence[Choice]) -> int | None:
-    """Returns the only choice that fits all the words, filler words aside."""
-    named = [set(_TOKEN.findall(normalize(each.label, fold=True))) for each in choices]
-    all_words = set[str]().union(*named)
-    content = [word for word in words if word in all_words or word not in _FILLERS]
-    content, negated = _split_negation(content)
-    if not content and not negated:
-        return None
-    fitting = [
-        index
-        for index, name in enumerate(named)
-        if all(_fits(word, name) for word in content) and not any(_fits(word, name) for word in negated)
-    ]
-    # A negated word that fits no choice says nothing about the choices.
-    if negated and not any(_fits(word, name) for word in negated for name in named):
-        return None
-    if len(fitting) > 1 and content:
-        exact = [index for index in fitting if set(content) == named[index]]
-        fitting = exact or fitting
-    return fitting[0] if len(fitting) == 1 else None
-
-
-def _split_negation(words: list[str]) -> tuple[list[str], list[str]]:
-    """Splits the words into those before a "not" and the word after it."""
-    if "not" not in words:
-        return words, []
-    at = words.index("not")
-    return words[:at], words[at + 1 : at + 2]
-
-
-def _fits(word: str, name: set[str]) -> bool:
-    return any(word == part or _stem(word) == _stem(part) for part in name) or (
-        len(word) >= _PREFIX_CHARACTERS and any(part.startswith(word) for part in name)
-    )
-
-
-def _stem(word: str) -> str:
-    return word[:-1] if len(word) > _PREFIX_CHARACTERS and word.endswith("s") else word
-
-
-def _label(name: str) -> str:
-    """Formats `password_reset` as `Password reset`; a name with capital letters keeps its case."""
-    words = re.sub(r"[_\-./]+", " ", name).strip() or name
-    return words[0].upper() + words[1:] if words == words.lower() else words
-
-
-def _first_sentence(text: str) -> str:
-    plain = normalize(text)
-    first = split_sentences(_SENTENCE, plain)[0].rstrip(".")
-    return first if len(first) <= DESCRIPTION_CHARACTERS else first[: DESCRIPTION_CHARACTERS - 1].rstrip() + "…"
-
-
-def _description_suffix(description: str) -> str:
-    return f" – {description}" if description else ""
-
-
-MARGIN = 0.05
-"""Agents within this distance of the best are a near tie. Each question costs a turn, so the margin is small."""
-EVIDENCE, CHOICES = 0.25, 3
-MAX_NOVELTY = 0.5
-"""Novelty limit. Above it no question is asked: the message is more likely out of scope than for any agent.
-
-If the ranking stage has a lower limit (its option `nobody`), that limit applies.
-"""
-QUESTION = "Did you mean:"
-BEST = "clarify_skipped"
-CLARIFIED, CLARIFIED_BY_MEANING, DECLINED = "clarified", "clarified_by_meaning", "clarify_declined"
-RESOLVED = frozenset({CLARIFIED, CLARIFIED_BY_MEANING, DECLINED})
-"""Methods of a decision that a clarifying answer led to. The message before the question is then still unanswered."""
-DECLINED_RULE = "declined"
-"""Exclusion rule for agents that the user has just declined. Later stages may not choose them for this message."""
-
-_CLEAR = 0.6
-_ELSEWHERE = 0.5
-_SMALLTALK = 0.5
 
 
 class Clarify:
@@ -338,6 +227,116 @@ class Clarify:
 
     def _default_of(self, request: SelectionRequest) -> str:
         return self._default or request.tree.root
+
+
+def choices_of(tree: AgentTree, agents: Iterable[str]) -> tuple[Choice, ...]:
+    """Returns the agents as choices, in order. An agent that has left the tree has an empty description."""
+    return tuple(
+        Choice(name, _label(name), _first_sentence(tree.card(name).description) if name in tree else "") for name in agents
+    )
+
+
+def question_text(choices: Sequence[Choice], lead: str) -> str:
+    """Returns the question: the lead, then one numbered line for each choice."""
+    lines = (f"{number}. {each.label}{_description_suffix(each.description)}" for number, each in enumerate(choices, 1))
+    return "\n".join((lead, *lines))
+
+
+def read_answer(text: str, choices: Sequence[Choice]) -> Answer | None:
+    """Returns the choice that the text names by number or name; None when the text says anything else.
+
+    Recognizes "2", "number two", "the second one please", "the last". A name may be shortened to words or prefixes that only
+    one choice has, with polite words around. A longer message is never read as a number: "order 2 kettles" gives None.
+    """
+    plain = normalize(text[:_READ_CHARACTERS].replace(_KEYCAP, ""), fold=True)
+    if _DECLINED.fullmatch(plain):
+        return Answer("declined", how="neither of them")
+    if _DECLINED_AND_MORE.match(plain):
+        return Answer("declined_for_more", how="neither of them, and more")
+    words = _TOKEN.findall(plain.replace("'", " ").replace("’", " "))
+    index = _by_number(words, len(choices))
+    if index is not None:
+        return Answer("chosen", index, f"number {index + 1}")
+    index = _by_name(words, choices)
+    return Answer("chosen", index, "its name") if index is not None else None
+
+
+def _by_number(words: list[str], count: int) -> int | None:
+    content = [word for word in words if word not in _FILLERS]
+    if words and words[-1] == "one" and set(words[:-1]) <= {"option", "number", "choice"}:
+        return 0
+    if len(content) != 1:
+        return None
+    number = _number(content[0])
+    if number is None:
+        return None
+    index = count - 1 if number == -1 else number - 1
+    return index if 0 <= index < count else None
+
+
+def _number(word: str) -> int | None:
+    if word.isdecimal() and len(word) <= 2:
+        return int(word) or None
+    ordinal = _ORDINAL.fullmatch(word)
+    if ordinal:
+        return int(ordinal[1]) or None
+    return _NUMBERS.get(word) or _ORDINALS.get(word)
+
+
+def _by_name(words: list[str], choices: Sequence[Choice]) -> int | None:
+    """Returns the only choice that fits all the words, filler words aside."""
+    named = [set(_TOKEN.findall(normalize(each.label, fold=True))) for each in choices]
+    all_words = set[str]().union(*named)
+    content = [word for word in words if word in all_words or word not in _FILLERS]
+    content, negated = _split_negation(content)
+    if not content and not negated:
+        return None
+    fitting = [
+        index
+        for index, name in enumerate(named)
+        if all(_fits(word, name) for word in content) and not any(_fits(word, name) for word in negated)
+    ]
+    # A negated word that fits no choice says nothing about the choices.
+    if negated and not any(_fits(word, name) for word in negated for name in named):
+        return None
+    if len(fitting) > 1 and content:
+        exact = [index for index in fitting if set(content) == named[index]]
+        fitting = exact or fitting
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _split_negation(words: list[str]) -> tuple[list[str], list[str]]:
+    """Splits the words into those before a "not" and the word after it."""
+    if "not" not in words:
+        return words, []
+    at = words.index("not")
+    return words[:at], words[at + 1 : at + 2]
+
+
+def _fits(word: str, name: set[str]) -> bool:
+    return any(word == part or _stem(word) == _stem(part) for part in name) or (
+        len(word) >= _PREFIX_CHARACTERS and any(part.startswith(word) for part in name)
+    )
+
+
+def _stem(word: str) -> str:
+    return word[:-1] if len(word) > _PREFIX_CHARACTERS and word.endswith("s") else word
+
+
+def _label(name: str) -> str:
+    """Formats `password_reset` as `Password reset`; a name with capital letters keeps its case."""
+    words = re.sub(r"[_\-./]+", " ", name).strip() or name
+    return words[0].upper() + words[1:] if words == words.lower() else words
+
+
+def _first_sentence(text: str) -> str:
+    plain = normalize(text)
+    first = split_sentences(_SENTENCE, plain)[0].rstrip(".")
+    return first if len(first) <= DESCRIPTION_CHARACTERS else first[: DESCRIPTION_CHARACTERS - 1].rstrip() + "…"
+
+
+def _description_suffix(description: str) -> str:
+    return f" – {description}" if description else ""
 
 
 def _scored(candidates: Sequence[Candidate]) -> str:

@@ -3,6 +3,8 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnwise.matching.match import Match
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from turnwise.matching.matcher import Matcher
     from turnwise.matching.smalltalk import SmallTalk
     from turnwise.matching.spelling import CorrectedText, SpellingCorrector
-from contextlib import contextmanager
-from contextvars import ContextVar
 
 CACHED_READINGS = 10_000
 """Maximum number of cached readings."""
@@ -42,24 +42,6 @@ class TextReading(NamedTuple):
     """Probability, 0 to 1, that the text is conversation rather than a request."""
     corrected: "CorrectedText"
     """The text after spelling correction, which is the one that was read."""
-
-
-def with_parts(whole: TextReading, parts: Sequence[TextReading]) -> TextReading:
-    """Combines the reading of a text with those of its parts: their matches together, and the corrections of all.
-
-    Parts that only greet or thank are ignored if there are others, since some agents' examples also greet.
-    """
-    if not parts:
-        return whole
-    corrections = tuple(dict.fromkeys(correction for each in (whole, *parts) for correction in each.corrected.corrections))
-    asking = [part for part in parts if not _is_pleasantry(part.corrected.text)] or parts
-    match = whole.match.with_parts([part.match for part in asking])
-    return whole._replace(match=match, corrected=whole.corrected._replace(corrections=corrections))
-
-
-def _is_pleasantry(text: str) -> bool:
-    found = text_features(text)
-    return found.content == 0 and (found.opens_greeting or found.thanks or found.closing)
 
 
 class TextReader:
@@ -147,13 +129,6 @@ class TextReader:
         return self.matcher.match_many(texts, vectors)
 
 
-def empty_match() -> Match:
-    """Returns a match over no labels."""
-    import numpy as np
-
-    return Match((), np.empty(0), np.empty(0), 1.0, ())
-
-
 class Snapshot:
     """The reader pinned for one decision.
 
@@ -194,3 +169,28 @@ def current_snapshot(owner: object) -> Snapshot | None:
     """Returns the snapshot of the decision in progress if it belongs to `owner`, else None."""
     pinned = _SNAPSHOT.get()
     return pinned if pinned is not None and pinned.owner is owner and not pinned.is_over else None
+
+
+def with_parts(whole: TextReading, parts: Sequence[TextReading]) -> TextReading:
+    """Combines the reading of a text with those of its parts: their matches together, and the corrections of all.
+
+    Parts that only greet or thank are ignored if there are others, since some agents' examples also greet.
+    """
+    if not parts:
+        return whole
+    corrections = tuple(dict.fromkeys(correction for each in (whole, *parts) for correction in each.corrected.corrections))
+    asking = [part for part in parts if not _is_pleasantry(part.corrected.text)] or parts
+    match = whole.match.with_parts([part.match for part in asking])
+    return whole._replace(match=match, corrected=whole.corrected._replace(corrections=corrections))
+
+
+def empty_match() -> Match:
+    """Returns a match over no labels."""
+    import numpy as np
+
+    return Match((), np.empty(0), np.empty(0), 1.0, ())
+
+
+def _is_pleasantry(text: str) -> bool:
+    found = text_features(text)
+    return found.content == 0 and (found.opens_greeting or found.thanks or found.closing)

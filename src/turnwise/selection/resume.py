@@ -16,6 +16,11 @@ CONFIDENCE = 0.8
 ASKED_CONFIDENCE = 0.9
 """Confidence when the agent waits for a reply."""
 
+_UNANSWERED = {"failed": "its last turn failed", "skipped": "its last turn ended without a word of its own"}
+
+AWAITED_CONFIDENCE = 0.9
+"""Default confidence that another agent needs while an agent waits for a reply."""
+
 
 class Resume:
     """Resumes the last agent that spoke or received the conversation, if permitted; else the one before it, and so on.
@@ -83,40 +88,62 @@ class Resume:
         return chosen(self.name, agent, method="resume", confidence=confidence, reason=reason, passed_over=passed_over)
 
 
-_UNANSWERED = {"failed": "its last turn failed", "skipped": "its last turn ended without a word of its own"}
+class ToolResult:
+    """Chooses the agent whose tool call or question the message answers."""
+
+    def __init__(self, *, name: str = "tool_result") -> None:
+        self.name = name
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        try:
+            owner = tool_result_owner(request.message, request.head)
+            replies = owner is None and request.context.answers is not None
+            owner = reply_owner(request.context.answers or "", request.head) if replies else owner
+        except UnknownToolCall as problem:
+            return abstained(self.name, problem.problem)
+        if owner is None:
+            return abstained(self.name, "The message holds no tool result.")
+        agent = owner[1]
+        if agent not in request.eligible:
+            why = "may not be reached" if agent in request.tree else "is no longer in the tree"
+            action = "asked" if replies else "made the tool call"
+            return abstained(self.name, f"{shortened(agent)} {action}, but {why}.")
+        if replies:
+            reason = f"The message is the reply to a question that {agent} asked."
+            return chosen(self.name, agent, method="reply", confidence=1.0, reason=reason)
+        reason = f"The message holds the result of a tool call that {agent} made."
+        return chosen(self.name, agent, method="tool_result", confidence=1.0, reason=reason)
 
 
-class _Claim(NamedTuple):
-    """An author's claim to be resumed. `unanswered` names why this turn gives no claim; empty when it gives one."""
+class HoldOpenQuestion:
+    """Wraps a selector and protects an open question.
 
-    sequence: int
-    handed: bool
-    author: str
-    unanswered: str = ""
+    While an agent waits for a reply, the choice of another agent counts only with at least the confidence `awaited`.
+    """
 
+    def __init__(self, selector: Selector, *, awaited: float = AWAITED_CONFIDENCE) -> None:
+        self._selector, self._awaited = selector, awaited
 
-def _claims(head: Head, tree: AgentTree) -> list[_Claim]:
-    """Returns the authors' claims, newest first. After a transfer, the receiver comes before the sender (behaviour A11)."""
-    claims = []
-    for author, mark in head.authors.items():
-        claim = _newest_claim(author, mark, always=author in tree and tree.card(author).resume == "always")
-        if claim.sequence:
-            claims.append(claim)
-        # Later failed or skipped turns give no claim, but appear in the record (A10, A13).
-        if mark.failed > claim.sequence:
-            claims.append(_Claim(mark.failed, False, author, "failed"))
-        if mark.skipped > claim.sequence:
-            claims.append(_Claim(mark.skipped, False, author, "skipped"))
-    return sorted(claims, key=lambda claim: (-claim.sequence, not claim.handed, claim.author))
+    @property
+    def name(self) -> str:
+        return self._selector.name
 
+    @property
+    def named_agents(self) -> tuple[str, ...]:
+        """Agents named in the wrapped selector's configuration."""
+        return tuple(getattr(self._selector, "named_agents", ()))
 
-def _newest_claim(author: str, mark: AuthorMark, *, always: bool) -> _Claim:
-    """Returns the newest claim of this author; sequence 0 when there is none."""
-    spoke = max(mark.spoke, mark.skipped) if always else mark.spoke
-    # A transfer is used up by a later failed or silent turn, but not by a crash (A10, A11).
-    had_its_turn = max(mark.failed, 0 if always else mark.skipped)
-    handed = mark.handed if mark.handed > had_its_turn else 0
-    return _Claim(max(spoke, handed), handed > spoke, author)
+    async def select(self, request: SelectionRequest) -> Verdict:
+        verdict = await self._selector.select(request)
+        question = open_question(request)
+        if question is None or verdict.agent in (None, question.agent) or verdict.confidence >= self._awaited:
+            return verdict
+        if question.agent not in request.eligible:
+            return verdict
+        reason = f"{question.agent} waits for a reply, and {verdict.agent} is not sure enough: {verdict.confidence:.2f}."
+        return abstained(
+            verdict.selector, reason, confidence=verdict.confidence, candidates=verdict.candidates, novelty=verdict.novelty
+        )
 
 
 def open_question(request: SelectionRequest) -> OpenInvocation | None:
@@ -155,29 +182,6 @@ def why_not_resumed(author: str, rule: Rule, request: SelectionRequest) -> Exclu
         why = next((each for each in request.excluded if each.agent == author), None)
         return why or Exclusion(agent=author, rule="not_eligible", detail="it may not be chosen here")
     return None
-
-
-def _forbidden(author: str, rule: Rule, tree: AgentTree) -> str:
-    """Describes the agent on the chain up to the root that forbids resuming; empty when none does."""
-    for name in tree.chain(author):
-        card = tree.card(name)
-        is_own = name == author
-        if card.disallow_transfer_to_parent and not (is_own and card.resume == "always"):
-            return f"{name} disallows the transfer to its parent"
-        if not is_own and rule == "adk" and card.kind != "llm":
-            return f"{name} above it is a {card.kind} agent, not an LLM agent"
-        if not is_own and rule == "tree" and card.is_composite:
-            return f"{name} above it is a {card.kind} agent and runs it"
-    return ""
-
-
-def _reason(claim: _Claim, passed_over: tuple[Exclusion, ...]) -> str:
-    action = "was handed the floor and has not answered" if claim.handed else "spoke last"
-    names = list(dict.fromkeys(each.agent for each in passed_over))
-    if not names:
-        return f"{claim.author} {action}."
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{claim.author} {action} of those who may go on; {', '.join(names[:3])}{more} may not."
 
 
 def tool_result_owner(message: Content, head: Head) -> tuple[str, str] | None:
@@ -220,63 +224,57 @@ def reply_owner(answers: str, head: Head) -> tuple[str, str]:
     )
 
 
-class ToolResult:
-    """Chooses the agent whose tool call or question the message answers."""
+class _Claim(NamedTuple):
+    """An author's claim to be resumed. `unanswered` names why this turn gives no claim; empty when it gives one."""
 
-    def __init__(self, *, name: str = "tool_result") -> None:
-        self.name = name
-
-    async def select(self, request: SelectionRequest) -> Verdict:
-        try:
-            owner = tool_result_owner(request.message, request.head)
-            replies = owner is None and request.context.answers is not None
-            owner = reply_owner(request.context.answers or "", request.head) if replies else owner
-        except UnknownToolCall as problem:
-            return abstained(self.name, problem.problem)
-        if owner is None:
-            return abstained(self.name, "The message holds no tool result.")
-        agent = owner[1]
-        if agent not in request.eligible:
-            why = "may not be reached" if agent in request.tree else "is no longer in the tree"
-            action = "asked" if replies else "made the tool call"
-            return abstained(self.name, f"{shortened(agent)} {action}, but {why}.")
-        if replies:
-            reason = f"The message is the reply to a question that {agent} asked."
-            return chosen(self.name, agent, method="reply", confidence=1.0, reason=reason)
-        reason = f"The message holds the result of a tool call that {agent} made."
-        return chosen(self.name, agent, method="tool_result", confidence=1.0, reason=reason)
+    sequence: int
+    handed: bool
+    author: str
+    unanswered: str = ""
 
 
-AWAITED_CONFIDENCE = 0.9
-"""Default confidence that another agent needs while an agent waits for a reply."""
+def _claims(head: Head, tree: AgentTree) -> list[_Claim]:
+    """Returns the authors' claims, newest first. After a transfer, the receiver comes before the sender (behaviour A11)."""
+    claims = []
+    for author, mark in head.authors.items():
+        claim = _newest_claim(author, mark, always=author in tree and tree.card(author).resume == "always")
+        if claim.sequence:
+            claims.append(claim)
+        # Later failed or skipped turns give no claim, but appear in the record (A10, A13).
+        if mark.failed > claim.sequence:
+            claims.append(_Claim(mark.failed, False, author, "failed"))
+        if mark.skipped > claim.sequence:
+            claims.append(_Claim(mark.skipped, False, author, "skipped"))
+    return sorted(claims, key=lambda claim: (-claim.sequence, not claim.handed, claim.author))
 
 
-class HoldOpenQuestion:
-    """Wraps a selector and protects an open question.
+def _newest_claim(author: str, mark: AuthorMark, *, always: bool) -> _Claim:
+    """Returns the newest claim of this author; sequence 0 when there is none."""
+    spoke = max(mark.spoke, mark.skipped) if always else mark.spoke
+    # A transfer is used up by a later failed or silent turn, but not by a crash (A10, A11).
+    had_its_turn = max(mark.failed, 0 if always else mark.skipped)
+    handed = mark.handed if mark.handed > had_its_turn else 0
+    return _Claim(max(spoke, handed), handed > spoke, author)
 
-    While an agent waits for a reply, the choice of another agent counts only with at least the confidence `awaited`.
-    """
 
-    def __init__(self, selector: Selector, *, awaited: float = AWAITED_CONFIDENCE) -> None:
-        self._selector, self._awaited = selector, awaited
+def _forbidden(author: str, rule: Rule, tree: AgentTree) -> str:
+    """Describes the agent on the chain up to the root that forbids resuming; empty when none does."""
+    for name in tree.chain(author):
+        card = tree.card(name)
+        is_own = name == author
+        if card.disallow_transfer_to_parent and not (is_own and card.resume == "always"):
+            return f"{name} disallows the transfer to its parent"
+        if not is_own and rule == "adk" and card.kind != "llm":
+            return f"{name} above it is a {card.kind} agent, not an LLM agent"
+        if not is_own and rule == "tree" and card.is_composite:
+            return f"{name} above it is a {card.kind} agent and runs it"
+    return ""
 
-    @property
-    def name(self) -> str:
-        return self._selector.name
 
-    @property
-    def named_agents(self) -> tuple[str, ...]:
-        """Agents named in the wrapped selector's configuration."""
-        return tuple(getattr(self._selector, "named_agents", ()))
-
-    async def select(self, request: SelectionRequest) -> Verdict:
-        verdict = await self._selector.select(request)
-        question = open_question(request)
-        if question is None or verdict.agent in (None, question.agent) or verdict.confidence >= self._awaited:
-            return verdict
-        if question.agent not in request.eligible:
-            return verdict
-        reason = f"{question.agent} waits for a reply, and {verdict.agent} is not sure enough: {verdict.confidence:.2f}."
-        return abstained(
-            verdict.selector, reason, confidence=verdict.confidence, candidates=verdict.candidates, novelty=verdict.novelty
-        )
+def _reason(claim: _Claim, passed_over: tuple[Exclusion, ...]) -> str:
+    action = "was handed the floor and has not answered" if claim.handed else "spoke last"
+    names = list(dict.fromkeys(each.agent for each in passed_over))
+    if not names:
+        return f"{claim.author} {action}."
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{claim.author} {action} of those who may go on; {', '.join(names[:3])}{more} may not."

@@ -8,6 +8,113 @@ from turnwise.learning.measures import Bin, coverage, percentile, reliability, s
 from turnwise.learning.outcomes import Outcome
 from turnwise.learning.report.markup import Child, Markup, joined, tag
 
+Ticks = Sequence[tuple[float, str]]
+
+POINTS, BINS, TURNS = 240, 36, 20
+_FEW = 5
+
+
+def reliability_plot(in_scope: Sequence[Outcome]) -> Markup:
+    """Plots accuracy by reported confidence; the diagonal is ideal."""
+    frame = Frame()
+    bins = reliability(in_scope)
+    most = max(each.cases for each in bins)
+    columns = [_column(frame, each, each.cases / most) for each in bins]
+    dots = [_dot(frame, each) for each in bins]
+    solid = [each for each in bins if each.cases >= _FEW] or bins
+    return plot(
+        frame,
+        *columns,
+        line(frame, [(0, 0), (1, 1)], "ideal"),
+        line(frame, [(each.confidence, each.accuracy) for each in solid], "curve"),
+        *dots,
+        xs=percents(),
+        ys=percents(),
+        x_label="reported confidence",
+        y_label="share that was right",
+        about="Reliability: the share of right decisions by reported confidence.",
+    )
+
+
+def coverage_plot(scored: Sequence[Outcome]) -> Markup:
+    """Plots precision against coverage when only the most confident decisions are accepted."""
+    points = _thinned(coverage(scored))
+    low = min(0.9, max(0.0, int(min(y for _, y in points) * 10) / 10))
+    frame = Frame(y0=low)
+    taken = [outcome for outcome in scored if outcome.chosen is not None]
+    marks = [area(frame, points, "fill"), line(frame, points, "curve")]
+    precision = share(outcome.right for outcome in taken)
+    if precision is not None and precision >= low:
+        marks.append(_operating_point(frame, len(taken) / len(scored), precision))
+    return plot(
+        frame,
+        *marks,
+        xs=percents(),
+        ys=percents(low, 1.0, 5),
+        x_label="coverage: share of all cases, most confident first",
+        y_label="precision",
+        about="Coverage against precision.",
+    )
+
+
+def latency_plot(times: Sequence[float]) -> Markup:
+    """Plots a histogram of decision times. The last column holds all longer times."""
+    ordered = sorted(times)
+    most = (percentile(ordered, 0.995) or 0.0) * 1.1 or 1.0
+    step = round_step(most)
+    frame = Frame(x1=most, height=260.0)
+    counts = [0] * BINS
+    for time in ordered:
+        counts[min(int(time / most * BINS), BINS - 1)] += 1
+    frame = frame._replace(y1=max(counts) * 1.08)
+    columns = [_latency_column(frame, number, count, len(ordered), most) for number, count in enumerate(counts) if count]
+    marks = [_limit(frame, percentile(ordered, at) or 0.0, label) for at, label in ((0.5, "p50"), (0.99, "p99"))]
+    rows = round_step(frame.y1, 4)
+    return plot(
+        frame,
+        *columns,
+        *marks,
+        xs=[(step * number, f"{step * number:g}") for number in range(int(most / step) + 1)],
+        ys=[(rows * number, f"{int(rows * number):,}") for number in range(int(frame.y1 / rows) + 1)],
+        x_label="milliseconds of one decision, encoding included",
+        y_label="decisions",
+        about="Histogram of the time a decision takes.",
+    )
+
+
+def turns_plot(scored: Sequence[Outcome]) -> Markup | None:
+    """Plots accuracy by turn of the dialogue; None without dialogues."""
+    by_turn: dict[int, list[bool]] = {}
+    for outcome in scored:
+        if outcome.dialogue is not None:
+            by_turn.setdefault(outcome.turn, []).append(outcome.right)
+    points = [
+        (float(turn + 1), sum(rights) / len(rights), len(rights))
+        for turn, rights in sorted(by_turn.items())
+        if turn < TURNS and len(rights) >= _FEW
+    ]
+    if len(points) < 2:
+        return None
+    low = min(0.9, int(min(y for _, y, _ in points) * 10) / 10)
+    frame = Frame(x0=1.0, x1=points[-1][0], y0=low, height=260.0)
+    dots = [
+        tag("circle", tag("title", f"turn {x:g}: {100 * y:.1f} % of {n:,}"), cx=frame.x(x), cy=frame.y(y), r=4.0, class_="dot")
+        for x, y, n in points
+    ]
+    curve = [(x, y) for x, y, _ in points]
+    every = max(1, len(points) // 10)
+    return plot(
+        frame,
+        area(frame, curve, "fill"),
+        line(frame, curve, "curve"),
+        *dots,
+        xs=[(x, f"{x:g}") for x, _ in curve[::every]],
+        ys=percents(low, 1.0, 5),
+        x_label="turn of the dialogue",
+        y_label="share that was right",
+        about="Accuracy by turn of the dialogue.",
+    )
+
 
 class Frame(NamedTuple):
     """A plot's box in an image of `width` × `height`, and the data range of its axes."""
@@ -30,9 +137,6 @@ class Frame(NamedTuple):
     def y(self, value: float) -> float:
         """Returns the vertical position of a value."""
         return self.height - self.bottom - (value - self.y0) / (self.y1 - self.y0) * (self.height - self.top - self.bottom)
-
-
-Ticks = Sequence[tuple[float, str]]
 
 
 def percents(low: float = 0.0, high: float = 1.0, parts: int = 5) -> list[tuple[float, str]]:
@@ -90,32 +194,6 @@ def round_step(span: float, parts: int = 5) -> float:
     return next((factor * power for factor in (1, 2, 5) if factor * power >= raw), 10 * power)
 
 
-POINTS, BINS, TURNS = 240, 36, 20
-_FEW = 5
-
-
-def reliability_plot(in_scope: Sequence[Outcome]) -> Markup:
-    """Plots accuracy by reported confidence; the diagonal is ideal."""
-    frame = Frame()
-    bins = reliability(in_scope)
-    most = max(each.cases for each in bins)
-    columns = [_column(frame, each, each.cases / most) for each in bins]
-    dots = [_dot(frame, each) for each in bins]
-    solid = [each for each in bins if each.cases >= _FEW] or bins
-    return plot(
-        frame,
-        *columns,
-        line(frame, [(0, 0), (1, 1)], "ideal"),
-        line(frame, [(each.confidence, each.accuracy) for each in solid], "curve"),
-        *dots,
-        xs=percents(),
-        ys=percents(),
-        x_label="reported confidence",
-        y_label="share that was right",
-        about="Reliability: the share of right decisions by reported confidence.",
-    )
-
-
 def _column(frame: Frame, each: Bin, height: float) -> Markup:
     top = frame.y(0.25 * height)
     x, width = frame.x(each.low) + 1, frame.x(each.high) - frame.x(each.low) - 2
@@ -126,27 +204,6 @@ def _dot(frame: Frame, each: Bin) -> Markup:
     tooltip = f"{each.cases:,} cases, confidence {100 * each.confidence:.1f} %, right {100 * each.accuracy:.1f} %"
     class_ = "dot faint" if each.cases < _FEW else "dot"
     return tag("circle", tag("title", tooltip), cx=frame.x(each.confidence), cy=frame.y(each.accuracy), r=4.0, class_=class_)
-
-
-def coverage_plot(scored: Sequence[Outcome]) -> Markup:
-    """Plots precision against coverage when only the most confident decisions are accepted."""
-    points = _thinned(coverage(scored))
-    low = min(0.9, max(0.0, int(min(y for _, y in points) * 10) / 10))
-    frame = Frame(y0=low)
-    taken = [outcome for outcome in scored if outcome.chosen is not None]
-    marks = [area(frame, points, "fill"), line(frame, points, "curve")]
-    precision = share(outcome.right for outcome in taken)
-    if precision is not None and precision >= low:
-        marks.append(_operating_point(frame, len(taken) / len(scored), precision))
-    return plot(
-        frame,
-        *marks,
-        xs=percents(),
-        ys=percents(low, 1.0, 5),
-        x_label="coverage: share of all cases, most confident first",
-        y_label="precision",
-        about="Coverage against precision.",
-    )
 
 
 def _operating_point(frame: Frame, x: float, y: float) -> Markup:
@@ -161,31 +218,6 @@ def _operating_point(frame: Frame, x: float, y: float) -> Markup:
 def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     step = max(1, len(points) // POINTS)
     return [*points[::step], points[-1]]
-
-
-def latency_plot(times: Sequence[float]) -> Markup:
-    """Plots a histogram of decision times. The last column holds all longer times."""
-    ordered = sorted(times)
-    most = (percentile(ordered, 0.995) or 0.0) * 1.1 or 1.0
-    step = round_step(most)
-    frame = Frame(x1=most, height=260.0)
-    counts = [0] * BINS
-    for time in ordered:
-        counts[min(int(time / most * BINS), BINS - 1)] += 1
-    frame = frame._replace(y1=max(counts) * 1.08)
-    columns = [_latency_column(frame, number, count, len(ordered), most) for number, count in enumerate(counts) if count]
-    marks = [_limit(frame, percentile(ordered, at) or 0.0, label) for at, label in ((0.5, "p50"), (0.99, "p99"))]
-    rows = round_step(frame.y1, 4)
-    return plot(
-        frame,
-        *columns,
-        *marks,
-        xs=[(step * number, f"{step * number:g}") for number in range(int(most / step) + 1)],
-        ys=[(rows * number, f"{int(rows * number):,}") for number in range(int(frame.y1 / rows) + 1)],
-        x_label="milliseconds of one decision, encoding included",
-        y_label="decisions",
-        about="Histogram of the time a decision takes.",
-    )
 
 
 def _latency_column(frame: Frame, number: int, count: int, total: int, most: float) -> Markup:
@@ -205,37 +237,3 @@ def _limit(frame: Frame, time: float, label: str) -> Markup:
         text_anchor="end" if near else "start",
     )  # fmt: skip
     return joined(tag("line", x1=x, x2=x, y1=frame.top, y2=frame.height - frame.bottom, class_="mark"), text)
-
-
-def turns_plot(scored: Sequence[Outcome]) -> Markup | None:
-    """Plots accuracy by turn of the dialogue; None without dialogues."""
-    by_turn: dict[int, list[bool]] = {}
-    for outcome in scored:
-        if outcome.dialogue is not None:
-            by_turn.setdefault(outcome.turn, []).append(outcome.right)
-    points = [
-        (float(turn + 1), sum(rights) / len(rights), len(rights))
-        for turn, rights in sorted(by_turn.items())
-        if turn < TURNS and len(rights) >= _FEW
-    ]
-    if len(points) < 2:
-        return None
-    low = min(0.9, int(min(y for _, y, _ in points) * 10) / 10)
-    frame = Frame(x0=1.0, x1=points[-1][0], y0=low, height=260.0)
-    dots = [
-        tag("circle", tag("title", f"turn {x:g}: {100 * y:.1f} % of {n:,}"), cx=frame.x(x), cy=frame.y(y), r=4.0, class_="dot")
-        for x, y, n in points
-    ]
-    curve = [(x, y) for x, y, _ in points]
-    every = max(1, len(points) // 10)
-    return plot(
-        frame,
-        area(frame, curve, "fill"),
-        line(frame, curve, "curve"),
-        *dots,
-        xs=[(x, f"{x:g}") for x, _ in curve[::every]],
-        ys=percents(low, 1.0, 5),
-        x_label="turn of the dialogue",
-        y_label="share that was right",
-        about="Accuracy by turn of the dialogue.",
-    )

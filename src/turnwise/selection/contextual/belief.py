@@ -49,6 +49,31 @@ class MessageEvidence(NamedTuple):
     """Index of the agent that answered; None = unknown."""
 
 
+def update_belief(messages: Sequence[MessageEvidence], tracking: TrackingWeights) -> tuple[Floats, Floats]:
+    """Returns the belief before and after the last message, as log-probabilities over the candidates.
+
+    `messages` are in order, oldest first, at least one.
+    """
+    oldest, count = messages[0], len(messages[0].message)
+    if not count:
+        return np.zeros(0), np.zeros(0)
+    prior = np.full(count, -math.log(count))
+    if oldest.joined is None:
+        belief = _normalize(prior + tracking.first * oldest.message)
+    else:
+        # Messages before the oldest one are unknown here, but the agent that answered it knew them.
+        if oldest.answered is not None and len(messages) > 1:
+            shares = np.full(count, (1.0 - _PRIOR_SHARE) / count)
+            shares[oldest.answered] += _PRIOR_SHARE
+            prior = np.log(shares)
+        belief = _normalize(prior + _evidence(oldest, tracking))
+    for each in messages[1:]:
+        new_topic = _new_topic_probability(each.cues, tracking.begins)
+        prior = np.log((1.0 - new_topic) * np.exp(belief) + new_topic / count)
+        belief = _normalize(prior + _evidence(each, tracking))
+    return prior, belief
+
+
 def switch_features(
     words: MessageWording, said: ReplyWording, *, smalltalk: float, best: float, near: float
 ) -> dict[str, float]:
@@ -86,31 +111,6 @@ CUES = tuple(switch_features(read_message(""), ReplyWording(), smalltalk=0.0, be
 """Names of the cues, in order."""
 UNTRAINED = TrackingWeights(0.0, 0.0, 0.0, dict.fromkeys(CUES, 0.0))
 """Weights that ignore all evidence."""
-
-
-def update_belief(messages: Sequence[MessageEvidence], tracking: TrackingWeights) -> tuple[Floats, Floats]:
-    """Returns the belief before and after the last message, as log-probabilities over the candidates.
-
-    `messages` are in order, oldest first, at least one.
-    """
-    oldest, count = messages[0], len(messages[0].message)
-    if not count:
-        return np.zeros(0), np.zeros(0)
-    prior = np.full(count, -math.log(count))
-    if oldest.joined is None:
-        belief = _normalize(prior + tracking.first * oldest.message)
-    else:
-        # Messages before the oldest one are unknown here, but the agent that answered it knew them.
-        if oldest.answered is not None and len(messages) > 1:
-            shares = np.full(count, (1.0 - _PRIOR_SHARE) / count)
-            shares[oldest.answered] += _PRIOR_SHARE
-            prior = np.log(shares)
-        belief = _normalize(prior + _evidence(oldest, tracking))
-    for each in messages[1:]:
-        new_topic = _new_topic_probability(each.cues, tracking.begins)
-        prior = np.log((1.0 - new_topic) * np.exp(belief) + new_topic / count)
-        belief = _normalize(prior + _evidence(each, tracking))
-    return prior, belief
 
 
 def _evidence(message: MessageEvidence, tracking: TrackingWeights) -> Floats:

@@ -18,6 +18,14 @@ _LIKELY, _TIMES = math.log(0.5), math.log(5.0)
 _ALIKE = 0.4
 _PLAIN, _FOREIGN, _SAME = math.log(0.95), math.log(0.03), 0.8
 
+Floats = NDArray[np.float64]
+
+SCALE = -math.log(FLOOR)
+
+_PAST_MESSAGES = 3
+_MAX_COUNT = 40
+_LOGS = tuple(math.log1p(count) for count in range(_MAX_COUNT + 1))
+
 
 class DominatedCandidate(NamedTuple):
     """A candidate that another one clearly beats."""
@@ -28,6 +36,41 @@ class DominatedCandidate(NamedTuple):
     """Index of the better candidate."""
     lead: float
     """The lead, as a difference of log-probabilities."""
+
+
+class Features(NamedTuple):
+    """The model's input for one turn."""
+
+    claims: Floats
+    """One row per candidate, one column per name in `CLAIMS`."""
+    active: int | None
+    """Row of the active agent; None = no active agent."""
+    turn: Floats
+    """Turn features, as named in `AROUND`."""
+    conversation: Floats
+    """Conversation features, as named in `SAID`; all zero without a conversation."""
+    novelty: float
+    """Probability, by the message alone, that it is out of scope."""
+    rest: float
+    """Total probability of the agents that are not candidates."""
+    dominated: tuple[DominatedCandidate, ...] = ()
+    """The dominated candidates."""
+
+
+def features(situation: Situation) -> Features:
+    """Returns the features of a turn. A candidate's features do not depend on the order of the others."""
+    active = situation.place(situation.turn.active)
+    claims = _claims(situation)
+    conversation = dict.fromkeys(CONVERSATION_FEATURES, 0.0) if active is None else _conversation(situation, active)
+    return Features(
+        claims=np.stack(list(claims.values()), axis=1),
+        active=active,
+        turn=np.array(list(turn_features(situation).values())),
+        conversation=np.array(list(conversation.values())),
+        novelty=_novelty(situation.turn),
+        rest=situation.rest,
+        dominated=dominated_candidates(situation),
+    )
 
 
 def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]:
@@ -56,53 +99,6 @@ def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]
         leads = situation.message[better] - situation.message
         found += [DominatedCandidate(place, better, float(leads[place])) for place in np.flatnonzero(weaker).tolist()]
     return tuple(found)
-
-
-def _is_clear_request(situation: Situation, active: int, other: int) -> bool:
-    """Returns whether the message alone is clearly a request for another agent than the active one."""
-    seen = situation.turn.wording.features
-    asks = seen.asks or seen.imperative or seen.question_word or seen.question_mark
-    return bool(
-        asks
-        and seen.content >= 1
-        and situation.message[other] >= _PLAIN
-        and situation.message[active] <= _FOREIGN
-        and situation.similarities[other] >= _SAME
-    )
-
-
-Floats = NDArray[np.float64]
-
-SCALE = -math.log(FLOOR)
-
-
-def _logit(probability: float) -> float:
-    inside = min(max(probability, 0.002), 0.998)
-    return math.log(inside / (1.0 - inside))
-
-
-def _best_others(rows: Sequence[Floats], active: int) -> list[float]:
-    """Returns each row's maximum without the active agent."""
-    table = np.stack(rows)
-    if table.shape[1] < 2:
-        return [-SCALE] * len(rows)
-    table[:, active] = -np.inf
-    best: list[float] = table.max(axis=1).tolist()
-    return best
-
-
-def _lead(row: Floats | None, active: int) -> float:
-    """Returns the active agent's lead over all others; 0 without such a text."""
-    return float(row[active]) - _best_others([row], active)[0] if row is not None else 0.0
-
-
-_PAST_MESSAGES = 3
-_MAX_COUNT = 40
-_LOGS = tuple(math.log1p(count) for count in range(_MAX_COUNT + 1))
-
-
-def _log(count: int) -> float:
-    return _LOGS[min(count, _MAX_COUNT)]
 
 
 def turn_features(situation: Situation) -> dict[str, float]:
@@ -155,6 +151,43 @@ def turn_features(situation: Situation) -> dict[str, float]:
         "named_calls": max(turn.named.values(), default=0.0) * float(words.calls),
         "hit": max(turn.hits.values(), default=0.0),
     }
+
+
+def _is_clear_request(situation: Situation, active: int, other: int) -> bool:
+    """Returns whether the message alone is clearly a request for another agent than the active one."""
+    seen = situation.turn.wording.features
+    asks = seen.asks or seen.imperative or seen.question_word or seen.question_mark
+    return bool(
+        asks
+        and seen.content >= 1
+        and situation.message[other] >= _PLAIN
+        and situation.message[active] <= _FOREIGN
+        and situation.similarities[other] >= _SAME
+    )
+
+
+def _logit(probability: float) -> float:
+    inside = min(max(probability, 0.002), 0.998)
+    return math.log(inside / (1.0 - inside))
+
+
+def _best_others(rows: Sequence[Floats], active: int) -> list[float]:
+    """Returns each row's maximum without the active agent."""
+    table = np.stack(rows)
+    if table.shape[1] < 2:
+        return [-SCALE] * len(rows)
+    table[:, active] = -np.inf
+    best: list[float] = table.max(axis=1).tolist()
+    return best
+
+
+def _lead(row: Floats | None, active: int) -> float:
+    """Returns the active agent's lead over all others; 0 without such a text."""
+    return float(row[active]) - _best_others([row], active)[0] if row is not None else 0.0
+
+
+def _log(count: int) -> float:
+    return _LOGS[min(count, _MAX_COUNT)]
 
 
 def _conversation(situation: Situation, active: int) -> dict[str, float]:
@@ -332,41 +365,6 @@ def _mark_claims(situation: Situation) -> dict[str, Floats]:
 
 def _has_active(situation: Situation) -> float:
     return float(situation.place(situation.turn.active) is not None)
-
-
-class Features(NamedTuple):
-    """The model's input for one turn."""
-
-    claims: Floats
-    """One row per candidate, one column per name in `CLAIMS`."""
-    active: int | None
-    """Row of the active agent; None = no active agent."""
-    turn: Floats
-    """Turn features, as named in `AROUND`."""
-    conversation: Floats
-    """Conversation features, as named in `SAID`; all zero without a conversation."""
-    novelty: float
-    """Probability, by the message alone, that it is out of scope."""
-    rest: float
-    """Total probability of the agents that are not candidates."""
-    dominated: tuple[DominatedCandidate, ...] = ()
-    """The dominated candidates."""
-
-
-def features(situation: Situation) -> Features:
-    """Returns the features of a turn. A candidate's features do not depend on the order of the others."""
-    active = situation.place(situation.turn.active)
-    claims = _claims(situation)
-    conversation = dict.fromkeys(CONVERSATION_FEATURES, 0.0) if active is None else _conversation(situation, active)
-    return Features(
-        claims=np.stack(list(claims.values()), axis=1),
-        active=active,
-        turn=np.array(list(turn_features(situation).values())),
-        conversation=np.array(list(conversation.values())),
-        novelty=_novelty(situation.turn),
-        rest=situation.rest,
-        dominated=dominated_candidates(situation),
-    )
 
 
 def _novelty(turn: Turn) -> float:

@@ -29,29 +29,6 @@ _JOINTS = re.compile(
     r"\s*,?\s+(?:and|plus|also|then)(?:\s+(?:also|then|please|after that|in addition))*\s+|\s*[;\n]\s*", re.IGNORECASE
 )
 
-
-def split_requests(text: str) -> tuple[str, str] | None:
-    """Splits a message into two requests; None when it does not seem to contain two.
-
-    It splits at a sentence's end or a conjunction, if both sides contain a request or enough content.
-    """
-    if len(text) > READ_CHARACTERS:
-        return None
-    plain = normalize(text)
-    ends = (each for each in _SENTENCES.finditer(plain) if ends_sentence(plain, each.start()))
-    for joint in (*ends, *_JOINTS.finditer(plain)):
-        first, second = plain[: joint.start()].strip(), plain[joint.end() :].strip()
-        if _asks(first) and _asks(second):
-            return first, second
-    return None
-
-
-def _asks(part: str) -> bool:
-    found = text_features(part)
-    has_request = found.asks or found.imperative or found.question_word
-    return found.words >= _FEWEST_WORDS and found.content >= (1 if has_request else 2)
-
-
 MARGIN = 0.0
 STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
     "contextual_stay",
@@ -251,3 +228,25 @@ class Contextual:
             return None
         agent, share = match.ranked(1)[0]
         return agent if share >= _PART_SHARE else None
+
+
+def split_requests(text: str) -> tuple[str, str] | None:
+    """Splits a message into two requests; None when it does not seem to contain two.
+
+    It splits at a sentence's end or a conjunction, if both sides contain a request or enough content.
+    """
+    if len(text) > READ_CHARACTERS:
+        return None
+    plain = normalize(text)
+    ends = (each for each in _SENTENCES.finditer(plain) if ends_sentence(plain, each.start()))
+    for joint in (*ends, *_JOINTS.finditer(plain)):
+        first, second = plain[: joint.start()].strip(), plain[joint.end() :].strip()
+        if _asks(first) and _asks(second):
+            return first, second
+    return None
+
+
+def _asks(part: str) -> bool:
+    found = text_features(part)
+    has_request = found.asks or found.imperative or found.question_word
+    return found.words >= _FEWEST_WORDS and found.content >= (1 if has_request else 2)

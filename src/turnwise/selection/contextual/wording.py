@@ -18,11 +18,6 @@ _END_OF_REPLY = RECENT_CHARACTERS
 
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _RESUMES = re.compile(
     r"\bback (?:to|on|with)\b|\breturn(?:ing)? to\b|\bas i (?:was saying|said|mentioned)\b|\bwhere (?:were|was) (?:we|i)\b"
     r"|\bearlier\b|\bprevious(?:ly)?\b|\bagain\b|\bresume\b|\bcontinue\b|\banyways?\b|\bbefore\b|\bpick up where\b"
@@ -53,6 +48,16 @@ _REFUSES = re.compile(
     r"\b(?:sorry|apologi[sz]e|unfortunately|can(?:'t|not| not) help|unable to|not able to|only help with|couldn'?t|could not"
     r"|do(?:n'?t| not) (?:know|understand|handle)|didn'?t (?:get|catch|understand))\b"
 )
+
+_STEM_CACHE_SIZE = 16_384
+_MAX_OWNERS = 20
+_EMPTY = frozenset(("team", "department", "desk", "specialist", "the", "of", "and", "for", "a", "an", "to", "my", "in", "on"))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _ENGLISH = _words(
     "a an the i i'm i'd i've me my mine you your yours we our it it's its is are was were be been am do does did don't "
     "doesn't have has had can can't could would will should what what's where where's when why who how which that that's "
@@ -126,21 +131,6 @@ def _is_readable(token: str) -> bool:
     return len(token) <= _MAX_WORD and any(c.isascii() or c < "\u0250" for c in token)
 
 
-_STEM_CACHE_SIZE = 16_384
-_MAX_OWNERS = 20
-_EMPTY = frozenset(("team", "department", "desk", "specialist", "the", "of", "and", "for", "a", "an", "to", "my", "in", "on"))
-
-
-@lru_cache(_STEM_CACHE_SIZE)
-def stem(word: str) -> str:
-    """Returns the word, case-folded, without common English endings. Short words stay whole."""
-    word = word.casefold().removesuffix("'s")
-    for ending, least in (("ies", 6), ("ings", 8), ("ing", 7), ("ed", 6), ("es", 6), ("s", 4), ("e", 5)):
-        if word.endswith(ending) and len(word) >= least:
-            return word.removesuffix(ending) + ("y" if ending == "ies" else "")
-    return word
-
-
 class AgentNames:
     """Finds words of agents' names in messages. Immutable."""
 
@@ -166,3 +156,13 @@ class AgentNames:
                 for name in owners:
                     found[name] += 1.0 / len(self._words[name]) / len(owners)
         return found
+
+
+@lru_cache(_STEM_CACHE_SIZE)
+def stem(word: str) -> str:
+    """Returns the word, case-folded, without common English endings. Short words stay whole."""
+    word = word.casefold().removesuffix("'s")
+    for ending, least in (("ies", 6), ("ings", 8), ("ing", 7), ("ed", 6), ("es", 6), ("s", 4), ("e", 5)):
+        if word.endswith(ending) and len(word) >= least:
+            return word.removesuffix(ending) + ("y" if ending == "ies" else "")
+    return word
