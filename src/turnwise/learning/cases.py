@@ -54,16 +54,16 @@ def read_cases(paths: Iterable[Path]) -> list[Case]:
         before = len(cases)
         cases += [_case(line, place) for line, place in _lines(path)]
         if len(cases) == before:
-            raise CaseError(f"{path} holds no case.", fix='A line is {"text": "…", "agent": "name"} or a dialogue.')
+            raise CaseError(f"{path} has no cases.", fix='A line is {"text": "…", "agent": "name"} or a dialogue.')
     return cases
 
 
 def read_examples(path: Path) -> AgentTree:
     """Reads an examples file as a flat tree of agents, in order of first occurrence.
 
-    A single message is an example of its agent. Of a dialogue, only the messages that start it or change the agent are
-    examples, since the others depend on the conversation. Lines without an agent are ignored. `{"agent": "x"}` without a text
-    declares an agent; `"description"` describes it.
+    A single message is an example of its agent. A dialogue contributes only the messages that start it or change the agent,
+    since the others depend on the conversation. Lines without an agent are ignored. `{"agent": "x"}` without a text declares
+    an agent; `"description"` describes it.
 
     Raises:
         CaseError: As for `read_cases`, or the file names no agent.
@@ -130,12 +130,12 @@ def _object(line: bytes, place: str) -> dict[str, Any]:
     try:
         value = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
-        raise CaseError(f"{place}: this is no UTF-8.", fix="Save the file as UTF-8.") from None
+        raise CaseError(f"{place}: this is not UTF-8.", fix="Save the file as UTF-8.") from None
     except (ValueError, RecursionError) as error:
         cause = getattr(error, "msg", type(error).__name__)
-        raise CaseError(f"{place}: this is no JSON: {cause}.", fix="Write one JSON object in each line.") from None
+        raise CaseError(f"{place}: this is not valid JSON: {cause}.", fix="Write one JSON object in each line.") from None
     if not isinstance(value, dict):
-        raise CaseError(f"{place}: this is no JSON object.", fix='Write {"text": "…", "agent": "name"}.')
+        raise CaseError(f"{place}: this is not a JSON object.", fix='Write {"text": "…", "agent": "name"}.')
     return value
 
 
@@ -145,7 +145,7 @@ def _declared(line: dict[str, Any], place: str) -> tuple[str, str] | None:
     if not isinstance(name, str) or "turns" in line or ("text" in line and description is None):
         return None
     if not isinstance(description, str | None):
-        raise CaseError(f"{place}: 'description' is no text.", fix="Write text, or leave it out.")
+        raise CaseError(f"{place}: 'description' is not text.", fix="Write text, or leave it out.")
     return _name(name, place), _storable(description or "")
 
 
@@ -154,7 +154,7 @@ def _case(line: dict[str, Any], place: str) -> Case:
         return Case((Turn("", _text(line, "text", place), _agent(line, place)),), None, place)
     turns = line["turns"]
     if not isinstance(turns, list) or not turns:
-        raise CaseError(f"{place}: 'turns' is no list of turns, or an empty one.", fix="Give each turn as an object.")
+        raise CaseError(f"{place}: 'turns' is not a list of turns, or is empty.", fix="Give each turn as an object.")
     return Case(tuple(_turn(turn, f"{place}, turn {number}") for number, turn in enumerate(turns, 1)), _id(line, place), place)
 
 
@@ -164,7 +164,7 @@ def _id(line: dict[str, Any], place: str) -> str:
 
 def _turn(turn: Any, place: str) -> Turn:
     if not isinstance(turn, dict):
-        raise CaseError(f"{place}: this is no JSON object.", fix='A turn is {"system": "…", "user": "…", "agent": "name"}.')
+        raise CaseError(f"{place}: this is not a JSON object.", fix='A turn is {"system": "…", "user": "…", "agent": "name"}.')
     system = _text(turn, "system", place) if "system" in turn else ""
     return Turn(system, _text(turn, "user", place), _agent(turn, place))
 
@@ -173,7 +173,7 @@ def _text(line: dict[str, Any], key: str, place: str) -> str:
     if key not in line:
         raise CaseError(f"{place}: the key {key!r} is missing.", fix="Add it.")
     if not isinstance(line[key], str):
-        raise CaseError(f"{place}: {key!r} is no text.", fix="Put it in quotes.")
+        raise CaseError(f"{place}: {key!r} is not text.", fix="Put it in quotes.")
     return _storable(line[key])
 
 
@@ -187,7 +187,7 @@ def _agent(line: dict[str, Any], place: str) -> str | None:
         raise CaseError(f"{place}: the key 'agent' is missing.", fix="Name the agent, or write null.")
     agent = line["agent"]
     if agent is not None and (not isinstance(agent, str) or not agent or agent != _storable(agent)):
-        raise CaseError(f"{place}: 'agent' is no agent's name.", fix="Name the agent, or write null.")
+        raise CaseError(f"{place}: 'agent' is not an agent's name.", fix="Name the agent, or write null.")
     return agent
 
 

@@ -38,7 +38,7 @@ def gate_from(text: str, *, at_most: bool = False) -> Gate:
     """Parses `KEY=VALUE`. Raises ValueError with the problem."""
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise ValueError(f"{text!r} is no KEY=VALUE.")
+        raise ValueError(f"{text!r} is not KEY=VALUE.")
     if key not in KEYS and not (key.startswith("by_method.") and key.endswith((".cases", ".accuracy"))):
         raise ValueError(f"There is no figure {key!r}. Figures: {', '.join(KEYS)}, by_method.<method>.accuracy.")
     try:
@@ -46,7 +46,7 @@ def gate_from(text: str, *, at_most: bool = False) -> Gate:
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):
-        raise ValueError(f"{value!r} is no number.")
+        raise ValueError(f"{value!r} is not a number.")
     return Gate(key, bound, at_most)
 
 

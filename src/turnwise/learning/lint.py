@@ -167,7 +167,7 @@ def _few_examples(tree: AgentTree, default: str) -> Iterator[Finding]:
 
 
 def _unused_words(tree: AgentTree, default: str) -> Iterator[Finding]:
-    """Finds agents whose examples or description have no effect on routing."""
+    """Finds agents with examples or a description that do not affect routing."""
     rules = eligible(tree, roles={role for card in tree for role in card.roles}).rules
     quiet = by_examples_alone(tree, default)
     for card in tree:

@@ -58,7 +58,7 @@ def lint_duplicates(examples: Sequence[Example]) -> Iterator[Finding]:
             "example.repeated",
             "note",
             (agent,),
-            f"{_count(again, 'example')} of {agent} {'stands' if len(again) == 1 else 'stand'} there more than once.",
+            f"{_count(again, 'example')} of {agent} {_be(again)} repeated.",
             tuple(again[:_SHOWN]),
             "Remove the repetitions: they teach nothing.",
         )

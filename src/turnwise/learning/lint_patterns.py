@@ -214,7 +214,7 @@ def _examples_matched(
 def _overlaps(
     index: PatternIndex, patterns: Sequence[_Pattern], matched: Sequence[_Matched], saturated: set[int]
 ) -> Iterator[Finding]:
-    """Finds agents whose patterns match the same text: an example of one of them, or a sample of a pattern.
+    """Finds agents with patterns that match the same text: an example of one of them, or a sample of a pattern.
 
     Reports one finding per set of agents. A subset that overlaps by the same patterns is not reported again.
     """

@@ -60,7 +60,7 @@ class Measures(NamedTuple):
     """All measures of an evaluation."""
 
     cases: int
-    """Messages whose expected agent is known, including out-of-scope messages."""
+    """Messages with a known expected agent, including out-of-scope messages."""
     accuracy: float | None
     """Over all cases."""
     in_scope_accuracy: float | None
@@ -68,9 +68,9 @@ class Measures(NamedTuple):
     top3_accuracy: float | None
     """Share of in-scope cases with the right agent among the best three."""
     switch_accuracy: float | None
-    """Over dialogue turns whose expected agent differs from the scored turn before."""
+    """Over dialogue turns that change the expected agent from the scored turn before."""
     stay_accuracy: float | None
-    """Over dialogue turns whose expected agent is the same as in the scored turn before."""
+    """Over dialogue turns that keep the expected agent of the scored turn before."""
     switch_rate: float | None
     """Share of consecutive choices that differ."""
     bounce_rate: float | None
@@ -125,7 +125,7 @@ def percentile(ordered: Sequence[float], at: float) -> float | None:
 
 
 def switches_and_stays(scored: Iterable[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
-    """Splits dialogue turns into those whose expected agent changes from the scored turn before, and the others."""
+    """Splits dialogue turns into those that change the expected agent from the scored turn before, and the others."""
     switches: list[Outcome] = []
     stays: list[Outcome] = []
     for turns in _dialogues(scored):

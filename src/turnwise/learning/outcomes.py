@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     turn: int = 0
     """Index in the dialogue, from 0."""
     scored: bool = True
-    """False for a turn whose right agent is unknown."""
+    """False for a turn with an unknown right agent."""
     reason: str = ""
 
     @property

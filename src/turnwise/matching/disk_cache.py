@@ -116,7 +116,7 @@ class DiskCache:
         self._write(self._path("matcher", fingerprint), arrays)
 
     def remove_matcher(self, fingerprint: str) -> None:
-        """Removes a matcher whose arrays are readable but invalid."""
+        """Removes a matcher with readable but invalid arrays."""
         _remove(self._path("matcher", fingerprint))
 
     def vectors(self, encoder: str, dimensions: int, keys: Keys) -> Vectors:
@@ -158,7 +158,7 @@ class DiskCache:
         return []
 
     def _remove_covered(self, used: Sequence[Path], whole: Vectors) -> None:
-        """Removes the files whose content is part of a larger file now."""
+        """Removes the files that a larger file covers completely."""
         for path in used:
             arrays = self._read(path, ("keys",))
             if arrays is not None and len(arrays["keys"]) < len(whole):
@@ -285,7 +285,7 @@ def check_owner(file: BinaryIO, forbidden: int = _OTHERS_WRITE) -> None:
     """Raises Untrusted when another user owns the open file, or its mode has one of the `forbidden` bits."""
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
-        raise Untrusted("it is no regular file")
+        raise Untrusted("it is not a regular file")
     if not _has_owners():
         return
     if status.st_uid != os.geteuid():

@@ -72,8 +72,8 @@ def _waiting(request: SelectionRequest) -> tuple[str, ...]:
 def _obstacle(name: str, request: SelectionRequest, waiting: Collection[str]) -> Exclusion | None:
     """Returns why the agent may not continue, by the rules of `resume`; None when it may.
 
-    An agent that waits for a reply may continue whatever its permissions. An agent that failed since it spoke may not
-    (A10), nor may a composite that has ended (A3).
+    An agent that waits for a reply may continue, even without permission. An agent that failed since it spoke may not (A10),
+    nor may a composite that has ended (A3).
     """
     acting = acting_agent(name, request)
     if acting is None:

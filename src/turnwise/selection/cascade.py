@@ -119,7 +119,7 @@ class Cascade:
     def _segment(self, inputs: BuildContext, segment: SegmentSpec) -> _StageOrder:
         where = f"Policy {self.spec.name!r}, segment {segment.label!r}"
         if not segment.when or (wrong := [key for key in segment.when if key not in CONDITIONS]):
-            cause = f"{wrong[0]!r} is no condition" if segment.when else "it has no condition"
+            cause = f"{wrong[0]!r} is not a condition" if segment.when else "it has no condition"
             raise PolicyError(f"{where}: {cause}.", fix=f"Conditions: {', '.join(CONDITIONS)}.")
         refuse_unknown_stages(self.spec, segment.options)
         refuse_unknown_agents(inputs, f"segment {segment.label!r}, 'default'", (segment.default,))

@@ -40,7 +40,9 @@ class EncodingStopped(EncoderError):
     """Encoding was cancelled: the process is exiting or the `Meaning` was closed."""
 
     def __init__(self) -> None:
-        super().__init__("It was closed before the agents' texts were read.", fix="Make another: what is closed stays closed.")
+        super().__init__(
+            "It was closed before the agents' texts were read.", fix="Create a new one: a closed one cannot be used again."
+        )
 
 
 class Meaning:

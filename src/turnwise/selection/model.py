@@ -65,7 +65,7 @@ class ModelSelector:
         name: str = "model",
     ) -> None:
         if choices < 2:
-            raise PolicyError(f"The selector {name!r} is to offer {choices} agents.", fix="Set `choices` to 2 or more.")
+            raise PolicyError(f"The selector {name!r} has `choices` {choices}.", fix="Set `choices` to 2 or more.")
         self.name = name
         self._model, self._margin, self._choices, self._seconds = model, margin, choices, seconds
         self._confidence, self._stage, self._nobody = confidence, stage, nobody

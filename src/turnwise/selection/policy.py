@@ -160,7 +160,7 @@ def options_of(spec_name: str, stage: str, model: type[Fact], options: Mapping[s
         # JSON mode accepts a list for a tuple, but still rejects "0.7" as a number.
         return model.model_validate_json(json.dumps(dict(options), allow_nan=False), extra="forbid")
     except (TypeError, ValueError) as problem:
-        cause = _first_mistake(problem) if isinstance(problem, ValidationError) else "an option is no plain data."
+        cause = _first_mistake(problem) if isinstance(problem, ValidationError) else "an option is not plain data."
         known = ", ".join(model.model_fields) or "none"
         raise PolicyError(f"Policy {spec_name!r}, stage {stage!r}: {cause}", fix=f"Its options: {known}.") from None
 

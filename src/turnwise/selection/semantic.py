@@ -49,7 +49,7 @@ class Semantic:
         name: str = "semantic",
     ) -> None:
         if top < 1:
-            raise PolicyError(f"The selector {name!r} is to consider the best {top}.", fix="Set `top` to 1 or more.")
+            raise PolicyError(f"The selector {name!r} has `top` {top}.", fix="Set `top` to 1 or more.")
         self.name = name
         self._meaning = meaning
         self._threshold, self._top, self._margin, self._novelty, self._score = threshold, top, margin, novelty, score

@@ -205,7 +205,7 @@ def _resume(inputs: BuildContext, name: str, opts: Any) -> Selector:
     if opts.stage is not None:
         nobody = _limit_of(inputs, opts.stage)
         if nobody is None:
-            problem = f"Policy {inputs.policy!r}, stage {name!r}, 'stage': {opts.stage!r} is no stage that goes by `nobody`."
+            problem = f"Policy {inputs.policy!r}, stage {name!r}, 'stage': {opts.stage!r} is not a `contextual` stage."
             raise PolicyError(problem, fix="Name a `contextual` stage.")
         limits.append(nobody)
     return Resume(rule=opts.rule, only=opts.only, novelty=min(limits, default=None), name=name)
@@ -257,7 +257,7 @@ def build_context(
     """
     for name in custom:
         if name in _BUILT_IN:
-            raise PolicyError(f"A selector of your own is named {name!r}, as a built-in one.", fix="Give it another name.")
+            raise PolicyError(f"A custom selector is named {name!r}, as a built-in one.", fix="Give it another name.")
     made: list[Meaning] = []
 
     def get_meaning() -> Meaning:
@@ -302,7 +302,7 @@ def build(inputs: BuildContext, name: str, spec: StageSpec) -> Stage:
         known = ", ".join((*_BUILT_IN, *inputs.custom))
         raise PolicyError(
             f"Policy {inputs.policy!r}, stage {name!r}: there is no selector {spec.selector!r}.",
-            fix=f"Known selectors: {known}. One of your own is written `module:attribute`.",
+            fix=f"Known selectors: {known}. A custom one is written `module:attribute`.",
         )
     return Stage(name, spec.selector, _build_custom(inputs, name, spec, factory), dict(spec.options))
 
@@ -329,5 +329,5 @@ def _build_custom(inputs: BuildContext, name: str, spec: StageSpec, factory: Fac
         fix = f"It is called with the tree and these options: {', '.join(spec.options) or 'none'}."
         raise PolicyError(f"{where} could not be made: it raised {type(problem).__name__}: {problem}", fix=fix) from problem
     if not inspect.iscoroutinefunction(getattr(selector, "select", None)) or not hasattr(selector, "name"):
-        raise PolicyError(f"{where} is no selector.", fix="It needs a `name` and `async def select(self, request)`.")
+        raise PolicyError(f"{where} is not a selector.", fix="It needs a `name` and `async def select(self, request)`.")
     return selector

@@ -32,7 +32,7 @@ def encode_checked(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float3
     expected = (len(texts), encoder.dimensions)
     if rows.shape != expected or rows.dtype.kind != "f" or not np.isfinite(rows).all():
         problem = f"The encoder {encoder.fingerprint!r} gave something else than {expected[0]} rows of {expected[1]} numbers."
-        raise EncoderError(problem, fix="What `encode` has to give is said in turnwise.ports.encoder.")
+        raise EncoderError(problem, fix="See `encode` in turnwise.ports.encoder.")
     return rows.astype(np.float32, copy=False)
 
 

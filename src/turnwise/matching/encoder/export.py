@@ -47,7 +47,7 @@ def export(model: Path, target: Path, *, sha256: str | None = None, name: str | 
             uneven = outliers.divisors(content, found.vocabulary, tokenizer, found.shape.max_tokens)
             content = graph.write(found.weights, found.shape, divisors=uneven)
     except KeyError as error:
-        raise EncoderError(f"The model lacks {error}.", fix="It is no BERT, or its files are incomplete.") from error
+        raise EncoderError(f"The model lacks {error}.", fix="It is not a BERT model, or its files are incomplete.") from error
     settings = {
         "format": FORMAT,
         "name": name or found.name,

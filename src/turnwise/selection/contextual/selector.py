@@ -170,7 +170,7 @@ class Contextual:
         agent = best.agent
         if is_smalltalk:
             if turn.general is None:
-                return abstained(self.name, "Small talk, and nobody is there for it.", confidence=scores.smalltalk, **found)
+                return abstained(self.name, "Small talk, but no agent may take it.", confidence=scores.smalltalk, **found)
             why = f"routes to {turn.general}: small talk, no request."
             return chosen(self.name, turn.general, method=SMALLTALK, confidence=scores.smalltalk, reason=why, **found)
         if empty or nobody > self._nobody:

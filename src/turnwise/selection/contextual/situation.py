@@ -31,7 +31,7 @@ class EarlierMessage(NamedTuple):
     reply_wording: ReplyWording = ReplyWording()
     """The ending of the reply before it."""
     joined: TextReading | None = None
-    """That reply joined with the message; None = no reply."""
+    """The reply before it, joined with the message; None = no reply."""
 
 
 class Turn(NamedTuple):
