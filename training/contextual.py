@@ -30,8 +30,8 @@ from contextual_talks import KNOWN_BY, companies, drill, drills
 
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.tree import AgentTree
+from turnwise.matching.encoder.caching import CachingEncoder
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
-from turnwise.matching.encoder.remembered import CachingEncoder
 from turnwise.matching.sentences import segments
 from turnwise.selection.contextual import NOBODY as NOBODY_BAR, model as model_module
 from turnwise.selection.contextual.belief import TrackingWeights
@@ -98,7 +98,7 @@ def heard(drill: Drill, encoder: CachingEncoder) -> Ready:
     async def reading() -> tuple[dict[str, TextReading], dict[str, TextReading]]:
         await meaning.fitted()
         every = [*messages, *texts, *(part for message in messages for part in segments(message))]
-        known = {found.text: found for found in await meaning.read(list(dict.fromkeys(every)), together=True)}
+        known = {found.text: found for found in await meaning.read(list(dict.fromkeys(every)), batched=True)}
         return known, {message: _heard(message, known) for message in messages}
 
     known, heard = asyncio.run(reading())

@@ -34,7 +34,7 @@ class Track(NamedTuple):
 def track(dialogue: Dialogue, ears: Ears) -> Track | None:
     """What the dialogue's texts say; None when nobody is right in it."""
     steps = [step for step in dialogue.steps if not read_message(step.user).unreadable]
-    heard = [ears.hear(step.user) for step in steps]
+    heard = [ears.read_message(step.user) for step in steps]
     both = [ears.read(joined_text(step.system, step.user)) if step.system else None for step in steps]
     shares = np.stack([reading.match.probabilities for reading in heard]) if heard else np.zeros((0, 0))
     right = [ears.labels.index(step.label) if step.label in ears.labels else -1 for step in steps]
@@ -57,7 +57,7 @@ def track(dialogue: Dialogue, ears: Ears) -> Track | None:
 
 def _cues(reading: TextReading, step: Step) -> list[float]:
     found = switch_features(
-        read_message(reading.mended.text),
+        read_message(reading.corrected.text),
         read_reply(step.system),
         smalltalk=reading.smalltalk,
         best=float(reading.match.probabilities.max(initial=0.0)),

@@ -49,17 +49,17 @@ class Writer:
     """Makes up dialogues of one company. The same seed gives the same dialogues."""
 
     def __init__(self, company: Company, seed: int) -> None:
-        self._company = company
+        self._candidates_for = company
         self._random = random.Random(seed)
         self._agents = [name for name, texts in company.requests.items() if texts]
 
     def dialogue(self) -> Dialogue:
         """One talk of 3 to 14 messages, a fifth to a third of which change the agent."""
         chance = self._random
-        talk = _Talk(self._company, self._agents, chance)
+        talk = _Talk(self._candidates_for, self._agents, chance)
         for _ in range(chance.randint(3, 14)):
             talk.go_on()
-        first = next((step.label for step in talk.steps if step.label in self._company.requests), None)
+        first = next((step.label for step in talk.steps if step.label in self._candidates_for.requests), None)
         previous: tuple[str, ...] = ()
         if chance.random() < 0.1:
             previous = tuple(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, Features
+from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES, Features
 from turnwise.selection.contextual.model import Coefficients
 
 NOBODY, SMALLTALK = -1, -2
@@ -16,9 +16,9 @@ WIDTH = 16
 BATCH, RATE, DECAY = 256, 0.01, 1e-3
 LIGHTER = {"claims": 0.0, "smalltalk": 0.3}
 """Parts that are held back less: the claims are few for all the turns; small talk opens few of them, but plainly."""
-_CONTEXT = len(AROUND) + len(SAID)
+_CONTEXT = len(TURN_FEATURES) + len(CONVERSATION_FEATURES)
 _CHATTING = np.isin(
-    AROUND, ("one", "smalltalk", "novelty", "best", "similar", "entropy", "named_calls", "hit", "strange", "content")
+    TURN_FEATURES, ("one", "smalltalk", "novelty", "best", "similar", "entropy", "named_calls", "hit", "strange", "content")
 )
 """What tells small talk at the start; the matching has looked at the words before."""
 _FIXED = CLAIMS.index("opening")
@@ -59,7 +59,7 @@ class Table:
         kept = order[:WIDTH]
         self.claims[place, : len(kept)] = found.claims[kept]
         self.mask[place, : len(kept)] = 1.0
-        self.context[place] = np.concatenate([found.around, found.said])
+        self.context[place] = np.concatenate([found.turn, found.conversation])
         self.active[place] = kept.index(found.active) if found.active is not None else -1
         self.target[place] = kept.index(case.target) if case.target >= 0 else WIDTH + (0 if case.target == NOBODY else 1)
 
@@ -79,7 +79,7 @@ class _Batch(NamedTuple):
 
 def _start(hidden: int, seed: int) -> Arrays:
     chance = np.random.default_rng(seed)
-    around = len(AROUND)
+    around = len(TURN_FEATURES)
     return {
         "claims": np.zeros(len(CLAIMS), np.float32),
         "stay": np.zeros(_CONTEXT, np.float32),
@@ -93,7 +93,7 @@ def _start(hidden: int, seed: int) -> Arrays:
 def _step(at: Arrays, batch: _Batch) -> tuple[float, Arrays]:
     """The mean loss of a batch and its gradient."""
     rows = np.arange(len(batch.target))
-    around = batch.context[:, : len(AROUND)]
+    around = batch.context[:, : len(TURN_FEATURES)]
     hidden = np.tanh(batch.context @ at["mixing"]) * batch.going[:, None]
     gates = hidden @ at["gates"]
     heavy = at["claims"] + gates[:, : len(CLAIMS)]
@@ -174,7 +174,7 @@ def fit(
                 at[name] = (at[name] - rate * moved).astype(np.float32)
         if told:
             told(epoch, float(np.mean(losses)))
-    around = context_scale[: len(AROUND)]
+    around = context_scale[: len(TURN_FEATURES)]
     gates = at["gates"].copy()
     gates[:, : len(CLAIMS)] /= claim_scale
     return Coefficients(

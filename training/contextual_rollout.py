@@ -29,7 +29,7 @@ class Ears(NamedTuple):
     """
 
     labels: tuple[str, ...]
-    hear: Callable[[str], TextReading]
+    read_message: Callable[[str], TextReading]
     read: Callable[[str], TextReading]
     names: AgentNames
     lines: Mapping[str, Sequence[str]] = {}
@@ -80,7 +80,7 @@ def play(
         yield Played(found, choice, right, row, turn.active is None, switched)
         before = step.label or before
         active = _next_active(choice, turn.active, general)
-        past = [EarlierMessage(turn.message, turn.wording, active, turn.said, turn.joined), *past][:RECENT_MESSAGES]
+        past = [EarlierMessage(turn.message, turn.wording, active, turn.reply_wording, turn.joined), *past][:RECENT_MESSAGES]
         if active is not None:
             spoke = [active, *(name for name in spoke if name != active)]
 
@@ -131,14 +131,14 @@ def _turn(
     past: Sequence[EarlierMessage],
     general: str | None,
 ) -> Turn:
-    message = ears.hear(step.user)
-    words = read_message(message.mended.text)
+    message = ears.read_message(step.user)
+    words = read_message(message.corrected.text)
     return Turn(
         message=message,
         wording=words,
         reply=ears.read(reply) if reply else None,
         joined=ears.read(joined_text(reply, step.user)) if reply else None,
-        said=read_reply(reply),
+        reply_wording=read_reply(reply),
         past=tuple(past),
         active=active,
         visited=tuple(name for name in spoke if name != active),

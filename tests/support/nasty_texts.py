@@ -217,7 +217,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "matching: legible": legible,
     "matching: text features": text_features,
     "matching: words and runs": lambda text: _lexicon().rows([text]),
-    "matching: spelling": lambda text: _spelling().mended(text),
+    "matching: spelling": lambda text: _spelling().corrected(text),
     "matching: parts": segments,
     "matching: small talk": small_talk,
     "matching: patterns": lambda text: _patterns().match(text),

@@ -66,7 +66,7 @@ async def cascade_for(examples: Path | None, policy: str | None, config: Path | 
         return
     async with running(config) as app:
         given = app.runner.cascade
-        with closing(given if spec is None and tree is None else given.under(spec or given.spec, tree=tree)) as cascade:
+        with closing(given if spec is None and tree is None else given.with_policy(spec or given.spec, tree=tree)) as cascade:
             yield cascade
 
 

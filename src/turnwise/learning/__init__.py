@@ -1,1 +1,1 @@
-"""What is learned from cases: how good the decisions are, which thresholds fit, and what is wrong with the agents."""
+"""Evaluation, tuning and linting: measures decisions on labelled cases, tunes thresholds, and finds problems in cards."""

@@ -1,8 +1,8 @@
-"""Evaluation data: JSON lines of messages and dialogues with the agent who should take them.
+"""Evaluation data: JSON Lines of messages and dialogues with the expected agent.
 
-A single message is `{"text", "agent"}`; agent null = nobody should take it. A dialogue is `{"id", "turns": [{"system",
-"user", "agent"}]}`: `system` is what was said just before the user's message, empty at the start; agent null = not scored.
-Other keys are left alone.
+A single message is `{"text", "agent"}`; agent null = out of scope. A dialogue is `{"id", "turns": [{"system", "user",
+"agent"}]}`. `system` is the reply just before the user's message, empty at the start; agent null = not scored. Other keys
+are ignored.
 """
 
 import json
@@ -14,47 +14,59 @@ from turnwise.facts.cards import AgentCard, check_name
 from turnwise.facts.errors import CaseError
 from turnwise.facts.tree import AgentTree
 
-NOBODY = "nobody"
-"""The root of the agents of an examples file: it takes what none of them should."""
+OUT_OF_SCOPE_ROOT = "nobody"
+"""Root of the agents of an examples file. It receives out-of-scope messages."""
 
 
 class Turn(NamedTuple):
-    """system: what was said before; user: the message; agent: who should take it."""
+    """One message with its expected agent."""
 
     system: str
+    """The reply before the message; may be empty."""
     user: str
+    """The message."""
     agent: str | None
+    """The expected agent; None = out of scope, or in a dialogue unknown."""
 
 
 class Case(NamedTuple):
-    """A single message (one turn, `dialogue` None), or a dialogue under its id. place: its file and line."""
+    """A single message (one turn), or a dialogue."""
 
     turns: tuple[Turn, ...]
     dialogue: str | None = None
+    """The dialogue's id; None for a single message."""
     place: str = ""
+    """File and line."""
 
     def scored(self, turn: Turn) -> bool:
-        """Whether that turn counts: in a dialogue, null means that nobody knows; alone, that nobody should take it."""
+        """Returns whether the turn is scored. A null agent is unknown in a dialogue, and out of scope in a single message."""
         return self.dialogue is None or turn.agent is not None
 
 
 def read_cases(paths: Iterable[Path]) -> list[Case]:
-    """The cases of these files, in order. CaseError names the file, the line and what is wrong there, or the empty file."""
+    """Reads the cases of these files, in order.
+
+    Raises:
+        CaseError: A line is invalid, or a file has no cases; the message names the file and the line.
+    """
     cases: list[Case] = []
     for path in paths:
         before = len(cases)
         cases += [_case(line, place) for line, place in _lines(path)]
         if len(cases) == before:
-            raise CaseError(f"{path} holds no case.", fix='A line is {"text": "…", "agent": "name"} or a dialogue.')
+            raise CaseError(f"{path} has no cases.", fix='A line is {"text": "…", "agent": "name"} or a dialogue.')
     return cases
 
 
 def read_examples(path: Path) -> AgentTree:
-    """The agents of an examples file as a flat tree, below a root that is nobody: in the order they first occur.
+    """Reads an examples file as a flat tree of agents, in order of first occurrence.
 
-    A single message is an example of its agent; of a dialogue, the messages that open it or change the agent are, since the
-    others belong to the conversation rather than to the agent. Lines without an agent are passed over. `{"agent": "x"}`
-    without a text makes an agent known by its name, `"description"` describes it. CaseError as for cases.
+    A single message is an example of its agent. A dialogue contributes only the messages that start it or change the agent,
+    since the others depend on the conversation. Lines without an agent are ignored. `{"agent": "x"}` without a text declares
+    an agent; `"description"` describes it.
+
+    Raises:
+        CaseError: As for `read_cases`, or the file names no agent.
     """
     examples: dict[str, dict[str, None]] = {}
     descriptions: dict[str, str] = {}
@@ -69,11 +81,11 @@ def read_examples(path: Path) -> AgentTree:
                 examples.setdefault(_name(agent, place), {})[text] = None
     if not examples:
         raise CaseError(f"{path} names no agent.", fix='A line is {"text": "…", "agent": "name"}.')
-    root = NOBODY
+    root = OUT_OF_SCOPE_ROOT
     while root in examples:
         root += "*"
     agents = [
-        # Who has nothing but a name is meant to be known by it.
+        # An agent with only a name gets it as its description.
         AgentCard(name=name, description=descriptions.get(name) or ("" if texts else name), parent=root, examples=tuple(texts))
         for name, texts in examples.items()
     ]
@@ -81,9 +93,9 @@ def read_examples(path: Path) -> AgentTree:
 
 
 def unknown_agents(cases: Sequence[Case], tree: AgentTree) -> dict[str, int]:
-    """The agents that cases name and the tree does not have, with how many turns name each, in the order they occur.
+    """Returns the agents in cases that the tree lacks, with their number of turns, in order of occurrence.
 
-    Such a turn is never right: nobody can choose who does not exist.
+    Such turns always count as wrong.
     """
     found: dict[str, int] = {}
     for case in cases:
@@ -94,7 +106,7 @@ def unknown_agents(cases: Sequence[Case], tree: AgentTree) -> dict[str, int]:
 
 
 def openings(case: Case) -> Iterator[tuple[str, str]]:
-    """The messages of a case that open it or change the agent, with that agent."""
+    """Yields the messages that start a case or change its agent, with that agent."""
     before: str | None = None
     for turn in case.turns:
         if turn.agent is not None and turn.agent != before and turn.user.strip():
@@ -118,22 +130,22 @@ def _object(line: bytes, place: str) -> dict[str, Any]:
     try:
         value = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
-        raise CaseError(f"{place}: this is no UTF-8.", fix="Save the file as UTF-8.") from None
+        raise CaseError(f"{place}: this is not UTF-8.", fix="Save the file as UTF-8.") from None
     except (ValueError, RecursionError) as error:
         cause = getattr(error, "msg", type(error).__name__)
-        raise CaseError(f"{place}: this is no JSON: {cause}.", fix="Write one JSON object in each line.") from None
+        raise CaseError(f"{place}: this is not valid JSON: {cause}.", fix="Write one JSON object in each line.") from None
     if not isinstance(value, dict):
-        raise CaseError(f"{place}: this is no JSON object.", fix='Write {"text": "…", "agent": "name"}.')
+        raise CaseError(f"{place}: this is not a JSON object.", fix='Write {"text": "…", "agent": "name"}.')
     return value
 
 
 def _declared(line: dict[str, Any], place: str) -> tuple[str, str] | None:
-    """The agent that a line makes known by name or description; None when it does not."""
+    """Returns the agent that a line declares, with its description; None when it declares none."""
     name, description = line.get("agent"), line.get("description")
     if not isinstance(name, str) or "turns" in line or ("text" in line and description is None):
         return None
     if not isinstance(description, str | None):
-        raise CaseError(f"{place}: 'description' is no text.", fix="Write text, or leave it out.")
+        raise CaseError(f"{place}: 'description' is not text.", fix="Write text, or leave it out.")
     return _name(name, place), _storable(description or "")
 
 
@@ -142,7 +154,7 @@ def _case(line: dict[str, Any], place: str) -> Case:
         return Case((Turn("", _text(line, "text", place), _agent(line, place)),), None, place)
     turns = line["turns"]
     if not isinstance(turns, list) or not turns:
-        raise CaseError(f"{place}: 'turns' is no list of turns, or an empty one.", fix="Give each turn as an object.")
+        raise CaseError(f"{place}: 'turns' is not a list of turns, or is empty.", fix="Give each turn as an object.")
     return Case(tuple(_turn(turn, f"{place}, turn {number}") for number, turn in enumerate(turns, 1)), _id(line, place), place)
 
 
@@ -152,7 +164,7 @@ def _id(line: dict[str, Any], place: str) -> str:
 
 def _turn(turn: Any, place: str) -> Turn:
     if not isinstance(turn, dict):
-        raise CaseError(f"{place}: this is no JSON object.", fix='A turn is {"system": "…", "user": "…", "agent": "name"}.')
+        raise CaseError(f"{place}: this is not a JSON object.", fix='A turn is {"system": "…", "user": "…", "agent": "name"}.')
     system = _text(turn, "system", place) if "system" in turn else ""
     return Turn(system, _text(turn, "user", place), _agent(turn, place))
 
@@ -161,12 +173,12 @@ def _text(line: dict[str, Any], key: str, place: str) -> str:
     if key not in line:
         raise CaseError(f"{place}: the key {key!r} is missing.", fix="Add it.")
     if not isinstance(line[key], str):
-        raise CaseError(f"{place}: {key!r} is no text.", fix="Put it in quotes.")
+        raise CaseError(f"{place}: {key!r} is not text.", fix="Put it in quotes.")
     return _storable(line[key])
 
 
 def _storable(text: str) -> str:
-    """The text without lone surrogates: they are JSON, but no text that could be stored or encoded."""
+    """Replaces lone surrogates, which JSON allows but which cannot be encoded or stored."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -175,7 +187,7 @@ def _agent(line: dict[str, Any], place: str) -> str | None:
         raise CaseError(f"{place}: the key 'agent' is missing.", fix="Name the agent, or write null.")
     agent = line["agent"]
     if agent is not None and (not isinstance(agent, str) or not agent or agent != _storable(agent)):
-        raise CaseError(f"{place}: 'agent' is no agent's name.", fix="Name the agent, or write null.")
+        raise CaseError(f"{place}: 'agent' is not an agent's name.", fix="Name the agent, or write null.")
     return agent
 
 

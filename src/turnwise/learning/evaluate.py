@@ -1,4 +1,4 @@
-"""Cases through a policy, each decided as it would be in use."""
+"""Runs evaluation cases through a policy, with the same decisions as in production."""
 
 import asyncio
 from collections import Counter
@@ -16,28 +16,34 @@ from turnwise.learning.outcomes import Outcome, chosen_of, novelty_of, ranking_o
 from turnwise.selection.cascade import Cascade, moved_positions
 
 History = Literal["own", "true"]
-"""Whose choice goes on in a dialogue: the policy's own, right or wrong, or the right one."""
+"""How a dialogue continues: with the policy's own choice (`own`), or with the expected agent (`true`)."""
 
 Step = Callable[[], None]
-"""Told when a decision is made."""
+"""Called after each decision."""
 
 _WHEN = datetime(2000, 1, 1, tzinfo=UTC)
 _NEW = Session(app="eval", user="eval", id="eval", created_at=_WHEN, updated_at=_WHEN)
 
 
 def count(cases: Iterable[Case]) -> int:
-    """How many decisions these cases take."""
+    """Returns the number of decisions that these cases take."""
     return sum(len(case.turns) for case in cases)
 
 
 async def evaluate(
     cascade: Cascade, cases: Sequence[Case], *, history: History = "own", step: Step = lambda: None
 ) -> list[Outcome]:
-    """Decides every turn of every case, in order, one after the other; the outcomes in that order.
+    """Decides every turn of every case, sequentially, and returns the outcomes in order.
 
-    A dialogue is a session: the system's line before a message is what the agent answered who was given the message before,
-    the chosen one (`own`) or the right one (`true`; where nobody knows the right one, the last known goes on). A greeting
-    before the first message is the root's.
+    A dialogue is a session. The reply before a message counts as written by the agent of the previous message. A reply before
+    the first message is the root's.
+
+    Args:
+        cascade: The policy.
+        cases: The cases.
+        history: The agent of the previous message: `own` = the chosen one; `true` = the expected one, or the last known one
+            where it is unknown.
+        step: Called after each decision.
     """
     default = cascade.spec.default or cascade.tree.root
     outcomes: list[Outcome] = []
@@ -62,24 +68,24 @@ async def _converse(
         message = text_content(turn.user, "user")
         began = perf_counter()
         selection = await cascade.decide(head=session.head, message=message)
-        took = (perf_counter() - began) * 1_000
-        outcomes.append(_outcome(case, turn, selection, default, took)._replace(dialogue=dialogue, turn=number))
+        ms = (perf_counter() - began) * 1_000
+        outcomes.append(_outcome(case, turn, selection, default, ms)._replace(dialogue=dialogue, turn=number))
         step()
-        await asyncio.sleep(0)  # a decision need not wait for anything; who is to be stopped has to
+        await asyncio.sleep(0)  # decisions may complete without awaiting; this allows cancellation
         if history == "true" and (turn.agent or number):
-            selection = _given(selection, turn.agent or speaker)
+            selection = _with_agent(selection, turn.agent or speaker)
         speaker = selection.agent
         actions = Actions(selection=selection, positions=moved_positions(selection))
-        said = _event(f"message-{number}", USER, number)
-        session = fold(session, [said.model_copy(update={"content": message, "actions": actions})])
+        message_event = _event(f"message-{number}", USER, number)
+        session = fold(session, [message_event.model_copy(update={"content": message, "actions": actions})])
     return outcomes
 
 
-def _outcome(case: Case, turn: Turn, selection: Selection, default: str, took: float) -> Outcome:
+def _outcome(case: Case, turn: Turn, selection: Selection, default: str, ms: float) -> Outcome:
     chosen = chosen_of(selection, default)
     ranked = ranking_of(selection, default)
     if turn.agent == default and chosen is None and selection.outcome != "clarify":
-        # Who is named in the cases is somebody, also when it is the one who takes what nobody else does.
+        # The cases expect the default agent by name, so it counts as a normal agent here.
         chosen, ranked = default, ((default, selection.confidence), *ranked)
     return Outcome(
         text=turn.user,
@@ -89,22 +95,22 @@ def _outcome(case: Case, turn: Turn, selection: Selection, default: str, took: f
         ranked=ranked,
         novelty=novelty_of(selection, default),
         method=selection.method,
-        ms=took,
+        ms=ms,
         scored=case.scored(turn),
         reason=selection.reason,
     )
 
 
-def _given(selection: Selection, agent: str) -> Selection:
-    """The decision as if that agent had been chosen."""
+def _with_agent(selection: Selection, agent: str) -> Selection:
+    """Returns the decision as if that agent had been chosen."""
     return selection.model_copy(update={"agent": agent, "outcome": "chosen", "verdicts": ()})
 
 
 def _reply(turn: Turn, speaker: str, number: int) -> Event:
-    # An agent that answered is the one who spoke last, also where the data does not say what.
-    said = text_content(turn.system or " ")
+    # The agent spoke last even if the data has no text for its reply.
+    content = text_content(turn.system or " ")
     event = _event(f"reply-{number}", speaker, number - 1)
-    return event.model_copy(update={"content": said, "actions": Actions(end=End())})
+    return event.model_copy(update={"content": content, "actions": Actions(end=End())})
 
 
 def _event(id_: str, author: str, number: int) -> Event:

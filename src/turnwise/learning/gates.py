@@ -1,4 +1,4 @@
-"""Figures that must not be missed: what makes an evaluation fail a build (behaviour E3)."""
+"""Quality gates: bounds on measures that make an evaluation fail a build (behaviour E3)."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -6,36 +6,39 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from turnwise.learning.measures import Latency, Measures, Nobody
+from turnwise.learning.measures import Latency, Measures, OutOfScope
 
 KEYS = (
     *(key for key in Measures._fields if key not in {"nobody", "latency_ms", "by_method", "confusions"}),
-    *(f"nobody.{key}" for key in Nobody._fields),
+    *(f"nobody.{key}" for key in OutOfScope._fields),
     *(f"latency_ms.{key}" for key in Latency._fields),
 )
-"""The figures that may be gated; beside them `by_method.<method>.cases` and `.accuracy`."""
+"""The measures that can be gated. `by_method.<method>.cases` and `.accuracy` can be gated too."""
 
 
 class Gate(NamedTuple):
-    """A bound on a figure, by its dotted key: at least, or at most, that much."""
+    """A lower or upper bound on a measure."""
 
     key: str
+    """The measure's dotted key."""
     bound: float
     at_most: bool = False
+    """True = upper bound."""
 
 
 class Missed(NamedTuple):
-    """A gate that did not hold. found: the figure; None when there was nothing to measure."""
+    """A gate that failed."""
 
     gate: Gate
     found: float | None
+    """The measured value; None = nothing to measure."""
 
 
 def gate_from(text: str, *, at_most: bool = False) -> Gate:
-    """`KEY=VALUE` as a gate. ValueError says what is wrong with it."""
+    """Parses `KEY=VALUE`. Raises ValueError with the problem."""
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise ValueError(f"{text!r} is no KEY=VALUE.")
+        raise ValueError(f"{text!r} is not KEY=VALUE.")
     if key not in KEYS and not (key.startswith("by_method.") and key.endswith((".cases", ".accuracy"))):
         raise ValueError(f"There is no figure {key!r}. Figures: {', '.join(KEYS)}, by_method.<method>.accuracy.")
     try:
@@ -43,18 +46,18 @@ def gate_from(text: str, *, at_most: bool = False) -> Gate:
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):
-        raise ValueError(f"{value!r} is no number.")
+        raise ValueError(f"{value!r} is not a number.")
     return Gate(key, bound, at_most)
 
 
 def missed(gates: Iterable[Gate], data: Mapping[str, JsonValue]) -> list[Missed]:
-    """The gates that these figures miss. A figure that could not be measured misses every gate."""
+    """Returns the gates that fail. A measure without a value fails every gate."""
     found = [(gate, figure(data, gate.key)) for gate in gates]
     return [Missed(gate, value) for gate, value in found if value is None or not _holds(gate, value)]
 
 
 def figure(data: Mapping[str, JsonValue], key: str) -> float | None:
-    """The figure under a dotted key; None when there is none. Methods' names may have dots."""
+    """Returns the measure under a dotted key; None when there is none. Names of methods may contain dots."""
     at: JsonValue = dict(data)
     if key.startswith("by_method."):
         method, _, last = key.removeprefix("by_method.").rpartition(".")

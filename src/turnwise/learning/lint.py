@@ -1,4 +1,4 @@
-"""What is wrong with the agents of a tree, before a user finds out (behaviour E6)."""
+"""Lint: finds problems in the agents' cards before users do (behaviour E6)."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ _SHOWN = 5
 
 
 def texts_of(tree: AgentTree) -> list[str]:
-    """The texts that lint compares by meaning: all examples, then all descriptions, in the tree's order."""
+    """Returns the texts that lint compares by meaning: all examples, then all descriptions, in the tree's order."""
     return [*(text for _, text in _examples(tree)), *_descriptions(tree).values()]
 
 
@@ -30,9 +30,16 @@ def lint(
     default: str | None = None,
     general: str | None = None,
 ) -> list[Finding]:
-    """All findings, errors first. vectors: one row for each of `texts_of`, of length 1; None = what needs them is left out.
-    default: the agent that takes what nobody else does; None = the root. general: the agent that the policy names for small
-    talk; None = the default agent. PatternError for a pattern that RE2 refuses.
+    """Returns all findings, errors first.
+
+    Args:
+        tree: The agents.
+        vectors: One row of length 1 for each of `texts_of`; None = skip the checks that need them.
+        default: The default agent; None = the root.
+        general: The policy's agent for small talk; None = the default agent.
+
+    Raises:
+        PatternError: RE2 rejects a pattern.
     """
     from turnwise.learning.lint_examples import Example, lint_descriptions, lint_duplicates, lint_neighbours
 
@@ -59,7 +66,7 @@ def _examples(tree: AgentTree) -> Iterator[tuple[str, str]]:
 
 
 def _descriptions(tree: AgentTree) -> dict[str, str]:
-    """What agents that stand beside each other for a message say of themselves; supervisors describe their children."""
+    """Returns the descriptions of agents that compete for messages. Supervisors are left out: they describe their children."""
     return {
         card.name: card.description
         for card in tree
@@ -68,7 +75,7 @@ def _descriptions(tree: AgentTree) -> dict[str, str]:
 
 
 def _unreachable(tree: AgentTree, default: str) -> Iterator[Finding]:
-    """Agents that are enabled and can take no message, whoever sends it."""
+    """Finds enabled agents that can take no message from any caller."""
     everyone = {role for card in tree for role in card.roles}
     rules = eligible(tree, roles=everyone).excluded
     for exclusion in rules:
@@ -95,7 +102,7 @@ def _unreachable(tree: AgentTree, default: str) -> Iterator[Finding]:
 
 
 def _wordless(tree: AgentTree, default: str) -> Iterator[Finding]:
-    """Agents that no selector has anything to go by but their name."""
+    """Finds agents that selectors know by name only."""
     for name in eligible(tree, roles={role for card in tree for role in card.roles}).names:
         card = tree.card(name)
         active = any(pattern.active for pattern in card.patterns)
@@ -113,7 +120,7 @@ def _wordless(tree: AgentTree, default: str) -> Iterator[Finding]:
 
 
 def _small_talk(tree: AgentTree, general: str | None) -> Iterator[Finding]:
-    """Agents that run as a whole, where small talk would run one of them, or goes to a root that nobody named for it."""
+    """Finds composite agents that small talk would run, and small talk that goes to a root not configured for it."""
     routed = eligible(tree, roles={role for card in tree for role in card.roles}).names
     whole = [name for name in routed if tree.card(name).is_composite]
     taker = general or tree.root
@@ -131,7 +138,7 @@ def _small_talk(tree: AgentTree, general: str | None) -> Iterator[Finding]:
 
 
 def _few_examples(tree: AgentTree, default: str) -> Iterator[Finding]:
-    """Agents without examples although others have them, and agents with few. The default agent's are conversation."""
+    """Finds agents with few or no examples. The default agent is skipped, since its examples are small talk."""
     counts = {card.name: len(_texts(card)) for card in tree}
     routed = eligible(tree, roles={role for card in tree for role in card.roles}).names
     leaves = [name for name in routed if name != default and (tree.card(name).is_composite or not tree.children(name))]
@@ -160,7 +167,7 @@ def _few_examples(tree: AgentTree, default: str) -> Iterator[Finding]:
 
 
 def _unused_words(tree: AgentTree, default: str) -> Iterator[Finding]:
-    """Agents that say in words what they are for, to no effect on routing."""
+    """Finds agents with examples or a description that do not affect routing."""
     rules = eligible(tree, roles={role for card in tree for role in card.roles}).rules
     quiet = by_examples_alone(tree, default)
     for card in tree:

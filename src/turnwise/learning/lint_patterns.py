@@ -1,4 +1,4 @@
-"""Patterns that send messages to the wrong agent: they match everything, or what belongs to another."""
+"""Lint checks of patterns: patterns that match everything, match other agents' examples, or overlap."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,15 +16,74 @@ _NOTHING = frozenset("bBAzQE")
 _MOST_REPEATS = 20
 _GROUP = re.compile(r"\?(?:[imsU-]*[:)]|P?<\w+>)")
 
+SATURATED_SHARE, SATURATED_EXAMPLES = 0.25, 20
+_PROBES = ("qzx jk", "zv 74 kw", "wq pf 9")
+_SHOWN, _NAMED = 3, 5
+
+
+class _Pattern(NamedTuple):
+    agent: str
+    regex: str
+    confidence: float
+
+
+_Meeting = tuple[_Pattern, ...]
+"""The patterns by which several agents match a text: the most confident of each agent, by agent name."""
+
+
+class _Matched(NamedTuple):
+    """The examples that a pattern matches: those of its own agent, and of others by agent."""
+
+    own: Sequence[str]
+    others: Mapping[str, Sequence[str]]
+
+
+def lint_patterns(tree: AgentTree, examples: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Finds problems in active patterns. `examples` are the agents' examples by name.
+
+    Raises:
+        PatternError: RE2 rejects a pattern.
+    """
+    patterns = [
+        _Pattern(card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active
+    ]
+    if not patterns:
+        return
+    index = PatternIndex((str(place), pattern.regex, pattern.confidence) for place, pattern in enumerate(patterns))
+    total = sum(len(texts) for texts in examples.values())
+    saturated = {place for place, count in _counts(index, _PROBES).items() if count == len(_PROBES)}
+    matched = _examples_matched(index, patterns, examples)
+    for place, pattern in enumerate(patterns):
+        found = matched[place]
+        count = len(found.own) + sum(map(len, found.others.values()))
+        if place in saturated:
+            yield _matches_all(pattern)
+        elif total >= SATURATED_EXAMPLES and count > SATURATED_SHARE * total and found.others:
+            saturated.add(place)
+            yield _matches_many(pattern, count, total, found)
+        elif found.others and not found.own and examples.get(pattern.agent):
+            yield _strays(pattern, found)
+    yield from _overlaps(index, patterns, matched, saturated)
+
+
+def samples_of(regex: str) -> tuple[str, ...]:
+    """Returns at most 16 texts that the expression probably matches; none for unsupported syntax."""
+    try:
+        found = _Reader(regex).whole()
+    except (ValueError, RecursionError):
+        return ()
+    readable = (" ".join(text.split()) for text in found)
+    return tuple(dict.fromkeys(text for text in readable if any(sign.isalnum() for sign in text)))
+
 
 class _Reader:
-    """Reads an expression from left to right. It knows the common parts of RE2's syntax; the rest raises ValueError."""
+    """Generates sample texts from an expression. It supports common RE2 syntax and raises ValueError for the rest."""
 
     def __init__(self, regex: str) -> None:
         self._regex, self._at = regex, 0
 
     def alternatives(self) -> list[str]:
-        """The samples of what is left, up to a closing parenthesis or the end."""
+        """Returns samples of the rest, up to a closing parenthesis or the end."""
         found = self._sequence()
         while self._next_is("|"):
             self._at += 1
@@ -61,7 +120,7 @@ class _Reader:
             if head is None:
                 raise ValueError("not known")
             self._at = head.end()
-            if head[0].endswith(")"):  # flags for what follows
+            if head[0].endswith(")"):  # flags for the rest of the expression
                 return [""]
         found = self.alternatives()
         if self._take() != ")":
@@ -100,7 +159,7 @@ class _Reader:
             sign = self._take()
             if sign == "?":
                 found = _few([*found, ""])
-            elif sign == "*" and found != [" "]:  # a gap between words stays one, or they would be one word
+            elif sign == "*" and found != [" "]:  # keep one space, which separates words
                 found = [""]
             elif sign == "{":
                 found = self._counted(found)
@@ -127,64 +186,8 @@ class _Reader:
         return self._regex.startswith(sign, self._at)
 
 
-def samples_of(regex: str) -> tuple[str, ...]:
-    """A few texts that the expression is likely to match, at most 16; none for what this does not understand."""
-    try:
-        found = _Reader(regex).whole()
-    except (ValueError, RecursionError):
-        return ()
-    readable = (" ".join(text.split()) for text in found)
-    return tuple(dict.fromkeys(text for text in readable if any(sign.isalnum() for sign in text)))
-
-
 def _few(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(islice(texts, SAMPLES)))
-
-
-SATURATED_SHARE, SATURATED_EXAMPLES = 0.25, 20
-_PROBES = ("qzx jk", "zv 74 kw", "wq pf 9")
-_SHOWN, _NAMED = 3, 5
-
-
-class _Pattern(NamedTuple):
-    agent: str
-    regex: str
-    confidence: float
-
-
-_Meeting = tuple[_Pattern, ...]
-"""The patterns by which agents meet in a text: the surest of each agent, by its name."""
-
-
-class _Matched(NamedTuple):
-    """Which texts a pattern matches: its own agent's examples, and others' by agent."""
-
-    own: Sequence[str]
-    others: Mapping[str, Sequence[str]]
-
-
-def lint_patterns(tree: AgentTree, examples: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """What is wrong with active patterns. `examples` are the agents' own, by name. PatternError for a pattern RE2 refuses."""
-    patterns = [
-        _Pattern(card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active
-    ]
-    if not patterns:
-        return
-    index = PatternIndex((str(place), pattern.regex, pattern.confidence) for place, pattern in enumerate(patterns))
-    total = sum(len(texts) for texts in examples.values())
-    saturated = {place for place, count in _counts(index, _PROBES).items() if count == len(_PROBES)}
-    matched = _examples_matched(index, patterns, examples)
-    for place, pattern in enumerate(patterns):
-        found = matched[place]
-        count = len(found.own) + sum(map(len, found.others.values()))
-        if place in saturated:
-            yield _matches_all(pattern)
-        elif total >= SATURATED_EXAMPLES and count > SATURATED_SHARE * total and found.others:
-            saturated.add(place)
-            yield _matches_many(pattern, count, total, found)
-        elif found.others and not found.own and examples.get(pattern.agent):
-            yield _strays(pattern, found)
-    yield from _overlaps(index, patterns, matched, saturated)
 
 
 def _counts(index: PatternIndex, texts: Sequence[str]) -> dict[int, int]:
@@ -211,9 +214,9 @@ def _examples_matched(
 def _overlaps(
     index: PatternIndex, patterns: Sequence[_Pattern], matched: Sequence[_Matched], saturated: set[int]
 ) -> Iterator[Finding]:
-    """Agents whose patterns match the same text: an example of one of them, or what a pattern spells out.
+    """Finds agents with patterns that match the same text: an example of one of them, or a sample of a pattern.
 
-    One finding for those that meet, however many they are; none for some of them that meet by the same patterns elsewhere.
+    Reports one finding per set of agents. A subset that overlaps by the same patterns is not reported again.
     """
     texts: dict[str, None] = {}
     for place, pattern in enumerate(patterns):
@@ -230,26 +233,26 @@ def _overlaps(
         if len(best) > 1:
             meeting = tuple(best[agent] for agent in sorted(best))
             found.setdefault(tuple(sorted(best)), []).append((text, meeting))
-    told = _told_by_larger(found)
-    left = {agents: [each for each in those if each[1] not in told] for agents, those in found.items()}
-    for agents, those in sorted(left.items(), key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
+    covered = _covered_by_larger(found)
+    remaining = {agents: [each for each in those if each[1] not in covered] for agents, those in found.items()}
+    for agents, those in sorted(remaining.items(), key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
         if those:
             yield _overlap(agents, those)
 
 
-def _told_by_larger(found: Mapping[tuple[str, ...], Sequence[tuple[str, _Meeting]]]) -> set[_Meeting]:
-    """The meetings that are part of one of more agents, by the same patterns."""
+def _covered_by_larger(found: Mapping[tuple[str, ...], Sequence[tuple[str, _Meeting]]]) -> set[_Meeting]:
+    """Returns the overlaps that are part of a larger one with the same patterns."""
     larger: dict[_Pattern, list[frozenset[_Pattern]]] = {}
-    told: set[_Meeting] = set()
+    covered: set[_Meeting] = set()
     every = {meeting for those in found.values() for _, meeting in those}
     for meeting in sorted(every, key=lambda each: (-len(each), each)):
         met = frozenset(meeting)
         if any(met < other for other in larger.get(meeting[0], ())):
-            told.add(meeting)
+            covered.add(meeting)
         else:
             for pattern in meeting:
                 larger.setdefault(pattern, []).append(met)
-    return told
+    return covered
 
 
 def _overlap(agents: tuple[str, ...], found: Sequence[tuple[str, _Meeting]]) -> Finding:

@@ -1,4 +1,4 @@
-"""How good decisions are, in numbers. All shares are 0 to 1; None where there is nothing to measure."""
+"""Quality measures of decisions. All shares are 0 to 1; None where there is nothing to measure."""
 
 import math
 from collections import Counter
@@ -12,42 +12,42 @@ BINS = 15
 EXAMPLE_CHARACTERS = 200
 
 
-class Nobody(NamedTuple):
-    """How well messages that nobody should take were told apart. auroc: whether `novelty` is higher for them than for others
-    (0.5 = it says nothing). f1 and recall: of the decisions that nobody takes it. None without such messages, auroc also
-    when there are no others."""
+class OutOfScope(NamedTuple):
+    """How well out-of-scope messages are recognized. All None without such messages."""
 
     auroc: float | None = None
+    """How well `novelty` separates out-of-scope messages from others (0.5 = not at all); None without others."""
     f1: float | None = None
+    """F1 of the decisions that a message is out of scope."""
     recall: float | None = None
+    """Recall of those decisions."""
 
 
 class Latency(NamedTuple):
-    """Milliseconds of one decision, encoding included."""
+    """Duration of one decision in milliseconds, encoding included."""
 
     p50: float | None = None
     p99: float | None = None
 
 
 class ByMethod(NamedTuple):
-    """The scored decisions that one method made, and the share that was right."""
+    """The scored decisions of one method, and the share that was right."""
 
     cases: int
     accuracy: float
 
 
 class Confusion(NamedTuple):
-    """Messages that went to `chosen` and belong to `expected`; None = nobody. `example` is the first of them, cut
-    after 200 characters."""
+    """Messages for `expected` that went to `chosen`; None = out of scope. `example` is the first, cut to 200 characters."""
 
     expected: str | None
     chosen: str | None
-    count: int  # type: ignore[assignment]  # hides the method of tuples, which nobody asks here
+    count: int  # type: ignore[assignment]  # hides a tuple method that is not used here
     example: str
 
 
 class Bin(NamedTuple):
-    """Decisions whose confidence lies between two bounds: how many, their mean confidence, and the share that was right."""
+    """Decisions with a confidence between two bounds: their number, mean confidence, and share that was right."""
 
     low: float
     high: float
@@ -57,32 +57,35 @@ class Bin(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What an evaluation measures. `cases` are the messages of which is known who should take them.
-
-    accuracy: over all cases, those included that nobody should take. in_scope_accuracy: of the best-scored agent, over the
-    cases that have one; top3_accuracy: the right one is among the three best. switch_accuracy and stay_accuracy: over the
-    turns of dialogues whose right agent differs from, or is, that of the scored turn before. switch_rate: how often two
-    choices in a row differ. bounce_rate: how often three choices in a row are A, B, A. ece: the expected calibration error
-    of the best's confidence, in scope, 15 bins of equal width (Guo et al., 2017). confusions: the most frequent first.
-    """
+    """All measures of an evaluation."""
 
     cases: int
+    """Messages with a known expected agent, including out-of-scope messages."""
     accuracy: float | None
+    """Over all cases."""
     in_scope_accuracy: float | None
+    """Accuracy of the best-scored agent, over in-scope cases."""
     top3_accuracy: float | None
+    """Share of in-scope cases with the right agent among the best three."""
     switch_accuracy: float | None
+    """Over dialogue turns that change the expected agent from the scored turn before."""
     stay_accuracy: float | None
+    """Over dialogue turns that keep the expected agent of the scored turn before."""
     switch_rate: float | None
+    """Share of consecutive choices that differ."""
     bounce_rate: float | None
-    nobody: Nobody
+    """Share of three consecutive choices that are A, B, A."""
+    nobody: OutOfScope
     ece: float | None
+    """Expected calibration error of the best agent's confidence, in scope, with 15 equal-width bins (Guo et al., 2017)."""
     latency_ms: Latency
     by_method: dict[str, ByMethod]
     confusions: tuple[Confusion, ...]
+    """Most frequent first."""
 
 
 def measure(outcomes: Sequence[Outcome]) -> Measures:
-    """The measures of these decisions, which stand in the order they were made, dialogue after dialogue."""
+    """Returns the measures of these decisions, which must be in order, dialogue by dialogue."""
     scored = [outcome for outcome in outcomes if outcome.scored]
     in_scope = [outcome for outcome in scored if outcome.expected is not None]
     switches, stays = switches_and_stays(scored)
@@ -97,7 +100,7 @@ def measure(outcomes: Sequence[Outcome]) -> Measures:
         stay_accuracy=share(outcome.right for outcome in stays),
         switch_rate=switch_rate,
         bounce_rate=bounce_rate,
-        nobody=nobody(scored),
+        nobody=out_of_scope_measures(scored),
         ece=calibration_error(reliability(in_scope)),
         latency_ms=Latency(percentile(times, 0.5), percentile(times, 0.99)),
         by_method=by_method(scored),
@@ -106,13 +109,13 @@ def measure(outcomes: Sequence[Outcome]) -> Measures:
 
 
 def share(truths: Iterable[bool]) -> float | None:
-    """The share that is true; None of nothing."""
+    """Returns the share of true values; None when empty."""
     every = list(truths)
     return sum(every) / len(every) if every else None
 
 
 def percentile(ordered: Sequence[float], at: float) -> float | None:
-    """The value below which the share `at` of these ascending numbers lies, interpolated; None of nothing."""
+    """Returns the interpolated quantile `at` of ascending numbers; None when empty."""
     if not ordered:
         return None
     place = at * (len(ordered) - 1)
@@ -122,7 +125,7 @@ def percentile(ordered: Sequence[float], at: float) -> float | None:
 
 
 def switches_and_stays(scored: Iterable[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
-    """The turns where the right agent is another than in the scored turn before, and those where it is the same."""
+    """Splits dialogue turns into those that change the expected agent from the scored turn before, and the others."""
     switches: list[Outcome] = []
     stays: list[Outcome] = []
     for turns in _dialogues(scored):
@@ -132,7 +135,7 @@ def switches_and_stays(scored: Iterable[Outcome]) -> tuple[list[Outcome], list[O
 
 
 def stability(outcomes: Iterable[Outcome]) -> tuple[float | None, float | None]:
-    """The share of choices that differ from the one before, and the share of threes that go A, B, A."""
+    """Returns the switch rate and the bounce rate."""
     changes: list[bool] = []
     bounces: list[bool] = []
     for turns in _dialogues(outcomes):
@@ -147,23 +150,23 @@ def _dialogues(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
     return [turns for turns in found if turns[0].dialogue is not None]
 
 
-def nobody(scored: Sequence[Outcome]) -> Nobody:
-    """How well the messages that nobody should take were recognised."""
-    of_nobody = [outcome for outcome in scored if outcome.expected is None]
+def out_of_scope_measures(scored: Sequence[Outcome]) -> OutOfScope:
+    """Returns how well out-of-scope messages were recognized."""
+    out_of_scope = [outcome for outcome in scored if outcome.expected is None]
     others = [outcome for outcome in scored if outcome.expected is not None]
-    if not of_nobody:
-        return Nobody()
-    found = sum(outcome.chosen is None for outcome in of_nobody)
+    if not out_of_scope:
+        return OutOfScope()
+    found = sum(outcome.chosen is None for outcome in out_of_scope)
     false = sum(outcome.chosen is None for outcome in others)
-    return Nobody(
-        auroc=auroc([outcome.novelty for outcome in of_nobody], [outcome.novelty for outcome in others]),
-        f1=2 * found / (len(of_nobody) + found + false),
-        recall=found / len(of_nobody),
+    return OutOfScope(
+        auroc=auroc([outcome.novelty for outcome in out_of_scope], [outcome.novelty for outcome in others]),
+        f1=2 * found / (len(out_of_scope) + found + false),
+        recall=found / len(out_of_scope),
     )
 
 
 def auroc(higher: Sequence[float], lower: Sequence[float]) -> float | None:
-    """The chance that one of `higher` is above one of `lower`, ties counting half; None when either is empty."""
+    """Returns the probability that a value of `higher` exceeds one of `lower`; ties count half. None when either is empty."""
     if not higher or not lower:
         return None
     values = sorted([(value, True) for value in higher] + [(value, False) for value in lower])
@@ -176,10 +179,10 @@ def auroc(higher: Sequence[float], lower: Sequence[float]) -> float | None:
 
 
 def reliability(in_scope: Iterable[Outcome], bins: int = BINS) -> list[Bin]:
-    """The bins of the best's confidence that hold anything, from low to high."""
-    kept: dict[int, list[Outcome]] = {}
+    """Returns the non-empty bins of the best agent's confidence, ascending."""
+    by_bin: dict[int, list[Outcome]] = {}
     for outcome in in_scope:
-        kept.setdefault(min(int(outcome.confidence * bins), bins - 1), []).append(outcome)
+        by_bin.setdefault(min(int(outcome.confidence * bins), bins - 1), []).append(outcome)
     return [
         Bin(
             low=number / bins,
@@ -188,18 +191,18 @@ def reliability(in_scope: Iterable[Outcome], bins: int = BINS) -> list[Bin]:
             confidence=math.fsum(outcome.confidence for outcome in those) / len(those),
             accuracy=sum(outcome.best == outcome.expected for outcome in those) / len(those),
         )
-        for number, those in sorted(kept.items())
+        for number, those in sorted(by_bin.items())
     ]
 
 
 def calibration_error(bins: Sequence[Bin]) -> float | None:
-    """How far confidence and accuracy are apart, over all bins weighted by their size."""
+    """Returns the mean distance between confidence and accuracy, weighted by the bins' sizes."""
     cases = sum(each.cases for each in bins)
     return math.fsum(each.cases * abs(each.accuracy - each.confidence) for each in bins) / cases if cases else None
 
 
 def by_method(scored: Iterable[Outcome]) -> dict[str, ByMethod]:
-    """What each method decided, the most used first."""
+    """Returns each method's decisions, the most used first."""
     right: Counter[str] = Counter()
     cases: Counter[str] = Counter()
     for outcome in scored:
@@ -210,7 +213,7 @@ def by_method(scored: Iterable[Outcome]) -> dict[str, ByMethod]:
 
 
 def confusions(scored: Iterable[Outcome]) -> tuple[Confusion, ...]:
-    """Who was mistaken for whom, the most frequent first; equal ones in the order of their first message."""
+    """Returns the confusions, most frequent first; ties in order of their first message."""
     found: dict[tuple[str | None, str | None], list[str]] = {}
     for outcome in scored:
         if not outcome.right:
@@ -224,9 +227,9 @@ def _cut(text: str) -> str:
 
 
 def coverage(scored: Iterable[Outcome]) -> list[tuple[float, float]]:
-    """Of the best's confidence as a bar: which share of the cases is above it, and which share of those is right.
+    """Returns (coverage, precision) points for the best agent's confidence as a threshold.
 
-    From the highest bar to the lowest, one point for each confidence that occurs.
+    One point for each confidence that occurs, from the highest to the lowest.
     """
     ordered = sorted(scored, key=lambda outcome: -outcome.confidence)
     points: list[tuple[float, float]] = []

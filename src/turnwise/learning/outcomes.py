@@ -1,4 +1,4 @@
-"""One decision beside what it should have been."""
+"""Outcomes: decisions compared with the expected agent."""
 
 from typing import NamedTuple
 
@@ -7,55 +7,61 @@ from turnwise.selection.several import SEVERAL
 
 
 class Outcome(NamedTuple):
-    """A decision on a case.
-
-    expected: who should take the message, None = nobody. agent: who got it. chosen: the same, None when that means nobody:
-    the default agent, or a question which it is. ranked: the agents with their scores, 0 to 1, the likeliest first, the
-    default agent aside; the chosen one leads with the decision's confidence. novelty: 0 to 1, how likely nobody should take
-    it. ms: how long the decision took. dialogue: the conversation's id, None for a single message; turn: its place there,
-    from 0. scored: False for a turn of which nobody knows who should take it.
-    """
+    """A decision on a case."""
 
     text: str
     expected: str | None
+    """The right agent; None = out of scope."""
     agent: str
+    """The agent that got the message."""
     chosen: str | None
+    """The same; None for the default agent or a clarifying question, which count as out of scope."""
     ranked: tuple[tuple[str, float], ...] = ()
+    """Agents with scores, 0 to 1, best first, without the default agent. The chosen one leads with the decision's confidence.
+    """
     novelty: float = 0.0
+    """Probability, 0 to 1, that the message is out of scope."""
     method: str = ""
     ms: float = 0.0
+    """Duration of the decision in milliseconds."""
     dialogue: str | None = None
+    """The dialogue's id; None for a single message."""
     turn: int = 0
+    """Index in the dialogue, from 0."""
     scored: bool = True
+    """False for a turn with an unknown right agent."""
     reason: str = ""
 
     @property
     def right(self) -> bool:
-        """Whether the message went to whom it should."""
+        """Returns whether the message went to the right agent."""
         return self.chosen == self.expected
 
     @property
     def best(self) -> str | None:
-        """The agent with the best score: the chosen one, else the likeliest; None when none has a score."""
+        """Returns the best-scored agent; None when none has a score."""
         return self.ranked[0][0] if self.ranked else None
 
     @property
     def confidence(self) -> float:
-        """The confidence that is reported for the best."""
+        """Returns the confidence of the best-scored agent."""
         return self.ranked[0][1] if self.ranked else 0.0
 
 
 def chosen_of(selection: Selection, default: str) -> str | None:
-    """Who was chosen; None when it was the default agent, or the user is asked. Of several who are asked, the first."""
+    """Returns the chosen agent; None for the default agent or a clarifying question.
+
+    For a message with requests for several agents, this is the first of them.
+    """
     agent = selection.verdicts[-1].agent if selection.method == SEVERAL and selection.verdicts else selection.agent
     return None if selection.outcome == "clarify" or agent == default else agent
 
 
 def ranking_of(selection: Selection, default: str) -> tuple[tuple[str, float], ...]:
-    """All agents that a verdict scored, the likeliest first.
+    """Returns all agents with a score, best first.
 
-    The chosen one leads; then those of the verdict that decided; then those of the others, the verdict asked last before
-    those asked earlier, since a stage that leaves the decision to the next knew less.
+    The chosen agent leads. Then come the candidates of the deciding verdict, then those of earlier verdicts, the latest first:
+    a stage that left the decision to the next one knew less.
     """
     found: dict[str, float] = {}
     chosen = chosen_of(selection, default)
@@ -73,8 +79,11 @@ def _best_first(candidates: tuple[Candidate, ...]) -> list[Candidate]:
 
 
 def novelty_of(selection: Selection, default: str) -> float:
-    """How likely it is that nobody should take it: what the last verdict that knows says, and small talk that the default agent
-    takes besides; without one, what the best score leaves over."""
+    """Returns the probability that the message is out of scope.
+
+    This is the novelty of the last verdict with one, plus the small-talk confidence when small talk went to the default agent.
+    Without a novelty, it is 1 minus the best score.
+    """
     said = [verdict.novelty for verdict in selection.verdicts if verdict.novelty is not None]
     if said:
         chats = selection.method == "smalltalk" and selection.agent == default

@@ -1,4 +1,4 @@
-"""An evaluation as a whole: its figures, and what they were measured on."""
+"""The result of an evaluation: its measures and its subject."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,27 +10,30 @@ from turnwise.learning.outcomes import Outcome
 from turnwise.selection.cascade import Cascade
 
 CONFUSIONS = 50
+"""Maximum number of confusions in the data."""
 BEFORE, AFTER = "accuracy_before", "accuracy_after"
-"""The two keys of `tuned` that tell no change: how many validation cases were right before it and after it."""
+"""Keys of `tuned` for the validation accuracy before and after tuning; they are not changes."""
 _DIGITS = 6
 
 
 class Subject(NamedTuple):
-    """What was evaluated. agents: how many, the default agent aside; examples: how many they have in all; tuned: what the
-    validation cases changed, None without them; unknown: agents that cases name and the tree does not have, with how many
-    turns name each."""
+    """The evaluated policy and data."""
 
     policy: str
     fingerprint: str
     agents: int
+    """Number of agents, without the default agent."""
     examples: int
+    """Total number of examples."""
     history: str
     tuned: dict[str, JsonValue] | None = None
+    """Changes made by tuning; None without validation cases."""
     unknown: Mapping[str, int] = {}
+    """Agents in cases that the tree lacks, with their number of turns."""
 
     @property
     def tuning(self) -> str | None:
-        """What the validation cases changed, as a line of text; None without them."""
+        """Returns the tuning's changes as one line of text; None without validation cases."""
         if self.tuned is None:
             return None
         pairs = {key: f"{value:.4g}" if isinstance(value, float) else str(value) for key, value in self.tuned.items()}
@@ -41,26 +44,26 @@ class Subject(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The decisions in their order, what they amount to, and on what they were made."""
+    """The outcomes in order, their measures, and the subject."""
 
     subject: Subject
     outcomes: Sequence[Outcome]
     measures: Measures
 
     def data(self) -> dict[str, JsonValue]:
-        """The measures as plain data, shares 0 to 1, with the 50 most frequent confusions, and the subject behind them."""
+        """Returns the measures and the subject as plain data, with at most 50 confusions. Shares are 0 to 1."""
         shown = self.measures._replace(confusions=self.measures.confusions[:CONFUSIONS])
         data: dict[str, JsonValue] = {**_plain(shown), **_plain(self.subject)}
         return data
 
 
 def evaluation(subject: Subject, outcomes: Sequence[Outcome]) -> Evaluation:
-    """The evaluation of these decisions."""
+    """Returns the evaluation of these outcomes."""
     return Evaluation(subject, outcomes, measure(outcomes))
 
 
 def subject_of(cascade: Cascade, history: str, unknown: Mapping[str, int], tuned: dict[str, JsonValue] | None) -> Subject:
-    """What is said of a cascade in an evaluation."""
+    """Returns the subject of an evaluation of this cascade."""
     tree = cascade.tree
     default = cascade.spec.default or tree.root
     examples = sum(len(card.examples) + sum(len(skill.examples) for skill in card.skills) for card in tree)

@@ -1,4 +1,4 @@
-"""What validation cases can set: calibration and novelty of the matching, and the thresholds of a policy's stages."""
+"""Tuning on validation cases: calibration and novelty of the matching, and the thresholds of a policy's stages."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -20,21 +20,23 @@ TUNABLE: Tunable = {
     "smalltalk": {"threshold": _SHARES},
     "clarify": {"margin": (0.0, 0.05, 0.1, 0.2, 0.3)},
 }
-"""Which options of which selectors are tried, and with which values."""
+"""The options that are tuned, by selector, with the values to try."""
 
-NOBODYS_SHARE = 0.2
-"""What cases of nobody's count for at least."""
+OUT_OF_SCOPE_SHARE = 0.2
+"""Minimum weight of out-of-scope cases."""
 
 DECISIONS = 4_000
-"""So many validation decisions are made for each value that is tried; of more cases, an even selection."""
+"""Maximum number of validation decisions per value; larger sets are sampled evenly."""
 
 
 class Tuning(NamedTuple):
-    """A tuned cascade. changes: what was set, by `stage.option`, after how many messages the matching was tuned to; the
-    accuracy over the validation cases before and after, which is never lower."""
+    """A tuned cascade."""
 
     cascade: Cascade
     changes: dict[str, JsonValue]
+    """The values that changed, by `stage.option`; `messages`, the number of messages that the matching was tuned on; and the
+    accuracy on the validation cases before and after, which never decreases.
+    """
 
 
 async def tuned(
@@ -45,36 +47,43 @@ async def tuned(
     step: Step = lambda: None,
     tunable: Tunable = TUNABLE,
 ) -> Tuning:
-    """The cascade with what makes it right most often over these cases.
+    """Tunes a cascade to the highest accuracy on these cases.
 
-    First the matching is tuned to their messages (of dialogues, those that open them or change the agent). Then each tunable
-    option is tried with a few values, one option after the other in the policy's order. What was there stays if nothing is
-    better, and nothing is better that makes fewer decisions right: if the tuned matching is not, the options are tried with
-    the old one. Of several values that are equally good, the one in the middle is taken. The options part messages for
-    somebody from messages for nobody, so none is tried unless both kinds are among the cases: with one kind alone, to refuse
-    everything, or nothing, would be best. Cases that nobody should take count as if they were at least a fifth: who collects
-    cases collects few of them. `step` is told of every decision. tunable: what may be set; for selectors of your own it can
-    be more.
+    First the matching is tuned on their messages; of dialogues, on those that start them or change the agent. Then each option
+    is tuned by trying its values, one option after the other in the policy's order. A change is kept only if it improves the
+    weighted accuracy and does not reduce the plain accuracy. If tuning the matching brings no gain, the options are tuned
+    with the original matching. Of equally good values, the middle one is used.
+
+    The options separate in-scope from out-of-scope messages, so they are tuned only if the cases contain both kinds; otherwise
+    rejecting everything or nothing would be best. Out-of-scope cases weigh at least a fifth, since collected data contains too
+    few of them.
+
+    Args:
+        cascade: The cascade.
+        cases: The validation cases.
+        history: How a dialogue continues.
+        step: Called after each decision.
+        tunable: The options to tune; may include those of custom selectors.
     """
-    trials = _Trials(_some(cases), history, step)
-    before = await trials.of(cascade)
-    refitted, read = await _tuned_meaning(cascade, cases)
-    if read:
-        found, reached = await _with_options(refitted, tunable, trials, await trials.of(refitted))
+    trials = _Trials(_sampled(cases), history, step)
+    before = await trials.run(cascade)
+    refitted, messages = await _tuned_meaning(cascade, cases)
+    if messages:
+        found, reached = await _with_options(refitted, tunable, trials, await trials.run(refitted))
         if reached.is_better_than(before):
-            return _tuning(found, {"messages": read, **found.changes}, before, reached)
+            return _tuning(found, {"messages": messages, **found.changes}, before, reached)
     found, reached = await _with_options(cascade, tunable, trials, before)
     return _tuning(found, found.changes, before, reached)
 
 
 async def _with_options(cascade: Cascade, tunable: Tunable, trials: "_Trials", now: "_Trial") -> "tuple[Tuning, _Trial]":
-    """The cascade with the options that are better than what it has, and what it reaches."""
+    """Tunes the options; returns the cascade with the improved ones, and its result."""
     changes: dict[str, JsonValue] = {}
     for stage, option, values in options_of(cascade, tunable) if now.has_both_kinds else ():
         value, now = await trials.best(cascade, stage, option, values, now)
         if value is not None:
             changes[f"{stage}.{option}"] = value
-            cascade = _with(cascade, stage, option, value)
+            cascade = _with_option(cascade, stage, option, value)
     return Tuning(cascade, changes), now
 
 
@@ -83,39 +92,41 @@ def _tuning(found: Tuning, changes: dict[str, JsonValue], before: "_Trial", afte
 
 
 class _Trial(NamedTuple):
-    """How right the decisions were: with cases of nobody's at their least share, and as they come."""
+    """Accuracy of one configuration."""
 
     worth: float
+    """Accuracy with out-of-scope cases at their minimum weight."""
     accuracy: float
+    """Plain accuracy."""
     has_both_kinds: bool
 
     def is_better_than(self, other: "_Trial") -> bool:
-        """Whether it is worth more, and no fewer decisions are right."""
+        """Returns whether the weighted accuracy is higher and the plain accuracy is not lower."""
         return self.worth > other.worth and self.accuracy >= other.accuracy
 
 
 class _Trials:
-    """Decides the same cases again and again."""
+    """Evaluates configurations on the same cases."""
 
     def __init__(self, cases: Sequence[Case], history: History, step: Step) -> None:
         self._cases, self._history, self._step = cases, history, step
 
-    async def of(self, cascade: Cascade) -> _Trial:
+    async def run(self, cascade: Cascade) -> _Trial:
         outcomes = await evaluate(cascade, self._cases, history=self._history, step=self._step)
         scored = [outcome for outcome in outcomes if outcome.scored]
         accuracy = share(outcome.right for outcome in scored) or 0.0
         known = share(outcome.right for outcome in scored if outcome.expected is not None)
-        strange = share(outcome.right for outcome in scored if outcome.expected is None)
-        if known is None or strange is None:
+        rejected_right = share(outcome.right for outcome in scored if outcome.expected is None)
+        if known is None or rejected_right is None:
             return _Trial(accuracy, accuracy, has_both_kinds=False)
-        part = max(NOBODYS_SHARE, sum(outcome.expected is None for outcome in scored) / len(scored))
-        return _Trial((1.0 - part) * known + part * strange, accuracy, has_both_kinds=True)
+        part = max(OUT_OF_SCOPE_SHARE, sum(outcome.expected is None for outcome in scored) / len(scored))
+        return _Trial((1.0 - part) * known + part * rejected_right, accuracy, has_both_kinds=True)
 
     async def best(
         self, cascade: Cascade, stage: str, option: str, values: tuple[float, ...], before: _Trial
     ) -> tuple[float | None, _Trial]:
-        """The best value of an option with what it reaches; None when none is better than what was there."""
-        reached = {value: await self.of(_with(cascade, stage, option, value)) for value in values}
+        """Returns the best value of an option with its result; None when no value is an improvement."""
+        reached = {value: await self.run(_with_option(cascade, stage, option, value)) for value in values}
         better = {value: trial for value, trial in reached.items() if trial.is_better_than(before)}
         value = _middle(better) if better else None
         return (None, before) if value is None else (value, reached[value])
@@ -128,14 +139,14 @@ def _middle(reached: Mapping[float, _Trial]) -> float:
 
 
 def decisions(cascade: Cascade, cases: Sequence[Case]) -> int:
-    """How many decisions `tuned` makes, at most."""
+    """Returns the maximum number of decisions that `tuned` makes."""
     passes = 1 + sum(len(values) for _, _, values in options_of(cascade))
-    passes *= 2 if cascade.meaning else 1  # with the old matching again, if the tuned one is not better
-    return passes * sum(len(case.turns) for case in _some(cases))
+    passes *= 2 if cascade.meaning else 1  # repeated with the original matching if the tuned one is no improvement
+    return passes * sum(len(case.turns) for case in _sampled(cases))
 
 
 def options_of(cascade: Cascade, tunable: Tunable = TUNABLE) -> list[tuple[str, str, tuple[float, ...]]]:
-    """The options of a policy that can change its decisions: the stage's name, the option, the values to try."""
+    """Returns the tunable options that can affect the policy's decisions: stage name, option, values to try."""
     spec, found = cascade.spec, []
     has_patterns = any(pattern.active for card in cascade.tree for pattern in card.patterns)
     for name, stage in zip(spec.stage_names(), spec.stages, strict=True):
@@ -146,7 +157,7 @@ def options_of(cascade: Cascade, tunable: Tunable = TUNABLE) -> list[tuple[str, 
 
 
 def labelled(cases: Sequence[Case], tree: AgentTree) -> list[tuple[str, str | None]]:
-    """The messages that say by themselves who should take them, with that agent; None = nobody."""
+    """Returns the messages that do not depend on a conversation, with their agent; None = out of scope."""
     found: list[tuple[str, str | None]] = []
     for case in cases:
         if case.dialogue is None:
@@ -162,13 +173,13 @@ async def _tuned_meaning(cascade: Cascade, cases: Sequence[Case]) -> tuple[Casca
     if cascade.meaning is None or not pairs:
         return cascade, 0
     meaning = await cascade.meaning.tuned([text for text, _ in pairs], [agent for _, agent in pairs])
-    return cascade.under(cascade.spec, meaning=meaning), len(pairs)
+    return cascade.with_policy(cascade.spec, meaning=meaning), len(pairs)
 
 
-def _with(cascade: Cascade, stage: str, option: str, value: float) -> Cascade:
-    return cascade.under(cascade.spec.with_options({stage: {option: value}}, default=cascade.spec.default))
+def _with_option(cascade: Cascade, stage: str, option: str, value: float) -> Cascade:
+    return cascade.with_policy(cascade.spec.with_options({stage: {option: value}}, default=cascade.spec.default))
 
 
-def _some(cases: Sequence[Case]) -> Sequence[Case]:
+def _sampled(cases: Sequence[Case]) -> Sequence[Case]:
     every = -(-sum(len(case.turns) for case in cases) // DECISIONS) or 1
     return cases[::every]

@@ -1,9 +1,9 @@
-"""Phrases' vectors and fitted matchers as files, so that a process need not compute again what another one did.
+"""A disk cache of phrases' vectors and fitted matchers, so that a new process does not compute them again.
 
-A folder of `.npz` files that can be deleted at any time. No file holds a text: texts are known by the first half of their
-SHA-256. A file is never changed: it is written under a name of its own and then given its name in one step, so several
-processes may start at once. What is damaged, cut off, or written or changed by another user counts as absent and is made
-again (`cache_trust`).
+The cache is a folder of `.npz` files that can be deleted at any time. Files contain no texts: the key of a text is the
+first half of its SHA-256. Files are immutable; each is written under a temporary name and renamed atomically, so several
+processes may start at once. A file that is damaged, truncated, or written or changed by another user is ignored and
+created again.
 """
 
 import contextlib
@@ -28,140 +28,43 @@ from numpy.typing import NDArray
 DIGEST_BYTES = 32
 KEY_FILE = "key"
 _KEY_BYTES = 32
-_PIECE_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_USE = stat.S_IRWXG | stat.S_IRWXO
 _log = logging.getLogger("turnwise.matching")
-
-
-class Untrusted(ValueError):
-    """A file that this user did not write as it is."""
-
-
-def folder_problem(folder: Path) -> str | None:
-    """Why the folder cannot be trusted; None when it can be, or does not exist. OSError when it cannot be looked at."""
-    try:
-        status = folder.stat()
-    except FileNotFoundError:
-        return None
-    if not _has_owners():
-        return None
-    if status.st_uid != os.geteuid():
-        return f"it belongs to the user with the id {status.st_uid}; name a folder of your own"
-    if status.st_mode & _OTHERS_WRITE:
-        return f"other users may write to it; run `chmod go-w {folder}`"
-    return None
-
-
-def check_owner(file: BinaryIO, forbidden: int = _OTHERS_WRITE) -> None:
-    """Raises Untrusted when another user owns the open file, or has one of the forbidden permissions."""
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode):
-        raise Untrusted("it is no regular file")
-    if not _has_owners():
-        return
-    if status.st_uid != os.geteuid():
-        raise Untrusted(f"it belongs to the user with the id {status.st_uid}")
-    if status.st_mode & forbidden:
-        raise Untrusted(f"its permissions are {stat.S_IMODE(status.st_mode):o}")
-
-
-def digest_of(file: BinaryIO, key: bytes, name: str) -> bytes:
-    """The keyed hash of the file's name, and of its content from `DIGEST_BYTES` on."""
-    digest = hmac.new(key, name.encode() + b"\0", "sha256")
-    file.seek(DIGEST_BYTES)
-    for piece in iter(functools.partial(file.read, _PIECE_BYTES), b""):
-        digest.update(piece)
-    return digest.digest()
-
-
-def check_digest(file: BinaryIO, key: bytes, name: str) -> None:
-    """Raises Untrusted when the content is not what was written under this name; else leaves the file behind its hash."""
-    file.seek(0)
-    written = file.read(DIGEST_BYTES)
-    if not hmac.compare_digest(written, digest_of(file, key, name)):
-        raise Untrusted("its content is not what was written")
-    file.seek(DIGEST_BYTES)
-
-
-def read_key(folder: Path) -> bytes | None:
-    """The key of the folder's files; None when there is none that counts."""
-    try:
-        with open(folder / KEY_FILE, "rb") as file:
-            check_owner(file, _OTHERS_USE)
-            key = file.read(_KEY_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except (OSError, Untrusted) as problem:
-        _log.warning("The key of the cache %s cannot be used (%s). A new one is made.", folder, problem)
-        return None
-    return key if len(key) == _KEY_BYTES else None
-
-
-def make_key(folder: Path) -> bytes:
-    """The folder's key, which is made if there is none that counts. Of processes that make one at once, one wins. OSError."""
-    found = read_key(folder)
-    if found is not None:
-        return found
-    handle, name = tempfile.mkstemp(prefix="new-", suffix=".tmp", dir=folder)
-    try:
-        made = os.urandom(_KEY_BYTES)
-        with open(handle, "wb") as file:
-            file.write(made)
-        _name_key(Path(name), folder / KEY_FILE)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-    return read_key(folder) or made
-
-
-def _name_key(made: Path, place: Path) -> None:
-    """Gives the new key its name, unless another process was faster with one that counts."""
-    try:
-        os.link(made, place)
-    except FileExistsError:
-        if read_key(place.parent) is None:
-            os.replace(made, place)
-    except OSError:
-        os.replace(made, place)  # a file system without links
-
-
-def _has_owners() -> bool:
-    return hasattr(os, "geteuid")
-
 
 VARIABLE = "TURNWISE_CACHE"
 LIMIT_BYTES = 1_000_000_000
 
 _FORMAT = "turnwise 2"
-# RuntimeError: a wrong bit may say that a part is encrypted, or packed in a way nobody knows. MemoryError: or very long.
+# A flipped bit can mark a part as encrypted or compressed by an unknown method (RuntimeError), or as huge (MemoryError).
 _DAMAGE = (OSError, LookupError, ValueError, TypeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 _SEGMENTS = 8
 _STALE_SECONDS = 3_600.0
 _TOUCHED_SECONDS = 86_400.0
 _SUFFIX = ".npz"
 _ZIP = b"PK\x03\x04"
-_complained: set[str] = set()
+_warned: set[str] = set()
 
 Arrays = dict[str, NDArray[np.generic]]
 Keys = NDArray[np.bytes_]
 
 
 def folder_from_environment() -> Path | None:
-    """Where to keep things: what TURNWISE_CACHE says, else the system's place for caches. None when it says `off`."""
-    said = os.environ.get(VARIABLE, "").strip()
-    if said.casefold() == "off":
+    """Returns the cache folder: `TURNWISE_CACHE`, else the system's cache folder. None when the variable is `off`."""
+    setting = os.environ.get(VARIABLE, "").strip()
+    if setting.casefold() == "off":
         return None
-    if said:
-        return Path(said).expanduser()
-    with contextlib.suppress(RuntimeError):  # nobody's home
+    if setting:
+        return Path(setting).expanduser()
+    with contextlib.suppress(RuntimeError):  # the user has no home directory
         return platformdirs.user_cache_path("turnwise", appauthor=False)
     return None
 
 
 @functools.cache
 def version() -> str:
-    """Twelve hexadecimal digits that change with the code of matching: what other code has fitted is fitted anew."""
+    """Returns twelve hexadecimal digits that identify this package's code. Matchers fitted by other code are fitted again."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -169,13 +72,13 @@ def version() -> str:
 
 
 def text_keys(texts: Iterable[str]) -> Keys:
-    """What texts are known by: 32 hexadecimal digits each."""
+    """Returns the texts' cache keys, 32 hexadecimal digits each."""
     digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32] for text in texts]
     return np.array(digests, "S32")
 
 
 class Vectors:
-    """Texts' vectors by key, as float16: half the memory, an error of 0.0001 of a cosine. Immutable."""
+    """Vectors of texts by key, as float16: half the memory, with an error of 0.0001 in a cosine. Immutable."""
 
     def __init__(self, keys: Keys, rows: NDArray[np.float16]) -> None:
         if bool((keys[:-1] > keys[1:]).any()):
@@ -187,7 +90,7 @@ class Vectors:
         return len(self.keys)
 
     def places(self, keys: Keys) -> NDArray[np.intp]:
-        """Where each key's row is; -1 for those that are not here."""
+        """Returns the index of each key's row; -1 for missing keys."""
         if not len(self.keys):
             return np.full(len(keys), -1, np.intp)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -195,29 +98,29 @@ class Vectors:
 
 
 class DiskCache:
-    """A folder of kept vectors and matchers. Nothing here raises: a folder that cannot be used keeps nothing.
+    """A folder of cached vectors and matchers. Its methods do not raise: an unusable folder acts as an empty cache.
 
-    A folder that belongs to another user, or that others may write to, is neither read nor written; a warning says so once.
-    The folder and its parents are made at the first writing. When more than `limit` bytes are kept, those not used for the
-    longest time go.
+    A folder that belongs to another user, or that others may write to, is neither read nor written; this is logged once. The
+    folder and its parents are created at the first write. Above `limit` bytes, the least recently used files are removed.
     """
 
     def __init__(self, folder: Path, *, limit: int = LIMIT_BYTES) -> None:
         self._folder, self._limit = folder, limit
 
     def matcher(self, fingerprint: str) -> Arrays | None:
-        """The arrays of the matcher kept under this fingerprint; None when there is none."""
+        """Returns the arrays of the matcher with this fingerprint; None when there is none."""
         return self._read(self._path("matcher", fingerprint))
 
-    def keep_matcher(self, fingerprint: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    def store_matcher(self, fingerprint: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Stores a matcher's arrays."""
         self._write(self._path("matcher", fingerprint), arrays)
 
-    def forget_matcher(self, fingerprint: str) -> None:
-        """For arrays that could be read and are no matcher's all the same."""
+    def remove_matcher(self, fingerprint: str) -> None:
+        """Removes a matcher with readable but invalid arrays."""
         _remove(self._path("matcher", fingerprint))
 
     def vectors(self, encoder: str, dimensions: int, keys: Keys) -> Vectors:
-        """The kept vectors of these keys, as far as there are any. Two files of one key hold the same."""
+        """Returns the cached vectors among these keys. Files that share a key hold the same row for it."""
         missing = np.unique(keys)
         keys_found: list[Keys] = []
         rows_found: list[NDArray[np.float16]] = []
@@ -234,12 +137,12 @@ class DiskCache:
         if not used:
             return Vectors(np.empty(0, "S32"), np.empty((0, dimensions), np.float16))
         found = Vectors(np.concatenate(keys_found), np.concatenate(rows_found))
-        if len(used) > _SEGMENTS and self.keep_vectors(encoder, found):
-            self._drop_covered(used, found)
+        if len(used) > _SEGMENTS and self.store_vectors(encoder, found):
+            self._remove_covered(used, found)
         return found
 
-    def keep_vectors(self, encoder: str, vectors: Vectors) -> bool:
-        """Whether they are kept now."""
+    def store_vectors(self, encoder: str, vectors: Vectors) -> bool:
+        """Stores vectors and returns whether that succeeded."""
         content = hashlib.sha256(vectors.keys.tobytes()).hexdigest()[:12]
         path = self._path(f"vectors-{_short(encoder)}", content)
         return self._write(path, {"keys": vectors.keys, "rows": vectors.rows})
@@ -248,14 +151,14 @@ class DiskCache:
         return self._folder / f"{kind}-{_short(fingerprint)}{_SUFFIX}"
 
     def _segments(self, encoder: str) -> list[Path]:
-        """The files of that encoder's vectors, the largest first: few of them may do."""
+        """Returns the encoder's vector files, largest first, so that few files need to be read."""
         with contextlib.suppress(OSError):
             sizes = {path: path.stat().st_size for path in self._folder.glob(f"vectors-{_short(encoder)}-*{_SUFFIX}")}
             return sorted(sizes, key=lambda path: (-sizes[path], path.name))
         return []
 
-    def _drop_covered(self, used: Sequence[Path], whole: Vectors) -> None:
-        """Removes the files that hold nothing beyond what one file holds now."""
+    def _remove_covered(self, used: Sequence[Path], whole: Vectors) -> None:
+        """Removes the files that a larger file covers completely."""
         for path in used:
             arrays = self._read(path, ("keys",))
             if arrays is not None and len(arrays["keys"]) < len(whole):
@@ -281,29 +184,29 @@ class DiskCache:
             except BaseException:
                 _remove(Path(name))
                 raise
-            self._bound(path)
+            self._evict(path)
         except OSError as problem:
-            self._complain(str(problem.strerror))
+            self._warn_once(str(problem.strerror))
             return False
         return True
 
     def _is_trusted(self) -> bool:
-        """Whether nobody else could have put files here."""
+        """Returns whether only this user can have put files here."""
         try:
             problem = folder_problem(self._folder)
         except OSError:
             return False
         if problem is not None:
-            self._complain(problem)
+            self._warn_once(problem)
         return problem is None
 
-    def _complain(self, problem: str) -> None:
-        if str(self._folder) not in _complained:
-            _complained.add(str(self._folder))
+    def _warn_once(self, problem: str) -> None:
+        if str(self._folder) not in _warned:
+            _warned.add(str(self._folder))
             _log.warning("Nothing can be kept in %s (%s): work is repeated at every start.", self._folder, problem)
 
     def _segment(self, path: Path, dimensions: int, wanted: Keys) -> Vectors | None:
-        """Of a file of vectors those that are wanted; None when there is none, or the file is damaged."""
+        """Returns the wanted vectors of a file; None when it is missing or damaged."""
         arrays = self._read(path, ("keys", "rows"))
         if arrays is None:
             return None
@@ -315,13 +218,13 @@ class DiskCache:
         return Vectors(keys[picked].astype("S32"), rows[picked].astype(np.float16))
 
     def _read(self, path: Path, names: Sequence[str] | None = None) -> Arrays | None:
-        """The arrays of a file of ours; None when there is none. A damaged or foreign one is removed."""
+        """Returns the arrays of a file; None when it is missing. Damaged and untrusted files are removed."""
         if not path.is_file() or not self._is_trusted():
             return None
         key = read_key(self._folder)
         try:
             with open(path, "rb") as opened:
-                arrays = _checked(opened, key, path.name, names)
+                arrays = _load_checked(opened, key, path.name, names)
         except FileNotFoundError:
             return None
         except Untrusted as problem:
@@ -332,22 +235,22 @@ class DiskCache:
             _log.info("%s cannot be used (%s) and is made again.", path.name, type(problem).__name__)
             _remove(path)
             return None
-        _touch(path)
+        _mark_used(path)
         return arrays
 
-    def _bound(self, written: Path) -> None:
-        """Removes what was used longest ago until the rest is small enough, and what a killed process left half written."""
+    def _evict(self, written: Path) -> None:
+        """Removes the least recently used files until the cache is below its limit, and stale temporary files."""
         now = time.time()
-        kept: list[tuple[float, int, Path]] = []
+        cached: list[tuple[float, int, Path]] = []
         for path in sorted(self._folder.iterdir()):
             with contextlib.suppress(OSError):
                 status = path.stat()
                 if path.suffix == ".tmp" and path.name.startswith("new-") and now - status.st_mtime > _STALE_SECONDS:
                     _remove(path)
                 elif path.suffix == _SUFFIX and path.name.startswith(("vectors-", "matcher-")):
-                    kept.append((status.st_mtime, status.st_size, path))
-        total = sum(size for _, size, _ in kept)
-        for _, size, path in sorted(kept):
+                    cached.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in cached)
+        for _, size, path in sorted(cached):
             if total <= self._limit:
                 break
             if path != written:
@@ -355,11 +258,118 @@ class DiskCache:
                 total -= size
 
 
-def _checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str] | None) -> Arrays:
-    """The arrays of the open file, which must be this user's, and as it was written. Untrusted, or one of _DAMAGE."""
+class Untrusted(ValueError):
+    """The file or its owner and permissions do not match what this user wrote."""
+
+
+def folder_problem(folder: Path) -> str | None:
+    """Returns why the folder cannot be trusted; None when it can be or does not exist.
+
+    Raises:
+        OSError: The folder cannot be inspected.
+    """
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return None
+    if not _has_owners():
+        return None
+    if status.st_uid != os.geteuid():
+        return f"it belongs to the user with the id {status.st_uid}; name a folder of your own"
+    if status.st_mode & _OTHERS_WRITE:
+        return f"other users may write to it; run `chmod go-w {folder}`"
+    return None
+
+
+def check_owner(file: BinaryIO, forbidden: int = _OTHERS_WRITE) -> None:
+    """Raises Untrusted when another user owns the open file, or its mode has one of the `forbidden` bits."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise Untrusted("it is not a regular file")
+    if not _has_owners():
+        return
+    if status.st_uid != os.geteuid():
+        raise Untrusted(f"it belongs to the user with the id {status.st_uid}")
+    if status.st_mode & forbidden:
+        raise Untrusted(f"its permissions are {stat.S_IMODE(status.st_mode):o}")
+
+
+def digest_of(file: BinaryIO, key: bytes, name: str) -> bytes:
+    """Returns the keyed hash of the file's name and of its content after the first `DIGEST_BYTES`."""
+    digest = hmac.new(key, name.encode() + b"\0", "sha256")
+    file.seek(DIGEST_BYTES)
+    for piece in iter(functools.partial(file.read, _CHUNK_BYTES), b""):
+        digest.update(piece)
+    return digest.digest()
+
+
+def check_digest(file: BinaryIO, key: bytes, name: str) -> None:
+    """Raises Untrusted when the content differs from the content written under this name.
+
+    Otherwise leaves the file positioned after its hash.
+    """
+    file.seek(0)
+    written = file.read(DIGEST_BYTES)
+    if not hmac.compare_digest(written, digest_of(file, key, name)):
+        raise Untrusted("its content is not what was written")
+    file.seek(DIGEST_BYTES)
+
+
+def read_key(folder: Path) -> bytes | None:
+    """Returns the key of the folder's files; None when there is no valid one."""
+    try:
+        with open(folder / KEY_FILE, "rb") as file:
+            check_owner(file, _OTHERS_USE)
+            key = file.read(_KEY_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except (OSError, Untrusted) as problem:
+        _log.warning("The key of the cache %s cannot be used (%s). A new one is made.", folder, problem)
+        return None
+    return key if len(key) == _KEY_BYTES else None
+
+
+def make_key(folder: Path) -> bytes:
+    """Returns the folder's key, creating one if there is no valid key. If several processes create one at once, one wins.
+
+    Raises:
+        OSError: The key cannot be written.
+    """
+    found = read_key(folder)
+    if found is not None:
+        return found
+    handle, name = tempfile.mkstemp(prefix="new-", suffix=".tmp", dir=folder)
+    try:
+        new_key = os.urandom(_KEY_BYTES)
+        with open(handle, "wb") as file:
+            file.write(new_key)
+        _publish_key(Path(name), folder / KEY_FILE)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+    return read_key(folder) or new_key
+
+
+def _publish_key(new_key: Path, place: Path) -> None:
+    """Moves the new key into place, unless another process has stored a valid one meanwhile."""
+    try:
+        os.link(new_key, place)
+    except FileExistsError:
+        if read_key(place.parent) is None:
+            os.replace(new_key, place)
+    except OSError:
+        os.replace(new_key, place)  # a file system without links
+
+
+def _has_owners() -> bool:
+    return hasattr(os, "geteuid")
+
+
+def _load_checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str] | None) -> Arrays:
+    """Reads the arrays of an open file after checking its owner and digest. Raises Untrusted or one of `_DAMAGE`."""
     check_owner(opened)
     if opened.read(len(_ZIP)) == _ZIP:
-        raise ValueError("another format")  # of a version that wrote no hashes
+        raise ValueError("another format")  # an older version without hashes
     if key is None:
         raise Untrusted("there is no key to check it with")
     check_digest(opened, key, name)
@@ -369,8 +379,8 @@ def _checked(opened: BinaryIO, key: bytes | None, name: str, names: Sequence[str
         return {name: file[name] for name in (names or file.files) if name != "format"}
 
 
-def _touch(path: Path) -> None:
-    """Notes that a file is in use, at most once a day."""
+def _mark_used(path: Path) -> None:
+    """Updates the file's modification time, at most once a day."""
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > _TOUCHED_SECONDS:
             os.utime(path)
@@ -382,5 +392,5 @@ def _remove(path: Path) -> None:
 
 
 def _short(fingerprint: str) -> str:
-    """A fingerprint as a part of a file's name, whatever is in it."""
+    """Returns a hash of the fingerprint that is safe in a file name."""
     return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""How well vectors fit classes, by linear models."""
+"""Linear models: softmax regression, linear discriminant analysis, weights of scorers, and the split of labels into skills."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,22 +10,38 @@ from turnwise.matching.solver import Rescale, Tick, minimize
 
 Floats = NDArray[np.float32]
 Classes = NDArray[np.int64]
-"""A class's number for each row, from 0."""
+"""Class index of each row, from 0."""
 
 _CURVED = 0.1
 _BALANCE = 0.75
 _SHRINKAGE = 1_000.0
 _CHUNK = 8_192
 
+HELD_OUT, LABELLED = 40.0, 4.0
+"""Weight of the prior, in texts, when fitting on held-out examples and on users' messages.
+
+Examples in a file resemble each other more than users' messages do, so they get the stronger prior.
+"""
+
+_TRUST_PER_LABEL = 2.0
+_HIGHEST_LOG = 4.0
+
+_PHRASES_PER_SKILL = 5
+_MOST_PER_LABEL = 40
+_MOST = 400
+_LEAST_PER_LABEL = 3
+_ROUNDS = 15
+_SEED = 20_111
+
 
 class Head(NamedTuple):
-    """A class's score is its column times the vector, plus its bias."""
+    """A linear model: a class's score is its weight column times the vector, plus its bias."""
 
     weights: Floats  # dimensions × classes
     bias: Floats
 
     def scores(self, vectors: Floats) -> Floats:
-        """A row of scores for each vector; the logarithm of a class's probability is its score less a number of the row."""
+        """Returns a row of scores for each vector. They are log-probabilities up to a constant per row."""
         return np.asarray(vectors @ self.weights + self.bias, np.float32)
 
 
@@ -39,9 +55,9 @@ def fit_softmax(
     rescale: Rescale | None = None,
     tick: Tick | None = None,
 ) -> Head:
-    """Softmax regression: mean log-loss plus |weights|² / (2 × strength × rows); the bias goes free. Deterministic.
+    """Fits softmax regression: mean log-loss plus |weights|² / (2 × strength × rows), without a penalty on the bias.
 
-    Rows count by `balanced`.
+    Deterministic. Rows are weighted by `balanced`.
     """
     rows, size = vectors.shape
     penalty = np.float32(1.0 / (strength * rows))
@@ -70,39 +86,11 @@ def fit_softmax(
     return Head(point[:-1], point[-1])
 
 
-def balanced(classes: Classes) -> Floats:
-    """How much each row counts, 1 on average: less in a class of many rows than in a class of few.
-
-    How many examples somebody gave says little about how often such a text comes.
-    """
-    counts = np.bincount(classes)[classes].astype(np.float64) ** -_BALANCE
-    return np.asarray(counts * (len(counts) / counts.sum()), np.float32)
-
-
-def curvature(vectors: Floats, *, strength: float) -> Rescale | None:
-    """A rough inverse of the softmax loss's second derivatives, the same for all classes (after Böhning 1992).
-
-    None when there are too few rows for it to be worth its cost.
-    """
-    rows, size = vectors.shape
-    if 2 * rows < size:
-        return None
-    bound = vectors.T @ vectors
-    bound *= np.float32(_CURVED / rows)
-    bound[np.diag_indices(size)] += np.float32(1.0 / (strength * rows))
-    inverse = np.linalg.inv(bound)
-
-    def rescale(direction: Floats) -> Floats:
-        return np.concatenate([inverse @ direction[:-1], direction[-1:]])
-
-    return rescale
-
-
 def fit_normal(vectors: Floats, classes: Classes, count: int) -> Head:
-    """Classes as normal distributions of one shared shape (linear discriminant analysis), in one pass.
+    """Fits linear discriminant analysis: normal distributions with a shared covariance, in one pass.
 
-    The shape is the spread within classes, drawn towards a ball, so one vector a class is enough. Rows of class -1 are not
-    learned from.
+    The covariance within classes is shrunk towards a multiple of the identity, so one vector per class is enough. Rows of
+    class -1 are ignored.
     """
     size = vectors.shape[1]
     used = np.flatnonzero(classes >= 0)
@@ -111,42 +99,15 @@ def fit_normal(vectors: Floats, classes: Classes, count: int) -> Head:
         chunk = vectors[used[start : start + _CHUNK]]
         products += chunk.T @ chunk
     sums = class_sums(vectors, classes, count).astype(np.float64)
-    held = np.bincount(classes[used], minlength=count)
-    means = sums / np.maximum(held, 1)[:, None]
+    sizes = np.bincount(classes[used], minlength=count)
+    means = sums / np.maximum(sizes, 1)[:, None]
     middle = sums.sum(axis=0) / len(used)
     spread = max(float(np.trace(products)) / len(used) - float(middle @ middle), 1e-6) / size
     within = products - sums.T @ means + _SHRINKAGE * spread * np.eye(size)
     weights = np.linalg.solve(within / (max(len(used) - count, 0) + _SHRINKAGE), means.T)
     bias = -0.5 * np.einsum("kc,ck->c", weights, means)
-    # Column by column in memory: with so many classes, a product with one vector is a read of all weights.
+    # Column-major: with many classes, the product with one vector is bound by reading all weights.
     return Head(np.asfortranarray(_CURVED * weights, np.float32), (_CURVED * bias).astype(np.float32))
-
-
-def class_sums(vectors: Floats, classes: Classes, count: int) -> Floats:
-    """The sum of each class's vectors (none: zeros), classes × dimensions. Rows of class -1 count nowhere."""
-    sums = np.zeros((count + 1, vectors.shape[1]), np.float32)
-    np.add.at(sums, classes % (count + 1), vectors)
-    return sums[:-1]
-
-
-def directions(rows: Floats) -> Floats:
-    """The rows at length 1; a row of zeros stays."""
-    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9), np.float32)
-
-
-def log_softmax(scores: Floats) -> Floats:
-    """Along the last axis; the result's exponentials sum to 1."""
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)), np.float32)
-
-
-HELD_OUT, HEARD = 40.0, 4.0
-"""So many texts do the expected weights count like: where texts are held out of a file of examples, which are more like each
-other than like what users say; and where users said them.
-"""
-
-_TRUST_PER_LABEL = 2.0
-_HIGHEST_LOG = 4.0
 
 
 def fit_weights(
@@ -158,11 +119,19 @@ def fit_weights(
     counts: Floats | None = None,
     tick: Tick | None = None,
 ) -> Floats:
-    """The weights under which the right labels are likeliest; the sums' probabilities are then calibrated.
+    """Fits the scorers' weights that maximize the probability of the right labels. The combined probabilities are calibrated.
 
-    evidence: texts × labels × opinions, of texts that those who hold the opinions did not learn from. expected: the weights
-    without any text; they count like `trust` texts, and like many more when a label has but one or two: with one held out, too
-    little was left to learn from. None is below zero.
+    Args:
+        evidence: texts × labels × scorers, for texts that the scorers were not fitted on.
+        right: Index of each text's right label.
+        expected: The prior weights.
+        trust: Weight of the prior, in texts. It is much higher when most labels have only one or two texts, since too little
+            was left to fit on with one held out.
+        counts: Weight of each text; None = 1.
+        tick: Called during the work.
+
+    Returns:
+        The weights, none below zero; `expected` when there are no texts.
     """
     if not len(right):
         return expected
@@ -178,27 +147,25 @@ def fit_weights(
         weights = np.exp(np.minimum(logs, _HIGHEST_LOG))
         scores = log_softmax(evidence @ weights)
         loss = -float(counts @ scores[rows, right]) / len(right)
-        held = np.einsum("nc,nck->k", np.exp(scores) * counts[:, None], evidence, optimize=True)
+        expectation = np.einsum("nc,nck->k", np.exp(scores) * counts[:, None], evidence, optimize=True)
         away = logs - middle
-        gradient = (held - chosen) / np.float32(len(right)) * weights + pull * away
+        gradient = (expectation - chosen) / np.float32(len(right)) * weights + pull * away
         return loss + 0.5 * float(pull) * float(away @ away), np.asarray(gradient, np.float32)
 
     return np.exp(minimize(objective, middle, steps=60, tolerance=1e-5, tick=tick))
 
 
-_PHRASES_PER_SKILL = 5
-_MOST_PER_LABEL = 40
-_MOST = 400
-_LEAST_PER_LABEL = 3
-_ROUNDS = 15
-_SEED = 20_111
-
-
 def split(vectors: Floats, owners: Classes, names: Sequence[str]) -> tuple[Classes, Classes]:
-    """The skill of each row, and the label of each skill, ascending.
+    """Splits labels into skills.
 
-    owners: the rows' labels, every number from 0 having a row. names: the rows' known skills; rows of no known skill are
-    grouped by their vectors, a skill to five rows, unless there are so many labels that no label is likely to be broad.
+    Args:
+        vectors: One row per phrase.
+        owners: Each row's label; every label from 0 has a row.
+        names: Each row's known skill. Rows without one are clustered by their vectors, one skill per five rows. With many
+            labels they are not, since labels are then unlikely to be broad.
+
+    Returns:
+        Each row's skill, and each skill's label, ascending.
     """
     labels = int(owners.max()) + 1
     most = min(_MOST // labels, _MOST_PER_LABEL)
@@ -209,10 +176,10 @@ def split(vectors: Floats, owners: Classes, names: Sequence[str]) -> tuple[Class
         known = [names[row] for row in rows]
         numbers = {name: number for number, name in enumerate(sorted({name for name in known if name}))}
         local = np.array([numbers.get(name, -1) for name in known])
-        free = rows[local < 0]
-        if len(free):
-            count = min(len(free) // _PHRASES_PER_SKILL, most)
-            found = _grouped(vectors[free], count) if count >= _LEAST_PER_LABEL else np.zeros(len(free), np.int64)
+        unlabelled = rows[local < 0]
+        if len(unlabelled):
+            count = min(len(unlabelled) // _PHRASES_PER_SKILL, most)
+            found = _grouped(vectors[unlabelled], count) if count >= _LEAST_PER_LABEL else np.zeros(len(unlabelled), np.int64)
             local[local < 0] = len(numbers) + found
         kept, local = np.unique(local, return_inverse=True)
         skills[rows] = len(parents) + local
@@ -220,8 +187,54 @@ def split(vectors: Floats, owners: Classes, names: Sequence[str]) -> tuple[Class
     return skills, np.array(parents, np.int64)
 
 
+def balanced(classes: Classes) -> Floats:
+    """Returns a weight for each row, 1 on average: lower for rows of large classes.
+
+    The number of examples of a class says little about how often such texts occur.
+    """
+    counts = np.bincount(classes)[classes].astype(np.float64) ** -_BALANCE
+    return np.asarray(counts * (len(counts) / counts.sum()), np.float32)
+
+
+def curvature(vectors: Floats, *, strength: float) -> Rescale | None:
+    """Returns an approximate inverse Hessian of the softmax loss, shared by all classes (after Böhning 1992).
+
+    None when there are too few rows for it to pay off.
+    """
+    rows, size = vectors.shape
+    if 2 * rows < size:
+        return None
+    bound = vectors.T @ vectors
+    bound *= np.float32(_CURVED / rows)
+    bound[np.diag_indices(size)] += np.float32(1.0 / (strength * rows))
+    inverse = np.linalg.inv(bound)
+
+    def rescale(direction: Floats) -> Floats:
+        return np.concatenate([inverse @ direction[:-1], direction[-1:]])
+
+    return rescale
+
+
+def class_sums(vectors: Floats, classes: Classes, count: int) -> Floats:
+    """Returns the sum of each class's vectors, classes × dimensions; zeros for empty classes. Rows of class -1 are ignored."""
+    sums = np.zeros((count + 1, vectors.shape[1]), np.float32)
+    np.add.at(sums, classes % (count + 1), vectors)
+    return sums[:-1]
+
+
+def directions(rows: Floats) -> Floats:
+    """Scales rows to length 1; zero rows stay zero."""
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9), np.float32)
+
+
+def log_softmax(scores: Floats) -> Floats:
+    """Returns log-probabilities along the last axis."""
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)), np.float32)
+
+
 def _grouped(vectors: Floats, count: int) -> Classes:
-    """A group for each row, by k-means on directions."""
+    """Clusters the rows by spherical k-means."""
     middles = vectors[np.random.default_rng(_SEED).permutation(len(vectors))[:count]]
     groups = np.zeros(len(vectors), np.int64)
     for _ in range(_ROUNDS):

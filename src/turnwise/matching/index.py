@@ -1,9 +1,10 @@
-"""Which of many phrases lie nearest to a text's vector, and how near each label comes.
+"""A nearest-neighbour index over phrases' vectors, with the best cosine for each label.
 
-Up to `EXACT_PHRASES` every phrase is compared. Above, the phrases of each label are sorted into cells of about twenty
-(spherical k-means with a fixed seed), a text is compared with the cells' middles, and then with the phrases of the nearest
-cells, from vectors rounded to 8 bits a number (an error of about 0.0005 of a cosine, a quarter of the memory). Cells stay
-within labels because phrases of many labels often share their wording: cells of all phrases would be cells of wordings.
+Up to `EXACT_PHRASES` the search is exhaustive. Above, the phrases of each label are clustered into cells of about twenty
+(spherical k-means with a fixed seed). The search compares a vector with the cells' centroids, then with the phrases of the
+nearest cells. Their vectors are quantized to 8 bits per number: an error of about 0.0005 in a cosine, at a quarter of the
+memory. Cells do not span labels, because phrases of different labels often share their wording; such cells would group
+wordings.
 """
 
 import itertools
@@ -16,12 +17,12 @@ from numpy.typing import NDArray
 from turnwise.matching.match import NEAREST, NEAREST_OF_A_LABEL
 
 EXACT_PHRASES = 10_000
-"""Up to so many phrases all are compared: about half a millisecond at 384 numbers a vector."""
+"""Maximum number of phrases for exhaustive search: about half a millisecond at 384 dimensions."""
 
-NOTHING = -1.0
-"""The cosine of a label that has no phrase."""
+NO_PHRASE = -1.0
+"""Cosine of a label without phrases."""
 
-# Finds the nearest of 42,000 real requests for 99.4 of 100 others, and one about as near for the rest.
+# Recall of the nearest phrase: 99.4 % among 42,000 real requests. For the rest, the phrase found is about as near.
 _PROBED_CELLS, _PROBED_ROWS = 128, 6_000
 _CELL, _LARGEST_CELL, _CELLS_OF_A_LABEL = 20, 30, 256
 _SAMPLED_PER_CELL = 48
@@ -34,23 +35,28 @@ Places = NDArray[np.intp]
 
 
 class Neighbours(NamedTuple):
-    """What lies near a vector.
-
-    places, cosines: the nearest phrases as places in what the index was made from, best first; equal ones in their order.
-    best: for each label the cosine of its nearest phrase; NOTHING for a label without one. Above EXACT_PHRASES only labels
-    near enough are looked at; of the others it is a lower bound: the mean cosine of the nearest of their cells.
-    """
+    """The result of a search."""
 
     places: Places
+    """Indices of the nearest phrases in the index's input, best first; ties in input order."""
     cosines: Vectors
+    """Their cosines."""
     best: Vectors
+    """For each label, the cosine of its nearest phrase; NOTHING for a label without phrases.
+
+    Above EXACT_PHRASES this is a lower bound for labels that are not near: the mean cosine of their nearest cell.
+    """
 
 
 class Index:
-    """Phrases' vectors, by label. Immutable and safe to share between threads.
+    """Phrases' vectors by label. Immutable and safe to share between threads. Equal input gives an equal index.
 
-    vectors: n x d, each of length 1, of any float type; up to EXACT_PHRASES they are kept as float32 and, if they are that
-    already and sorted by label, not copied. labels: n numbers from 0 to label_count - 1. Equal input gives an equal index.
+    Args:
+        vectors: n × d, each row of length 1, of any float type. Up to EXACT_PHRASES they are stored as float32, without a
+            copy if they already are and are sorted by label.
+        labels: n numbers from 0 to label_count - 1.
+        label_count: Number of labels.
+        exact: Maximum number of phrases for exhaustive search.
     """
 
     def __init__(
@@ -61,40 +67,40 @@ class Index:
         if len(vectors) <= exact:
             order = np.argsort(labels, kind="stable")
             in_order = bool((order[:-1] < order[1:]).all())
-            kept = vectors if in_order else vectors[order]
-            self._rows = _Exact(np.asarray(kept, np.float32), np.asarray(labels)[order], order)
+            rows = vectors if in_order else vectors[order]
+            self._rows = _Exact(np.asarray(rows, np.float32), np.asarray(labels)[order], order)
         else:
-            self._rows = _Cells.made(vectors, np.asarray(labels))
+            self._rows = _Cells.build(vectors, np.asarray(labels))
 
     def __len__(self) -> int:
         return len(self._rows.places)
 
     @property
     def is_exact(self) -> bool:
-        """Whether every phrase is compared."""
+        """Returns whether the search is exhaustive."""
         return isinstance(self._rows, _Exact)
 
     def search(self, vector: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> Neighbours:
-        """What lies near that vector: at most `count` phrases, at most `per_label` of one label."""
-        return self._rows.found(self._rows.compared(vector), count, per_label, self.label_count)
+        """Returns the neighbours of a vector: at most `count` phrases, at most `per_label` of each label."""
+        return self._rows.neighbours(self._rows.compare(vector), count, per_label, self.label_count)
 
     def search_many(self, vectors: Vectors, count: int = NEAREST, per_label: int = NEAREST_OF_A_LABEL) -> list[Neighbours]:
-        """As `search`, for each row; for many rows much faster."""
+        """Returns `search` of each row; much faster for many rows."""
         if len(vectors) == 1:
             return [self.search(vectors[0], count, per_label)]
-        found = []
+        neighbours = []
         for start in range(0, len(vectors), 256):
-            for each in self._rows.compared_many(vectors[start : start + 256]):
-                found.append(self._rows.found(each, count, per_label, self.label_count))
-        return found
+            for each in self._rows.compare_many(vectors[start : start + 256]):
+                neighbours.append(self._rows.neighbours(each, count, per_label, self.label_count))
+        return neighbours
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """All it holds, to be kept in a file; `from_arrays` makes the same index of it."""
+        """Returns the index's state as arrays, for `from_arrays`."""
         return {"label_count": np.array(self.label_count), **self._rows._asdict()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> "Index":
-        """The index that gave these arrays. KeyError when they are not an index's."""
+        """Restores an index from `arrays`. Raises KeyError when one is missing."""
         self = cls.__new__(cls)
         self.label_count = int(arrays["label_count"])
         kind = _Cells if "codes" in arrays else _Exact
@@ -103,7 +109,7 @@ class Index:
 
 
 class _Cosines(NamedTuple):
-    """Cosines of some rows. rows: which; None = all. cells: the cosine of every cell's middle."""
+    """Cosines of compared rows; `rows` None means all. `cells` holds the cosine of every cell's centroid."""
 
     cosines: Vectors
     rows: Places | None = None
@@ -111,20 +117,20 @@ class _Cosines(NamedTuple):
 
 
 class _Exact(NamedTuple):
-    """Rows sorted by label: vectors, labels, and the places they came from."""
+    """Rows sorted by label: vectors, labels, and indices in the input."""
 
     vectors: Vectors
     labels: Places
     places: Places
 
-    def compared(self, vector: Vectors) -> _Cosines:
+    def compare(self, vector: Vectors) -> _Cosines:
         return _Cosines(_cosines(self.vectors, vector))
 
-    def compared_many(self, vectors: Vectors) -> list[_Cosines]:
+    def compare_many(self, vectors: Vectors) -> list[_Cosines]:
         return [_Cosines(row) for row in vectors @ self.vectors.T]
 
-    def found(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
-        best = np.full(label_count, NOTHING, np.float32)
+    def neighbours(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
+        best = np.full(label_count, NO_PHRASE, np.float32)
         if len(self.labels):
             starts = _starts(self.labels)
             best[self.labels[starts]] = np.maximum.reduceat(compared.cosines, starts)
@@ -133,24 +139,24 @@ class _Exact(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """Rows sorted by label, then by cell; a cell is of one label.
-
-    codes, scales: a row's vector is its codes times its scale. labels, places: of the rows. bounds: where each cell's rows
-    begin, and the end. cell_labels: of the cells. middles: the cells' mean vectors brought to length 1; lengths: what they
-    had before.
-    """
+    """Rows sorted by label, then by cell. A cell has rows of one label only."""
 
     codes: NDArray[np.int8]
+    """Quantized vectors; a row's vector is its codes times its scale."""
     scales: Vectors
     labels: Places
     places: Places
+    """Each row's index in the input."""
     bounds: Places
+    """First row of each cell, and the end."""
     cell_labels: Places
     middles: Vectors
+    """The cells' centroids, scaled to length 1."""
     lengths: Vectors
+    """The centroids' lengths before scaling."""
 
     @classmethod
-    def made(cls, vectors: NDArray[np.floating], labels: Places) -> "_Cells":
+    def build(cls, vectors: NDArray[np.floating], labels: Places) -> "_Cells":
         order = np.argsort(labels, kind="stable")
         order, bounds = _in_cells(vectors, order, _starts(labels[order]))
         codes = np.empty(vectors.shape, np.int8)
@@ -168,14 +174,14 @@ class _Cells(NamedTuple):
         middles /= np.maximum(lengths, 1e-12)[:, None]
         return cls(codes, scales, labels[order], order, bounds, labels[order][bounds[:-1]], middles, lengths)
 
-    def compared(self, vector: Vectors) -> _Cosines:
-        return self._looked_at(_cosines(self.middles, vector), vector)
+    def compare(self, vector: Vectors) -> _Cosines:
+        return self._compare_nearest_cells(_cosines(self.middles, vector), vector)
 
-    def compared_many(self, vectors: Vectors) -> list[_Cosines]:
-        return [self._looked_at(*pair) for pair in zip(vectors @ self.middles.T, vectors, strict=True)]
+    def compare_many(self, vectors: Vectors) -> list[_Cosines]:
+        return [self._compare_nearest_cells(*pair) for pair in zip(vectors @ self.middles.T, vectors, strict=True)]
 
-    def _looked_at(self, cells: Vectors, vector: Vectors) -> _Cosines:
-        """The rows of the nearest cells, compared one by one."""
+    def _compare_nearest_cells(self, cells: Vectors, vector: Vectors) -> _Cosines:
+        """Compares the vector with the rows of the nearest cells."""
         probed = np.argpartition(-cells, _PROBED_CELLS)[:_PROBED_CELLS] if len(cells) > _PROBED_CELLS else np.arange(len(cells))
         probed = probed[np.lexsort((probed, -cells[probed]))]
         enough = np.searchsorted(np.cumsum(self.bounds[probed + 1] - self.bounds[probed]), _PROBED_ROWS) + 1
@@ -187,42 +193,42 @@ class _Cells(NamedTuple):
         cosines = _cosines(self.codes[rows].astype(np.float32), vector) * self.scales[rows]
         return _Cosines(cosines, rows, cells * self.lengths)
 
-    def found(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
+    def neighbours(self, compared: _Cosines, count: int, per_label: int, label_count: int) -> Neighbours:
         rows, cells = compared.rows, compared.cells
         assert rows is not None
         assert cells is not None
-        best = np.full(label_count, NOTHING, np.float32)
+        best = np.full(label_count, NO_PHRASE, np.float32)
         starts = _starts(self.cell_labels)
         best[self.cell_labels[starts]] = np.maximum.reduceat(cells, starts)
         labels = self.labels[rows]
         starts = _starts(labels)
-        looked_at = labels[starts]
-        best[looked_at] = np.maximum(best[looked_at], np.maximum.reduceat(compared.cosines, starts))
+        probed_labels = labels[starts]
+        best[probed_labels] = np.maximum(best[probed_labels], np.maximum.reduceat(compared.cosines, starts))
         places = self.places[rows]
         top = _top(compared.cosines, labels, places, count, per_label)
         return Neighbours(places[top], compared.cosines[top], best)
 
 
 def _cosines(rows: Vectors, vector: Vectors) -> Vectors:
-    """Each row's product with the vector, in this thread.
+    """Returns each row's dot product with the vector, computed in this thread.
 
-    A matrix product may be shared among threads, which for so little work wait for each other longer than they work, on a
+    A matrix product may use several threads. For so little work they spend longer waiting for each other than working, on a
     busy machine a hundred times as long.
     """
     return np.asarray(np.vecdot(rows, vector), np.float32)
 
 
 def _starts(sorted_labels: NDArray[np.integer]) -> Places:
-    """Where each label's run begins."""
+    """Returns the first row of each label."""
     return np.flatnonzero(np.concatenate([[True], sorted_labels[1:] != sorted_labels[:-1]]))
 
 
 def _top(cosines: Vectors, labels: Places, places: Places, count: int, per_label: int) -> Places:
-    """The rows of the highest cosines, best first, at most `per_label` of a label; equal ones by place."""
+    """Returns the rows of the highest cosines, best first, at most `per_label` of each label; ties by input index."""
     size, total = max(8 * count, 32), len(cosines)
     while True:
         if size < total:
-            # All that equal the last one belong to it, so that the order of rows never decides.
+            # Includes all ties with the last one, so that the order of rows never decides.
             least = np.partition(cosines, total - size)[total - size]
             near = np.flatnonzero(cosines >= least)
         else:
@@ -242,7 +248,7 @@ def _top(cosines: Vectors, labels: Places, places: Places, count: int, per_label
 
 
 def _in_cells(vectors: NDArray[np.floating], order: Places, starts: Places) -> tuple[Places, Places]:
-    """The order with the rows of each label sorted by cell, and the cells' bounds in it. starts: of the labels' rows."""
+    """Returns the order with each label's rows sorted by cell, and the cells' bounds. `starts` is the labels' first rows."""
     order = order.copy()
     bounds: list[int] = []
     for start, stop in itertools.pairwise([*starts.tolist(), len(order)]):
@@ -257,11 +263,11 @@ def _in_cells(vectors: NDArray[np.floating], order: Places, starts: Places) -> t
 
 
 def _grouped(vectors: NDArray[np.floating], own: Places) -> Places:
-    """A number of its cell for each of these rows (spherical k-means)."""
+    """Clusters these rows into cells by spherical k-means; returns each row's cell."""
     generator = np.random.default_rng(_SEED)
     count = min(-(-len(own) // _CELL), _CELLS_OF_A_LABEL)
-    picked = own[np.sort(generator.permutation(len(own))[: count * _SAMPLED_PER_CELL])]
-    sample = np.asarray(vectors[picked], np.float32)
+    sampled = own[np.sort(generator.permutation(len(own))[: count * _SAMPLED_PER_CELL])]
+    sample = np.asarray(vectors[sampled], np.float32)
     middles = sample[np.sort(generator.permutation(len(sample))[:count])]
     for _ in range(_ROUNDS):
         cells = (sample @ middles.T).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""What matching says of a text: how well it fits each label, which examples say so, and whether it fits any at all."""
+"""The result of matching a text: a score for each label, the nearest phrases, and the novelty."""
 
 import functools
 import math
@@ -13,15 +13,13 @@ PhraseKind = Literal["example", "name", "description", "capability"]
 
 
 class Phrase(NamedTuple):
-    """A text that tells what belongs to a label: a request, or words about the label itself.
-
-    skill: the part of the label it belongs to; empty = not known, then parts are found from the texts.
-    """
+    """A text that describes a label: an example request, or words about the label itself."""
 
     label: str
     text: str
     kind: PhraseKind = "example"
     skill: str = ""
+    """The part of the label it belongs to; empty = unknown, found by clustering."""
 
 
 class Nearest(NamedTuple):
@@ -33,7 +31,7 @@ class Nearest(NamedTuple):
 
 
 NEAREST, NEAREST_OF_A_LABEL = 5, 2
-"""So many phrases are told of a match."""
+"""Maximum number of nearest phrases in a match, in total and per label."""
 
 _AMONG_PARTS, _AGAINST_ALL = 15.0, 28.0
 _AHEAD, _AHEAD_LESS = 0.27, 0.04
@@ -41,24 +39,27 @@ _LEAST, _LOWEST = 1e-9, -100.0
 
 
 class Match(NamedTuple):
-    """How a text fits the labels.
-
-    labels: all of the matcher, in its order; the arrays have one place for each. probabilities: calibrated, sum 1 (if some
-    label should take it, how likely is it this one). similarities: the cosine with the label's nearest phrase, -1 to 1.
-    novelty: 0 to 1, how likely it is that none of the labels should take it. nearest: the nearest phrases, best first, at
-    most five, at most two of one label. fitted: False while nearest phrases decide because the heads are not fitted yet.
-    """
+    """How well a text fits each label."""
 
     labels: tuple[str, ...]
+    """All labels of the matcher, in its order. The arrays have one entry for each."""
     probabilities: "NDArray[np.float64]"
+    """Calibrated probability of each label, given that the text belongs to any; the sum is 1."""
     similarities: "NDArray[np.float64]"
+    """Cosine with the label's nearest phrase, -1 to 1."""
     novelty: float
+    """Probability, 0 to 1, that the text is out of scope: no label should take it."""
     nearest: tuple[Nearest, ...]
+    """Nearest phrases, best first: at most five, at most two of one label."""
     fitted: bool = True
+    """False while the nearest phrases decide because the heads are not fitted yet."""
 
     def among(self, labels: Collection[str]) -> "Match":
-        """The match over these labels only, in the matcher's order; probabilities sum to 1 again (none left: empty)."""
-        places, kept, every = _places(self.labels, labels if isinstance(labels, tuple) else frozenset(labels))
+        """Restricts the match to these labels, in the matcher's order, and renormalizes the probabilities.
+
+        Empty when no label is left.
+        """
+        places, kept, wanted = _places(self.labels, labels if isinstance(labels, tuple) else frozenset(labels))
         if len(kept) == len(self.labels):
             return self
         probabilities = self.probabilities[places]
@@ -67,15 +68,15 @@ class Match(NamedTuple):
             labels=kept,
             probabilities=probabilities / total if total > 0.0 else probabilities + 1.0 / max(len(kept), 1),
             similarities=self.similarities[places],
-            nearest=tuple(near for near in self.nearest if near.label in every),
+            nearest=tuple(near for near in self.nearest if near.label in wanted),
         )
 
     def with_parts(self, parts: "Sequence[Match]") -> "Match":
-        """What the text and its parts say together; the parts are matched by the same matcher.
+        """Combines the match of a text with those of its parts, from the same matcher.
 
-        A part counts the more the nearer it is to some phrase. All parts count against the text itself by how much nearer the
-        nearest of them is: a request in a story is, and a request that is told at length is not. The more parts there are, the
-        less does the text as a whole say. A label's similarity is that of its nearest part.
+        A part weighs more the nearer it is to a phrase. The parts as a group weigh more against the whole text when one of
+        them is much nearer to a phrase: this finds a request inside a story. More parts reduce the weight of the whole text.
+        A label's similarity is that of its nearest part.
         """
         import numpy as np
 
@@ -84,32 +85,32 @@ class Match(NamedTuple):
         shares = np.exp(_AMONG_PARTS * (nearness - nearness.max()))
         shares /= shares.sum()
         ahead = float(nearness.max() - self.similarities.max(initial=-1.0)) - (_AHEAD - _AHEAD_LESS * len(parts))
-        own = 1.0 / (1.0 + math.exp(_AGAINST_ALL * ahead))
-        said = shares @ np.stack([each.probabilities for each in parts])
-        logs = own * np.log(np.maximum(self.probabilities, _LEAST)) + (1.0 - own) * np.log(np.maximum(said, _LEAST))
+        weight = 1.0 / (1.0 + math.exp(_AGAINST_ALL * ahead))
+        of_parts = shares @ np.stack([each.probabilities for each in parts])
+        logs = weight * np.log(np.maximum(self.probabilities, _LEAST)) + (1.0 - weight) * np.log(np.maximum(of_parts, _LEAST))
         probabilities = np.exp(logs - logs.max(initial=_LOWEST))
         return self._replace(
             probabilities=probabilities / probabilities.sum() if len(probabilities) else probabilities,
             similarities=np.maximum(self.similarities, similarities.max(axis=0)),
-            novelty=float(own * self.novelty + (1.0 - own) * (shares @ [each.novelty for each in parts])),
+            novelty=float(weight * self.novelty + (1.0 - weight) * (shares @ [each.novelty for each in parts])),
             nearest=_best(near for each in (self, *parts) for near in each.nearest),
         )
 
     def ranked(self, count: int) -> list[tuple[str, float]]:
-        """The `count` likeliest labels with their probabilities, best first; equal ones in the matcher's order."""
-        places, falling = None, -self.probabilities
-        if 0 < count < len(falling):
-            # Sorting thousands of labels for three of them would be a good part of a route.
-            bound = falling[falling.argpartition(count - 1)[count - 1]]
-            places = (falling <= bound).nonzero()[0]
-            falling = falling[places]
-        order = falling.argsort(kind="stable")[:count]
+        """Returns the `count` most probable labels with their probabilities, best first; ties in the matcher's order."""
+        places, negated = None, -self.probabilities
+        if 0 < count < len(negated):
+            # Sorting thousands of labels for the best three would take a large part of a decision's time.
+            bound = negated[negated.argpartition(count - 1)[count - 1]]
+            places = (negated <= bound).nonzero()[0]
+            negated = negated[places]
+        order = negated.argsort(kind="stable")[:count]
         best = order if places is None else places[order]
         return [(self.labels[place], float(self.probabilities[place])) for place in best.tolist()]
 
 
 def _best(found: Iterable[Nearest]) -> tuple[Nearest, ...]:
-    """The nearest of them, each phrase once."""
+    """Returns the nearest phrases, without duplicates."""
     kept: dict[tuple[str, str], Nearest] = {}
     for near in sorted(found, key=lambda near: -near.similarity):
         if sum(label == near.label for label, _ in kept) < NEAREST_OF_A_LABEL:
@@ -121,9 +122,9 @@ def _best(found: Iterable[Nearest]) -> tuple[Nearest, ...]:
 def _places(
     labels: tuple[str, ...], among: tuple[str, ...] | frozenset[str]
 ) -> "tuple[NDArray[np.intp], tuple[str, ...], frozenset[str]]":
-    """Which labels are among those, by place and by name. Remembered: callers of a kind may choose among the same ones."""
+    """Returns the indices and names of the labels in `among`. Cached, since callers often use the same set."""
     import numpy as np
 
-    every = frozenset(among)
-    places = np.array([place for place, label in enumerate(labels) if label in every], np.intp)
-    return places, tuple(labels[place] for place in places.tolist()), every
+    wanted = frozenset(among)
+    places = np.array([place for place, label in enumerate(labels) if label in wanted], np.intp)
+    return places, tuple(labels[place] for place in places.tolist()), wanted

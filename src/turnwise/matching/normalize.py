@@ -1,4 +1,4 @@
-"""One form for texts that read the same (behaviour C2). The original is kept for the agent."""
+"""Text normalization: maps texts that read the same to one form (behaviour C2). Agents receive the original text."""
 
 import re
 import unicodedata
@@ -11,18 +11,18 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"\s+")
 _REPEATED = re.compile(r"([!?.,])\1+")
-# Holds every character that is, or decomposes to, marks alone.
+# Matches every character that is, or decomposes to, combining marks only.
 _MAY_BE_MARKS = re.compile(r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){31,}")
 MARKS_IN_A_ROW = 30
-"""More marks in a row are left out, as in the Stream-Safe Text Format (UAX #15): to sort them costs their number squared."""
+"""Further combining marks are dropped, as in the Stream-Safe Text Format (UAX #15): sorting them takes quadratic time."""
 
 
 def normalize(text: str, *, fold: bool = False) -> str:
-    """The text in NFKC without what carries no meaning; with `fold`, without regard to case too.
+    """Returns the text in NFKC with insignificant differences removed; `fold` also removes case.
 
-    Control and invisible characters are taken out, any run of space or line breaks becomes one space, outer space goes,
-    and a repeated `!`, `?`, `.` or `,` becomes one. A lone surrogate becomes U+FFFD, so the result can always be encoded.
-    Normalizing again changes nothing.
+    Control and invisible characters are removed. Space and line breaks collapse to one space and are stripped at the ends. A
+    repeated `!`, `?`, `.` or `,` collapses to one. A lone surrogate becomes U+FFFD, so the result can always be encoded.
+    Idempotent.
     """
     text = composed(_CONTROL.sub("", text))
     if fold:
@@ -34,12 +34,12 @@ def normalize(text: str, *, fold: bool = False) -> str:
 
 
 def composed(text: str) -> str:
-    """The text in NFKC, without what cannot be seen; space and control characters stay. Composing again changes nothing."""
+    """Returns the text in NFKC without invisible characters. Space and control characters stay. Idempotent."""
     return text if text.isascii() else _nfkc(strip_invisible(_SURROGATE.sub("\ufffd", text)))
 
 
 def with_few_marks(text: str) -> str:
-    """The text with at most 30 combining marks in a row: only then does Unicode normalization take linear time."""
+    """Returns the text with at most 30 combining marks in a row. Unicode normalization then takes linear time."""
     return _MAY_BE_MARKS.sub(_first_marks, text)
 
 
@@ -58,9 +58,9 @@ def _nfkc(text: str) -> str:
 
 
 def legible(text: str) -> str:
-    """The text as `normalize` gives it, with symbols such as emoji set apart from words.
+    """Returns the normalized text, with symbols such as emoji separated from words by spaces.
 
-    To an encoder that reads pieces of words, a word with a character it does not know is no word at all.
+    A WordPiece encoder cannot read a word that contains an unknown character.
     """
     plain = normalize(text)
     if plain.isascii():
@@ -69,5 +69,5 @@ def legible(text: str) -> str:
 
 
 def strip_invisible(text: str) -> str:
-    """The text without characters of no width: what one cannot see should not decide whether something matches."""
+    """Returns the text without zero-width characters, which must not affect matching."""
     return _INVISIBLE.sub("", text)

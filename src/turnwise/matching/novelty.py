@@ -1,4 +1,4 @@
-"""Whether a text belongs to none of the labels."""
+"""Novelty: the probability that a text is out of scope, which means that it belongs to no label."""
 
 import math
 from collections.abc import Sequence
@@ -8,117 +8,133 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.matching.heads import Floats
-from turnwise.matching.scorers import COSINE_SCALE, OPINIONS
+from turnwise.matching.scorers import COSINE_SCALE, SCORERS
 from turnwise.matching.solver import minimize
 
-REFUSED = 0.03
-"""So many of the requests that do belong may be taken for strangers, when nothing else is known."""
+REJECTED = 0.03
+"""Default share of in-scope requests that may get a novelty above 0.5."""
 
-SURELY_REFUSED, SURELY = 0.005, 0.85
-"""So many of them may have a novelty above this."""
+SURELY_REJECTED, SURELY = 0.005, 0.85
+"""Default share of in-scope requests with a novelty above `SURELY`."""
 
-STRANGERS = 0.2
-"""At least so large a share of what comes is for nobody: a file of examples has fewer of these than use brings."""
+MIN_OUT_OF_SCOPE_SHARE = 0.2
+"""Assumed minimum share of out-of-scope messages. Labelled files contain fewer of them than real traffic."""
 
 _WEIGHTS = {"meaning": 1.0, "wording": 0.6, "nearest": 1.0, "mean": 0.6}
 _LEAST = 50
 _SHARPNESS, _SHARPEST = 2.0, 4.0
 _BELONGING, _NEAREST = 0, 1
-# Agents drawn from public sets, 2 to 5 with 2 to 5 examples each: of 100 requests that belong 1 to 3 lie lower, of 100 texts
-# without a meaning 97 to 99. The more phrases there are, the nearer comes one by chance; beyond a score more of those that
-# belong would be lost than of the others found.
+# From public data sets, with 2 to 5 agents of 2 to 5 examples each: 1 to 3 % of in-scope requests have a lower cosine, and 97
+# to 99 % of meaningless texts. More phrases raise the cosine of chance neighbours; beyond 20 phrases a higher threshold would
+# lose more in-scope requests than it would find others.
 _UNLIKE, _UNLIKE_PER_LOG, _UNLIKE_MOST, _UNLIKE_SCALE = 0.22, 0.034, 20, 0.03
 _NOTHING = -1.0
 
 
 class Gate(NamedTuple):
-    """A logistic curve over one of a text's signs, and one over the nearest phrase's cosine: the higher one counts.
+    """Maps a text's signals to its novelty: the higher of two logistic curves.
 
-    sign: which; threshold: where the novelty is 0.5; scale: how wide. unlike: the cosine where it is 0.5 whatever the sign.
+    One curve is over the chosen signal, the other over the nearest phrase's cosine.
     """
 
     sign: NDArray[np.int64]
+    """Column of the chosen signal."""
     threshold: NDArray[np.float64]
+    """Value of the signal where the novelty is 0.5."""
     scale: NDArray[np.float64]
+    """Width of the curve."""
     unlike: NDArray[np.float64]
+    """Cosine where the second curve is 0.5."""
 
-    def novelty(self, signs: Floats) -> NDArray[np.float64]:
-        """0 to 1; above 0.5 nobody should take it."""
-        below = (self.threshold - signs[:, int(self.sign)].astype(np.float64)) / self.scale
-        apart = (self.unlike - signs[:, _NEAREST].astype(np.float64)) / _UNLIKE_SCALE
-        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.maximum(below, apart), -40.0, 40.0))))
+    def novelty(self, signals: Floats) -> NDArray[np.float64]:
+        """Returns the novelty of each text, 0 to 1. Above 0.5, out of scope is more likely."""
+        below = (self.threshold - signals[:, int(self.sign)].astype(np.float64)) / self.scale
+        distance = (self.unlike - signals[:, _NEAREST].astype(np.float64)) / _UNLIKE_SCALE
+        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.maximum(below, distance), -40.0, 40.0))))
 
 
 def default_gate(phrases: int) -> Gate:
-    """The gate when there was nothing to try it with: what is unlike every phrase is for nobody.
+    """Returns the gate to use without calibration data: texts that resemble no phrase are out of scope.
 
-    phrases: how many there are of labels that have examples. Where only a name or a description is known, requests that
-    belong may be far from it: such labels do not count.
+    `phrases` counts only phrases of labels that have examples. For labels with just a name or a description, in-scope requests
+    may be far from it.
     """
     unlike = np.array(_UNLIKE + _UNLIKE_PER_LOG * math.log(min(max(phrases, 1), _UNLIKE_MOST)))
     return Gate(np.array(_NEAREST), unlike, np.array(_UNLIKE_SCALE), unlike)
 
 
-def signs(evidence: Floats, opinions: Sequence[str] = OPINIONS) -> Floats:
-    """How much speaks for a text belonging to some label: all opinions of the best label together; the nearest phrase's cosine.
+def signals(evidence: Floats, scorers: Sequence[str] = SCORERS) -> Floats:
+    """Returns two signals per text that it belongs to any label: the best label's weighted score, and the nearest cosine.
 
-    evidence: texts × labels × opinions. The scores are taken as they are, not as shares of all labels': a text that fits
-    nothing has low ones everywhere.
+    `evidence` is texts × labels × scorers. It holds raw scores, not softmax shares, because an out-of-scope text scores low for
+    every label.
     """
-    weights = np.array([_WEIGHTS[opinion] for opinion in opinions], np.float32)
-    nearest = evidence[:, :, opinions.index("nearest")].max(axis=1) / COSINE_SCALE
+    weights = np.array([_WEIGHTS[scorer] for scorer in scorers], np.float32)
+    nearest = evidence[:, :, scorers.index("nearest")].max(axis=1) / COSINE_SCALE
     return np.stack([(evidence @ weights).max(axis=1), nearest], axis=1)
 
 
-def fit_gate(gate: Gate, signs: Floats, counts: Floats) -> Gate:
-    """A gate for texts that do belong and were not learned from: REFUSED of them score above 0.5, SURELY_REFUSED above SURELY.
+def fit_gate(gate: Gate, signals: Floats, counts: Floats) -> Gate:
+    """Calibrates a gate on in-scope texts that the scorers were not fitted on.
 
-    gate: the one without any text, which stays when there are too few. counts: how much each text counts.
+    A share `REFUSED` of them gets a novelty above 0.5, and `SURELY_REFUSED` above `SURELY`.
+
+    Args:
+        gate: The default gate, returned unchanged when there are too few texts.
+        signs: The texts' signals.
+        counts: Weight of each text.
     """
-    if len(signs) < _LEAST:
+    if len(signals) < _LEAST:
         return gate
-    belonging = signs[:, _BELONGING].astype(np.float64)
+    belonging = signals[:, _BELONGING].astype(np.float64)
     order = np.argsort(belonging, kind="stable")
     share = np.cumsum(counts[order], dtype=np.float64) / counts.sum(dtype=np.float64)
-    refused, surely = belonging[order][np.searchsorted(share, (REFUSED, SURELY_REFUSED))]
+    rejected, surely = belonging[order][np.searchsorted(share, (REJECTED, SURELY_REJECTED))]
     spread = max(float(belonging.std()), 1e-3)
     scale = spread / _SHARPNESS
-    if len(signs) * SURELY_REFUSED >= 1.0:  # in fewer texts nothing so rare is seen
-        apart = float(refused - surely) / math.log(SURELY / (1.0 - SURELY))
-        scale = max(apart, spread / _SHARPEST)
-    return Gate(np.array(_BELONGING), refused, np.array(scale), gate.unlike)
+    if len(signals) * SURELY_REJECTED >= 1.0:  # fewer texts cannot show so rare a case
+        distance = float(rejected - surely) / math.log(SURELY / (1.0 - SURELY))
+        scale = max(distance, spread / _SHARPEST)
+    return Gate(np.array(_BELONGING), rejected, np.array(scale), gate.unlike)
 
 
-def tune_gate(gate: Gate, signs: Floats, right: NDArray[np.bool_], strange: NDArray[np.bool_]) -> Gate:
-    """The gate under which the most texts are served right: taken by whom they should be, or refused.
+def tune_gate(gate: Gate, signals: Floats, right: NDArray[np.bool_], out_of_scope: NDArray[np.bool_]) -> Gate:
+    """Fits the gate that handles the most texts correctly: by the right label, or as out of scope.
 
-    right: whether the text would go to whom it should. strange: whether nobody should take it. Refusing what would go wrong
-    anyway costs nothing, so the curve is the logistic regression between the right and the strange.
+    Texts that would go to a wrong label are ignored, since rejecting them costs nothing. The curve is a logistic regression
+    between the other two groups.
+
+    Args:
+        gate: The current gate, returned unchanged when the groups cannot be separated.
+        signs: The texts' signals.
+        right: Whether the text would go to its right label.
+        strange: Whether the text is out of scope.
     """
-    if not (strange.any() and right.any()):
+    if not (out_of_scope.any() and right.any()):
         return gate
-    used = right | strange
-    sign = signs[used, _BELONGING].astype(np.float64)
+    used = right | out_of_scope
+    sign = signals[used, _BELONGING].astype(np.float64)
     weight = np.ones(len(sign))
-    share = strange.mean()
-    if share < STRANGERS:
-        weight[strange[used]] = STRANGERS / (1.0 - STRANGERS) * (1.0 - share) / share
+    share = out_of_scope.mean()
+    if share < MIN_OUT_OF_SCOPE_SHARE:
+        weight[out_of_scope[used]] = MIN_OUT_OF_SCOPE_SHARE / (1.0 - MIN_OUT_OF_SCOPE_SHARE) * (1.0 - share) / share
     middle, spread = float(sign.mean()), max(float(sign.std()), 1e-3)
-    slope, bias = _logistic((sign - middle) / spread, strange[used], weight)
-    if slope > -1e-3:  # the strange look no stranger
+    slope, bias = _logistic((sign - middle) / spread, out_of_scope[used], weight)
+    if slope > -1e-3:  # the signal does not separate the groups
         return gate
     threshold, scale = np.array(middle - bias / slope * spread), np.array(-spread / slope)
-    return Gate(np.array(_BELONGING), threshold, scale, np.array(_NOTHING))  # what strangers look like is known now
+    # The labelled texts replace the default for dissimilar texts.
+    return Gate(np.array(_BELONGING), threshold, scale, np.array(_NOTHING))
 
 
-def _logistic(sign: NDArray[np.float64], strange: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float]:
-    """Slope and bias of the likeliest logistic curve from sign to strange."""
+def _logistic(sign: NDArray[np.float64], out_of_scope: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float]:
+    """Fits a logistic curve from the signal to out of scope; returns slope and bias."""
     inputs = np.stack([sign, np.ones_like(sign)], axis=1)
 
     def objective(point: Floats) -> tuple[float, Floats]:
         logits = inputs @ point.astype(np.float64)
-        loss = weight @ (np.logaddexp(0.0, logits) - strange * logits)
-        gradient = (weight * (1.0 / (1.0 + np.exp(-logits)) - strange)) @ inputs
+        loss = weight @ (np.logaddexp(0.0, logits) - out_of_scope * logits)
+        gradient = (weight * (1.0 / (1.0 + np.exp(-logits)) - out_of_scope)) @ inputs
         loss += 0.5 * 1e-3 * float(point @ point)
         return float(loss / len(sign)), ((gradient + 1e-3 * point) / len(sign)).astype(np.float32)
 

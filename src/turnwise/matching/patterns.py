@@ -1,4 +1,4 @@
-"""Which of many patterns a text matches: linear in the text, whatever the patterns (RE2)."""
+"""A pattern index: finds the patterns that match a text, in time linear in the text (RE2)."""
 
 import math
 import unicodedata
@@ -13,10 +13,10 @@ from turnwise.matching.normalize import normalize, strip_invisible
 PATTERN_CHARACTERS = 10_000
 PATTERN_COUNT = 100_000
 MATCHED_CHARACTERS = 10_000
-"""So much of a text is compared; the cost of one message stays bounded."""
+"""Maximum number of characters that are matched, to bound the cost of a message."""
 
 _PROGRAM_MEMORY = 1 << 20
-# A message goes through each portion's automaton: few large ones. More would not fit into one as a rule.
+# A message runs through the automaton of every portion, so portions are as large as usually fits into one automaton.
 _FILTER_PATTERNS = 7_000
 _FILTER_CHARACTERS = 180_000
 _SHOWN_CHARACTERS = 60
@@ -36,7 +36,7 @@ _CAUSES = (
 
 
 class Hit(NamedTuple):
-    """A label one of whose patterns matched: the highest confidence, and the pattern that gave it."""
+    """A label with a matching pattern: the highest confidence, and the pattern with that confidence."""
 
     label: str
     confidence: float
@@ -44,12 +44,13 @@ class Hit(NamedTuple):
 
 
 class PatternIndex:
-    """Patterns with their labels and confidences, compiled once; immutable, safe to share between threads.
+    """Patterns with labels and confidences, compiled once. Immutable and safe to share between threads.
 
-    Case is ignored, and patterns are searched anywhere in the text. The text is normalized first (`normalize`: NFKC, one
-    space for any space), so `^`, `$` and a space in a pattern see one line. Patterns are composed (NFC) and lose invisible
-    characters. Literals that a pattern needs are looked for first, all at once: few patterns run at all. PatternError names
-    the label, the pattern, the cause and the fix.
+    Patterns match anywhere in the text, without case. The text is normalized first (`normalize`: NFKC, single spaces), so
+    `^`, `$` and a space in a pattern see one line. Patterns are composed (NFC) and lose invisible characters. A search for
+    the patterns' required literals selects the few patterns to run.
+
+    Raises PatternError with the label, the pattern, the cause and the fix.
     """
 
     def __init__(self, patterns: Iterable[tuple[str, str, float]]) -> None:
@@ -92,7 +93,7 @@ class PatternIndex:
         except re2.error as problem:
             if len(entries) == 1:
                 raise _refused(entries[0].label, entries[0].regex, *_CAUSES[-1][1:]) from problem
-            # The literals of so many patterns do not fit into one automaton: two smaller ones.
+            # The literals do not fit into one automaton; split the patterns into two.
             half = len(entries) // 2
             self._compile(start, entries[:half], options)
             self._compile(start + half, entries[half:], options)
@@ -100,9 +101,9 @@ class PatternIndex:
         self._filters.append((start, compiled))
 
     def match(self, text: str) -> list[Hit]:
-        """The best hit of every label that matches, highest confidence first, then in the order the labels were given.
+        """Returns the best hit of every matching label, highest confidence first, then in the labels' order.
 
-        Only the first 10,000 characters are compared. Any text is allowed.
+        Only the first 10,000 characters are matched. Any text is allowed.
         """
         encoded = normalize(text[:MATCHED_CHARACTERS])[:MATCHED_CHARACTERS].encode()
         best: dict[str, Hit] = {}

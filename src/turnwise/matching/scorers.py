@@ -1,7 +1,7 @@
-"""The opinions about which label a text belongs to, and how those who hold them learn.
+"""Scorers that judge which label a text belongs to, and their fitting.
 
-In this order: the meaning (a linear model of vectors), the wording (a linear model of grams), the nearest phrase, the mean of
-the nearest skill. A linear model is softmax regression, or, when that would take too long, one pass over the phrases.
+In this order: `meaning` (a linear model over vectors), `wording` (a linear model over n-grams), the nearest phrase, and the
+mean of the nearest skill. A linear model is softmax regression, or a one-pass method when that would take too long.
 """
 
 import math
@@ -15,17 +15,17 @@ from turnwise.matching.heads import Classes, Floats, Head, class_sums, curvature
 from turnwise.matching.lexical import PLACES, Lexicon
 from turnwise.matching.solver import Rescale, Tick
 
-OPINIONS = ("meaning", "wording", "nearest", "mean")
+SCORERS = ("meaning", "wording", "nearest", "mean")
 _WEIGHTS = np.array([1.2, 0.4, 0.55, 0.25], np.float32)
 _WEIGHTS_WITH_SKILLS = np.array([0.6, 0.5, 0.6, 0.4], np.float32)
-_WEIGHTS_UNTOLD = np.array([0.5, 0.5, 0.5, 0.8], np.float32)
-_TOLD = 10
+_WEIGHTS_FEW_EXAMPLES = np.array([0.5, 0.5, 0.5, 0.8], np.float32)
+_MANY_EXAMPLES = 10
 COSINE_SCALE = 10.0
-"""Cosines count ten times, to be about as large as scores."""
+"""Factor that brings cosines to about the size of the linear models' scores."""
 
 SHORTLIST = 64
 SHORTLISTED_ABOVE = 1_000
-"""With more labels than this, only the `SHORTLIST` best by meaning and nearest phrase are looked at more closely."""
+"""Above this number of labels, only the `SHORTLIST` best by meaning and nearest phrase are scored by all scorers."""
 
 _STRENGTH, _STEPS = 20.0, 25
 _WORDING_STEPS, _WORDING_STEPS_PLAIN = 8, 20
@@ -34,57 +34,57 @@ _CHUNK = 2_000
 
 
 class TrainingSet(NamedTuple):
-    """What is learned from: a row a phrase. parents: the label of each skill. wording: None = there is too much of it.
-
-    A row of owner and skill -1 is not learned from.
-    """
+    """The training data: one row per phrase. Rows with owner and skill -1 are ignored."""
 
     texts: Sequence[str]
     vectors: Floats
     owners: Classes
+    """Each row's label."""
     skills: Classes
     parents: Classes
+    """The label of each skill."""
     lexicon: Lexicon
     wording: Floats | None
+    """Dense n-gram rows; None when they would be too large."""
     rescales: tuple[Rescale | None, Rescale | None]
 
-    def without(self, held: NDArray[np.bool_]) -> "TrainingSet":
-        """The same without some rows."""
-        if self.wording is None:  # many rows: nothing is copied
-            return self._replace(owners=np.where(held, -1, self.owners), skills=np.where(held, -1, self.skills))
-        kept = np.flatnonzero(~held).tolist()
+    def without(self, excluded: NDArray[np.bool_]) -> "TrainingSet":
+        """Returns a copy that ignores the `held` rows."""
+        if self.wording is None:  # many rows: mark them instead of copying the others
+            return self._replace(owners=np.where(excluded, -1, self.owners), skills=np.where(excluded, -1, self.skills))
+        used = np.flatnonzero(~excluded).tolist()
         return self._replace(
-            texts=[self.texts[row] for row in kept],
-            vectors=self.vectors[kept],
-            owners=self.owners[kept],
-            skills=self.skills[kept],
-            wording=self.wording[kept],
+            texts=[self.texts[row] for row in used],
+            vectors=self.vectors[used],
+            owners=self.owners[used],
+            skills=self.skills[used],
+            wording=self.wording[used],
         )
 
 
 class ScorerOutput(NamedTuple):
-    """What was said of some texts. opinions: texts × labels × opinions.
+    """The scorers' output for some texts."""
 
-    labels: the labels of each row, shortlisted; None = all, in their order. meaning: then the scores of all by meaning alone.
-    """
-
-    opinions: Floats
+    raw_scores: Floats
+    """Scores: texts × labels × scorers."""
     labels: Classes | None = None
+    """Each row's shortlisted labels; None = all labels in order."""
     meaning: Floats | None = None
+    """With a shortlist: the meaning scores of all labels."""
 
     def scores(self, weights: Floats) -> Floats:
-        """The weighted sums, for all labels. One that was not looked at comes after all that were, by meaning alone."""
-        scores: Floats = np.asarray(self.opinions @ weights, np.float32)
+        """Returns the weighted sums for all labels. Labels outside the shortlist rank below it, by meaning alone."""
+        scores: Floats = np.asarray(self.raw_scores @ weights, np.float32)
         if self.labels is None or self.meaning is None:
             return scores
-        everywhere: Floats = weights[0] * self.meaning
-        everywhere += (scores - np.take_along_axis(everywhere, self.labels, axis=1)).min(axis=1, keepdims=True)
-        np.minimum(everywhere, scores.min(axis=1, keepdims=True), out=everywhere)
-        np.put_along_axis(everywhere, self.labels, scores, axis=1)
-        return everywhere
+        all_scores: Floats = weights[0] * self.meaning
+        all_scores += (scores - np.take_along_axis(all_scores, self.labels, axis=1)).min(axis=1, keepdims=True)
+        np.minimum(all_scores, scores.min(axis=1, keepdims=True), out=all_scores)
+        np.put_along_axis(all_scores, self.labels, scores, axis=1)
+        return all_scores
 
-    def placed(self, right: Classes) -> Classes:
-        """Where each row's right label (-1: there is none) is among its opinions; -1 when nowhere."""
+    def positions(self, right: Classes) -> Classes:
+        """Returns the index of each row's right label among its scored labels; -1 when it is absent or there is none."""
         if self.labels is None:
             return right
         hits = self.labels == right[:, None]
@@ -92,42 +92,47 @@ class ScorerOutput(NamedTuple):
 
 
 class FittedScorers(NamedTuple):
-    """Who holds the opinions. starts: the first skill of each label. means: skills × dimensions, of length 1."""
+    """The fitted scorers."""
 
     starts: Classes
+    """First skill of each label."""
     meaning: Head
     wording: Head
     lexicon: Lexicon
     means: Floats
+    """Skills × dimensions, each row of length 1."""
 
     def weights(self, examples: NDArray[np.integer]) -> Floats:
-        """What the opinions weigh before they were tried: about what they did on public sets of requests.
+        """Returns the scorers' default weights, from public data sets of requests.
 
-        examples: how many each label has. A description is worded unlike requests, so what a linear model learns of one says
-        little of them: where examples are few, the mean of all that is known of a label counts instead. It counts more, too,
-        where labels have several skills, of which each has its mean.
+        Descriptions are worded unlike requests, so a linear model fitted on them says little about requests. With few
+        examples, the mean of all phrases weighs more instead. It also weighs more where labels have several skills, each with
+        its own mean.
+
+        Args:
+            examples: Number of examples of each label.
         """
-        told = float(np.minimum(np.log1p(examples) / math.log1p(_TOLD), 1.0).mean())
-        several = float((self._skill_counts > 1).mean())
-        weights = (1.0 - several) * _WEIGHTS + several * _WEIGHTS_WITH_SKILLS
-        return np.asarray(told * weights + (1.0 - told) * _WEIGHTS_UNTOLD, np.float32)
+        exampled = float(np.minimum(np.log1p(examples) / math.log1p(_MANY_EXAMPLES), 1.0).mean())
+        with_skills = float((self._skill_counts > 1).mean())
+        weights = (1.0 - with_skills) * _WEIGHTS + with_skills * _WEIGHTS_WITH_SKILLS
+        return np.asarray(exampled * weights + (1.0 - exampled) * _WEIGHTS_FEW_EXAMPLES, np.float32)
 
     @property
     def _skill_counts(self) -> Classes:
-        """How many skills each label has."""
+        """Number of skills of each label."""
         return np.diff(self.starts, append=len(self.means))
 
-    def say(self, texts: Sequence[str], vectors: Floats, best: Floats) -> ScorerOutput:
-        """Its opinions of texts. best: texts × labels, the cosine of the label's nearest phrase."""
+    def score(self, texts: Sequence[str], vectors: Floats, best: Floats) -> ScorerOutput:
+        """Scores texts. `best` is texts × labels: the cosine of each label's nearest phrase."""
         meaning = self.meaning.scores(vectors)
         if len(self.starts) > SHORTLISTED_ABOVE:
             labels = np.argpartition(-(meaning + COSINE_SCALE * best), SHORTLIST, axis=1)[:, :SHORTLIST]
-            return ScorerOutput(self._opinions_among(texts, vectors, meaning, best, labels), labels, meaning)
+            return ScorerOutput(self._score_shortlist(texts, vectors, meaning, best, labels), labels, meaning)
         near = np.maximum.reduceat(vectors @ self.means.T, self.starts, axis=1)
-        return ScorerOutput(np.stack([meaning, self._worded(texts), COSINE_SCALE * best, COSINE_SCALE * near], axis=-1))
+        return ScorerOutput(np.stack([meaning, self._wording_scores(texts), COSINE_SCALE * best, COSINE_SCALE * near], axis=-1))
 
-    def _opinions_among(self, texts: Sequence[str], vectors: Floats, meaning: Floats, best: Floats, labels: Classes) -> Floats:
-        """Opinions of some labels of each row."""
+    def _score_shortlist(self, texts: Sequence[str], vectors: Floats, meaning: Floats, best: Floats, labels: Classes) -> Floats:
+        """Scores each row's shortlisted labels."""
         rows, places, values = self.lexicon.rows(texts)
         bounds = np.searchsorted(rows, np.arange(len(texts) + 1))
         wording, near = np.zeros(labels.shape, np.float32), np.empty(labels.shape, np.float32)
@@ -142,7 +147,7 @@ class FittedScorers(NamedTuple):
         said = np.take_along_axis(meaning, labels, axis=1), np.take_along_axis(best, labels, axis=1)
         return np.stack([said[0], wording, COSINE_SCALE * said[1], COSINE_SCALE * near], axis=-1)
 
-    def _worded(self, texts: Sequence[str]) -> Floats:
+    def _wording_scores(self, texts: Sequence[str]) -> Floats:
         if len(texts) == 1:
             _, places, values = self.lexicon.rows(texts)
             return np.asarray(values @ self.wording.weights[places] + self.wording.bias, np.float32)[None]
@@ -153,7 +158,7 @@ class FittedScorers(NamedTuple):
 
 
 def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Classes, parents: Classes) -> TrainingSet:
-    """A study of all phrases; what its parts share is computed here."""
+    """Prepares the training data and computes what all its subsets share."""
     lexicon = Lexicon.of(texts)
     labels = int(parents[-1]) + 1
     wording = lexicon.dense(texts) if (len(texts) + PLACES) * labels <= _WORDING_WORK else None
@@ -164,52 +169,52 @@ def prepare(texts: Sequence[str], vectors: Floats, owners: Classes, skills: Clas
     return TrainingSet(texts, vectors, owners, skills, parents, lexicon, wording, shared)
 
 
-def fit_scorers(study: TrainingSet, tick: Tick | None = None) -> FittedScorers:
-    """Opinions from phrases: every label has at least one. tick: called while it lasts."""
-    labels = int(study.parents[-1]) + 1
-    if study.wording is None and not _is_fast(study.vectors, labels):
-        meaning = fit_normal(study.vectors, study.owners, labels)
+def fit_scorers(training: TrainingSet, tick: Tick | None = None) -> FittedScorers:
+    """Fits the scorers. Every label needs at least one phrase. `tick` is called during the work."""
+    labels = int(training.parents[-1]) + 1
+    if training.wording is None and not _is_fast(training.vectors, labels):
+        meaning = fit_normal(training.vectors, training.owners, labels)
     else:
-        rows = study.owners >= 0
-        vectors = study.vectors if rows.all() else study.vectors[rows]
+        rows = training.owners >= 0
+        vectors = training.vectors if rows.all() else training.vectors[rows]
         meaning = fit_softmax(
-            vectors, study.owners[rows], labels, strength=_STRENGTH, steps=_STEPS, rescale=study.rescales[0], tick=tick
+            vectors, training.owners[rows], labels, strength=_STRENGTH, steps=_STEPS, rescale=training.rescales[0], tick=tick
         )
-    if study.wording is None:
-        wording = _summed(study, labels)
+    if training.wording is None:
+        wording = _sum_wording(training, labels)
     else:
-        steps = _WORDING_STEPS if study.rescales[1] else _WORDING_STEPS_PLAIN
+        steps = _WORDING_STEPS if training.rescales[1] else _WORDING_STEPS_PLAIN
         wording = fit_softmax(
-            study.wording, study.owners, labels, strength=_STRENGTH, steps=steps, rescale=study.rescales[1], tick=tick
+            training.wording, training.owners, labels, strength=_STRENGTH, steps=steps, rescale=training.rescales[1], tick=tick
         )
-    means = directions(class_sums(study.vectors, study.skills, len(study.parents)))
-    starts = np.searchsorted(study.parents, np.arange(labels))
-    return FittedScorers(starts, meaning, wording, study.lexicon, means)
+    means = directions(class_sums(training.vectors, training.skills, len(training.parents)))
+    starts = np.searchsorted(training.parents, np.arange(labels))
+    return FittedScorers(starts, meaning, wording, training.lexicon, means)
 
 
 def _is_fast(vectors: Floats, classes: int) -> bool:
     return sum(vectors.shape) * classes <= _MEANING_WORK
 
 
-def _summed(study: TrainingSet, labels: int) -> Head:
-    """The wording of each label as the sum of its phrases' rows: no model is fitted."""
-    sums = np.zeros((labels + 1) * PLACES, np.float32)  # the last for rows that are not learned from
-    for start in range(0, len(study.texts), _CHUNK):
-        rows, places, values = study.lexicon.rows(study.texts[start : start + _CHUNK])
-        np.add.at(sums, study.owners[start + rows] % (labels + 1) * PLACES + places, values)
+def _sum_wording(training: TrainingSet, labels: int) -> Head:
+    """Returns wording weights without fitting: the sum of each label's rows."""
+    sums = np.zeros((labels + 1) * PLACES, np.float32)  # the last one is for ignored rows
+    for start in range(0, len(training.texts), _CHUNK):
+        rows, places, values = training.lexicon.rows(training.texts[start : start + _CHUNK])
+        np.add.at(sums, training.owners[start + rows] % (labels + 1) * PLACES + places, values)
     weights = directions(sums[:-PLACES].reshape(labels, PLACES))
     weights *= np.float32(COSINE_SCALE)
     return Head(np.ascontiguousarray(weights.T), np.zeros(labels, np.float32))
 
 
-def nearest_by_label(vectors: Floats, study: TrainingSet, count: int) -> Floats:
-    """The cosine of each label's nearest phrase, vectors × labels; -1 for a label without one."""
-    order = np.argsort(study.owners, kind="stable")
-    order = order[study.owners[order] >= 0]
+def nearest_by_label(vectors: Floats, training: TrainingSet, count: int) -> Floats:
+    """Returns the cosine of each label's nearest phrase, vectors × labels; -1 for a label without phrases."""
+    order = np.argsort(training.owners, kind="stable")
+    order = order[training.owners[order] >= 0]
     best = np.full((len(vectors), count), -1.0, np.float32)
     for start in range(0, len(order), _CHUNK):
         rows = order[start : start + _CHUNK]
-        found, starts = np.unique(study.owners[rows], return_index=True)
-        highest = np.maximum.reduceat(vectors @ study.vectors[rows].T, starts, axis=1)
+        found, starts = np.unique(training.owners[rows], return_index=True)
+        highest = np.maximum.reduceat(vectors @ training.vectors[rows].T, starts, axis=1)
         best[:, found] = np.maximum(best[:, found], highest)
     return best

@@ -1,4 +1,4 @@
-"""Whether a text is conversation (greeting, thanks, chit-chat, about the bot) rather than a request (behaviour C8)."""
+"""Small-talk classifier: greetings, thanks, chit-chat and questions about the bot, versus requests (behaviour C8)."""
 
 import itertools
 import json
@@ -27,8 +27,8 @@ _FLAGS = (
     "code_like", "emoji",
 )  # fmt: skip
 _COUNTS = 10  # numbers beside the flags
-_VECTOR_SCALE = 4.0  # a vector's numbers are small; so scaled, they and the clues are held back alike by the penalty
-_LONGEST = 60
+_VECTOR_SCALE = 4.0  # brings a vector's small numbers to the features' size, so that the penalty affects both alike
+_MAX_WORDS = 60
 _READ_CHARACTERS = 2_000
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _PENALTY = 1.0
@@ -36,7 +36,7 @@ _STEPS = 200
 
 
 class _Encoder(Protocol):
-    """What ports.encoder says; this floor is below the ports."""
+    """The part of `ports.encoder` used here; this layer may not import ports."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -45,10 +45,13 @@ class _Encoder(Protocol):
 
 
 class SmallTalk:
-    """A logistic regression over a text's vector, clues and words. Immutable, safe to share between threads.
+    """Logistic regression over a text's vector, features and words. Immutable and safe to share between threads.
 
-    weights: one for each column of `features`. words: what each of `wording` adds. other_scripts: whether texts in other
-    than Latin letters may count as small talk, which an encoder that does not know them cannot tell.
+    Args:
+        weights: One for each column of `features`.
+        bias: The bias.
+        words: Weight of each item of `wording`.
+        other_scripts: Whether texts in non-Latin scripts can be small talk. False for encoders that cannot read them.
     """
 
     def __init__(
@@ -63,10 +66,10 @@ class SmallTalk:
 
     @classmethod
     def for_encoder(cls, encoder: _Encoder) -> "SmallTalk":
-        """The model that is shipped, if it was trained on this encoder's vectors; else one that is fitted here and now.
+        """Returns the bundled classifier if it was trained with this encoder, else fits one.
 
-        Fitting encodes some six hundred short texts, which takes about a second with a local encoder, and knows less: only
-        those texts. It is done once for an encoder object. What the encoder raises passes through.
+        Fitting encodes about 600 short texts, in about a second with a local encoder. The fitted classifier is less accurate.
+        It is fitted once per encoder object. Errors of the encoder propagate.
         """
         shipped = _shipped()
         if shipped["encoder"] == encoder.fingerprint.partition("@")[0]:
@@ -76,45 +79,45 @@ class SmallTalk:
         with _FITTING:
             try:
                 fitted = _FITTED.get(encoder)
-            except TypeError:  # it has no hash
+            except TypeError:  # the encoder is not hashable
                 return cls._fitted(encoder)
             if fitted is None:
                 fitted = cls._fitted(encoder)
-                with suppress(TypeError):  # nothing can refer to it weakly
+                with suppress(TypeError):  # weak references are not supported
                     _FITTED[encoder] = fitted
         return fitted
 
     @classmethod
     def _fitted(cls, encoder: _Encoder) -> "SmallTalk":
-        texts, labels = _lists()
+        texts, labels = _bundled_texts()
         return cls(*fit(features(encoder.encode(texts), texts), labels))
 
     def probabilities(self, vectors: "NDArray[np.float32]", texts: Sequence[str]) -> "NDArray[np.float64]":
-        """How likely each text is small talk, 0 to 1, judged as a whole; `vectors` has its row for each. Without a word: 0.
+        """Returns the probability, 0 to 1, that each whole text is small talk; 0 for a text without words or emoji.
 
-        With the shipped model 0.5 is the point where about 2 of 100 requests are taken for small talk.
+        With the bundled classifier, a threshold of 0.5 misclassifies about 2 % of requests as small talk.
         """
         import numpy as np
 
-        drawn = [text_features(text) for text in texts]
-        scores = _joined(vectors, drawn).astype(np.float64) @ self._weights + self._bias
+        found = [text_features(text) for text in texts]
+        scores = _feature_matrix(vectors, found).astype(np.float64) @ self._weights + self._bias
         if self._words:
             scores += [sum(self._words.get(each, 0.0) for each in wording(text)) for text in texts]
         probabilities: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(scores, -50.0, 50.0)))
-        probabilities *= np.array([each.words > 0 or each.emoji for each in drawn])
+        probabilities *= np.array([each.words > 0 or each.emoji for each in found])
         if not self._other_scripts:
-            probabilities *= np.array([1.0 - each.other_script for each in drawn])
+            probabilities *= np.array([1.0 - each.other_script for each in found])
         return probabilities
 
 
 def features(vectors: "NDArray[np.float32]", texts: Sequence[str]) -> "NDArray[np.float32]":
-    """One row a text: its vector, scaled, and its clues."""
-    return _joined(vectors, [text_features(text) for text in texts])
+    """Returns one row for each text: its scaled vector and its features."""
+    return _feature_matrix(vectors, [text_features(text) for text in texts])
 
 
 def wording(text: str) -> list[str]:
-    """The different words and pairs of neighbours of a text's first 60 words; `^` and `$` stand for its ends."""
-    words = _WORD.findall(text[:_READ_CHARACTERS].lower().replace("’", "'"))[:_LONGEST]
+    """Returns the distinct words and word pairs among the first 60 words. `^` and `$` mark the ends."""
+    words = _WORD.findall(text[:_READ_CHARACTERS].lower().replace("’", "'"))[:_MAX_WORDS]
     bounded = ["^", *words, "$"]
     return list(dict.fromkeys(words + [f"{one} {next_}" for one, next_ in itertools.pairwise(bounded)]))
 
@@ -122,9 +125,9 @@ def wording(text: str) -> list[str]:
 def fit(
     rows: "NDArray[np.float32]", labels: "NDArray[np.float32]", weights: "NDArray[np.float32] | None" = None
 ) -> "tuple[NDArray[np.float64], float]":
-    """Weights and bias of the logistic regression (L2, the bias free) on rows labelled 1 for small talk and 0 for requests.
+    """Fits weights and bias of the logistic regression (L2 penalty, not on the bias). Label 1 is small talk, 0 a request.
 
-    weights: how often each row counts; None: both labels count alike, a row as often as once on the average.
+    `weights` are the rows' weights; None = both labels weigh the same in total, and a row weighs 1 on average.
     """
     import numpy as np
 
@@ -133,13 +136,13 @@ def fit(
     if weights is None:
         share = labels.mean()
         weights = np.where(labels > 0.0, 0.5 / share, 0.5 / (1.0 - share)).astype(np.float32)
-    counted = weights
+    row_weights = weights
     signs = np.where(labels > 0.0, 1.0, -1.0).astype(np.float32)
 
     def objective(point: "NDArray[np.float32]") -> "tuple[float, NDArray[np.float32]]":
         margins = signs * (rows @ point[:-1] + point[-1])
-        loss = float(counted @ np.logaddexp(0.0, -margins)) + 0.5 * _PENALTY * float(point[:-1] @ point[:-1])
-        pull = -signs * counted / (1.0 + np.exp(np.clip(margins, -50.0, 50.0)))
+        loss = float(row_weights @ np.logaddexp(0.0, -margins)) + 0.5 * _PENALTY * float(point[:-1] @ point[:-1])
+        pull = -signs * row_weights / (1.0 + np.exp(np.clip(margins, -50.0, 50.0)))
         slope = np.append(pull @ rows, pull.sum())
         slope[:-1] += _PENALTY * point[:-1]
         return loss, slope.astype(np.float32)
@@ -148,33 +151,33 @@ def fit(
     return point[:-1].astype(np.float64), float(point[-1])
 
 
-def _joined(vectors: "NDArray[np.float32]", drawn: Sequence[TextFeatures]) -> "NDArray[np.float32]":
+def _feature_matrix(vectors: "NDArray[np.float32]", found: Sequence[TextFeatures]) -> "NDArray[np.float32]":
     import numpy as np
 
-    shown = np.array([_numbers(each) for each in drawn], dtype=np.float32).reshape(len(drawn), len(_FLAGS) + _COUNTS)
-    return np.hstack([vectors * np.float32(_VECTOR_SCALE), shown])
+    numbers = np.array([_feature_row(each) for each in found], dtype=np.float32).reshape(len(found), len(_FLAGS) + _COUNTS)
+    return np.hstack([vectors * np.float32(_VECTOR_SCALE), numbers])
 
 
-def _numbers(drawn: TextFeatures) -> list[float]:
+def _feature_row(found: TextFeatures) -> list[float]:
     from math import log1p
 
-    empty = drawn.content == 0
-    about = [
-        log1p(min(drawn.words, _LONGEST)),
-        log1p(min(drawn.rest, _LONGEST)),
-        log1p(min(drawn.content, _LONGEST)),
-        min(drawn.numbers, 3),
+    empty = found.content == 0
+    extra = [
+        log1p(min(found.words, _MAX_WORDS)),
+        log1p(min(found.rest, _MAX_WORDS)),
+        log1p(min(found.content, _MAX_WORDS)),
+        min(found.numbers, 3),
         empty,
-        empty and drawn.opens_greeting,
-        empty and drawn.opens_thanks,
-        (drawn.thanks or drawn.closing) and drawn.rest <= 4,
-        drawn.own and not drawn.you,
-        drawn.you and not drawn.own and drawn.content <= 2,
+        empty and found.opens_greeting,
+        empty and found.opens_thanks,
+        (found.thanks or found.closing) and found.rest <= 4,
+        found.own and not found.you,
+        found.you and not found.own and found.content <= 2,
     ]
-    return [float(getattr(drawn, name)) for name in _FLAGS] + [float(each) for each in about]
+    return [float(getattr(found, name)) for name in _FLAGS] + [float(each) for each in extra]
 
 
-# By object and not by fingerprint: what an encoder is asked for does not depend on what others were asked before.
+# Keyed by object, not by fingerprint, so that calls to one encoder do not depend on earlier calls to another.
 _FITTED: WeakKeyDictionary[_Encoder, SmallTalk] = WeakKeyDictionary()
 _FITTING = threading.Lock()
 
@@ -185,8 +188,8 @@ def _shipped() -> dict[str, Any]:
     return shipped
 
 
-def _lists() -> "tuple[list[str], NDArray[np.float32]]":
-    """The texts that are shipped, and 1 for each that is small talk."""
+def _bundled_texts() -> "tuple[list[str], NDArray[np.float32]]":
+    """Returns the bundled texts, and 1 for each that is small talk."""
     import numpy as np
 
     lists = json.loads(LISTS_FILE.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Minimising a smooth function of many variables from its value and gradient (L-BFGS)."""
+"""L-BFGS: minimizes a smooth function of many variables from its value and gradient."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Objective = Callable[[NDArray[np.float32]], tuple[float, NDArray[np.float32]]]
-"""The value and the gradient at a point; the gradient has the point's shape."""
+"""Returns the value and the gradient at a point. The gradient has the point's shape."""
 
 Rescale = Callable[[NDArray[np.float32]], NDArray[np.float32]]
-"""A rough inverse of the second derivatives, applied to a direction: linear, symmetric, positive definite."""
+"""Preconditioner: an approximate inverse Hessian, linear, symmetric and positive definite, applied to a direction."""
 
 Tick = Callable[[], None]
-"""Called while work goes on, every few tenths of a second at most sizes; what it raises ends the work."""
+"""Callback during long work, at most sizes every few tenths of a second. An exception from it stops the work."""
 
 _MEMORY = 10
 _SUFFICIENT = 1e-4
@@ -29,12 +29,19 @@ def minimize(
     tolerance: float = 1e-4,
     tick: Tick | None = None,
 ) -> NDArray[np.float32]:
-    """The point where the objective is least, approached from `start` (any shape), which is left as it is.
+    """Minimizes the objective from `start`, which may have any shape and is not modified.
 
     Limited-memory BFGS with the two-loop recursion (Nocedal and Wright, Numerical Optimization, algorithm 7.5) and a
-    backtracking line search. It ends after `steps` steps, when no entry of the gradient exceeds `tolerance`, or when rounding
-    hides any further descent. The value never increases: what comes back is at least as good as `start`. A good `rescale`
-    (a preconditioner) saves most of the steps. tick: called before each step.
+    backtracking line search. It stops after `steps` steps, when no entry of the gradient exceeds `tolerance`, or when rounding
+    prevents further descent. The value never increases, so the result is at least as good as `start`.
+
+    Args:
+        objective: The function.
+        start: The starting point.
+        rescale: A preconditioner; a good one saves most of the steps.
+        steps: Maximum number of steps.
+        tolerance: Maximum absolute gradient entry at the end.
+        tick: Called before each step.
     """
     point = start
     value, gradient = objective(point)
@@ -46,7 +53,7 @@ def minimize(
             break
         direction = _direction(gradient, memory, rescale)
         slope = _dot(direction, gradient)
-        if slope >= 0.0:  # rounding spoilt the memory: begin again with steepest descent
+        if slope >= 0.0:  # rounding errors corrupted the history: restart with steepest descent
             memory.clear()
             direction, slope = -gradient, -_dot(gradient, gradient)
         found = _search(objective, point, value, direction, slope, first=not memory and rescale is None)
@@ -90,14 +97,14 @@ def _search(
     *,
     first: bool,
 ) -> tuple[NDArray[np.float32], float, NDArray[np.float32]] | None:
-    """A point along the direction with enough less value, its value and gradient; None when there is none."""
+    """Returns a point along the direction with sufficient decrease, its value and gradient; None when there is none."""
     length = min(1.0, 1.0 / max(float(np.abs(direction).max()), 1e-12)) if first else 1.0
     for _ in range(_HALVINGS):
         moved = point + np.float32(length) * direction
         reached, gradient = objective(moved)
         if reached <= value + _SUFFICIENT * length * slope:
             return moved, reached, gradient
-        # The parabola through both values and the slope, kept within a tenth and a half of the step.
+        # Minimum of the parabola through both values and the slope, clamped to 0.1–0.5 of the step.
         bend = 2.0 * (reached - value - length * slope)
         least = -slope * length * length / bend if bend > 0.0 else 0.5 * length
         length = min(max(least, 0.1 * length), 0.5 * length)

@@ -1,8 +1,8 @@
-"""Slips of the pen, mended: a word that nobody knows is read as one that is a single slip away.
+"""Spelling correction: an unknown word is replaced by a known one at edit distance 1.
 
-A slip leaves a letter out, doubles or adds one, swaps two, or hits another (Damerau 1964). The first letter is seldom wrong,
-and changes what is meant ("unlock", "relock"). Agents' own words come first, then the commonest English ones: what is rarer
-is as likely a name of something.
+An edit deletes, inserts, transposes or replaces one letter (Damerau 1964). The first letter may only be transposed: it is
+seldom wrong, and changes the meaning ("unlock", "relock"). Words from agents' cards come first, then very common English
+words, since a rarer word is as likely to be a name.
 """
 
 import re
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from spellchecker import SpellChecker
 
 READ_CHARACTERS = 2_000
-"""So much of a text is looked at; the rest stays as it is."""
+"""Maximum number of characters that are corrected; the rest stays unchanged."""
 
 _SHORTEST = 4  # too many words are one slip away from shorter ones
-_COMMON, _SHORTEST_COMMON = 50_000, 5  # times in the dictionary's texts: some 1,700 words
-_REMEMBERED = 8_192
-_FEW_STRANGE, _MANY_STRANGE = 3, 20
+_COMMON, _SHORTEST_COMMON = 50_000, 5  # minimum frequency in the dictionary's texts: about 1,700 words
+_CACHE_SIZE = 8_192
+_FEW_UNKNOWN, _MANY_UNKNOWN = 3, 20
 _LOOK_BACK = 8
 
-# A whole word of plain letters: no part of an address, a code or a compound.
+# A whole word of ASCII letters that is not part of an address, a code or a compound.
 _WORD = re.compile(r"(?<![\w@.\-/'’\\`$#=<>&?:])[A-Za-z]{4,30}(?![\w@\-/'’\\`$#=<>&(]|[.:]\w)")
 _OWN_WORD = re.compile(r"[^\W\d_]{3,}")
 _SENTENCE_BEGINS = re.compile(r"(?:^|[.!?:;]|\n)\W*\Z")
@@ -37,7 +37,7 @@ _CONTRACTED = re.compile(
     r"|gonna|gotta|wanna|gimme|lemme"
 )
 
-# What dictionaries of what people said on screen do not know yet.
+# Recent words that the dictionary lacks; it is built from film subtitles.
 _NEWER = re.compile(
     r"autopay|backends?|chatbots?|checkins?|crypto|esims?|fintech|frontends?|geofenc\w+|gmail|hashtags?|iban|kubernetes|logouts?"
     r"|oauth|paywalls?|ransomware|rebook\w+|saas|signins?|signups?|smartwatch\w*|stablecoins?|telehealth|unsend|venmo|webhooks?"
@@ -46,80 +46,86 @@ _NEWER = re.compile(
 
 
 class Correction(NamedTuple):
-    """A word as it stood there, and the one it is read as, in lower case."""
+    """A corrected word."""
 
     typed: str
+    """The word as typed."""
     meant: str
+    """The corrected word, in lower case."""
 
 
 class CorrectedText(NamedTuple):
-    """A text to read by, and what is different in it; without slips it is the text that was given."""
+    """A text after correction. Without corrections, the text is unchanged."""
 
     text: str
-    slips: tuple[Correction, ...] = ()
+    corrections: tuple[Correction, ...] = ()
 
 
 class SpellingCorrector:
-    """Which words agents use, and how often. Safe to share between threads; the same texts mend the same."""
+    """Corrects texts with the words of agents' cards and an English dictionary.
+
+    Safe to share between threads. Deterministic for the same texts.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._own = Counter(word for text in texts for word in _OWN_WORD.findall(text.lower()))
-        self._english, self._pieces = _english(), _pieces()
+        self._agent_words = Counter(word for text in texts for word in _OWN_WORD.findall(text.lower()))
+        self._english, self._encoder_words = _english(), _encoder_words()
         self._counts: Mapping[str, int] = self._english.word_frequency.dictionary
-        self._meant = lru_cache(_REMEMBERED)(self._word_meant)
+        self._correction = lru_cache(_CACHE_SIZE)(self._find_correction)
 
-    def mended(self, text: str) -> CorrectedText:
-        """The text with its slips mended.
+    def corrected(self, text: str) -> CorrectedText:
+        """Returns the text with its spelling corrected.
 
-        Names stay: words with a capital inside of a sentence, and abbreviations. Where most words are strange, it may be
-        another language: there only agents' own words count, and of more than three words, or of more than twenty strange
-        ones, none.
+        Names stay: words with a capital inside a sentence, and abbreviations. If most words are unknown, the text may be in
+        another language. Then only agents' words are used as corrections, and nothing is corrected above three unknown words.
+        Nothing is ever corrected above twenty unknown words.
         """
         found = list(_WORD.finditer(_beginning(text)))
-        strange = [each for each in found if not self._is_known(each.group().lower())]
-        most = len(strange) > max(1, len(found) // 2)
-        if not strange or len(strange) > _MANY_STRANGE or (most and len(strange) > _FEW_STRANGE):
+        unknown = [match for match in found if not self._is_known(match.group().lower())]
+        mostly_unknown = len(unknown) > max(1, len(found) // 2)
+        if not unknown or len(unknown) > _MANY_UNKNOWN or (mostly_unknown and len(unknown) > _FEW_UNKNOWN):
             return CorrectedText(text)
-        shouted = text.isupper()
-        slips, parts, end = [], [], 0
-        for each in strange:
-            typed = each.group()
-            meant = self._meant(typed.lower(), most) if shouted or _may_be_slip(typed, text, each.start()) else None
+        all_caps = text.isupper()
+        corrections, parts, end = [], [], 0
+        for match in unknown:
+            typed = match.group()
+            may_be_typo = all_caps or _may_be_typo(typed, text, match.start())
+            meant = self._correction(typed.lower(), mostly_unknown) if may_be_typo else None
             if meant is not None:
-                slips.append(Correction(typed, meant))
-                parts += [text[end : each.start()], meant]
-                end = each.end()
-        return CorrectedText("".join([*parts, text[end:]]), tuple(slips)) if slips else CorrectedText(text)
+                corrections.append(Correction(typed, meant))
+                parts += [text[end : match.start()], meant]
+                end = match.end()
+        return CorrectedText("".join([*parts, text[end:]]), tuple(corrections)) if corrections else CorrectedText(text)
 
     def _is_known(self, word: str) -> bool:
-        if word in self._own or word in self._pieces or word in self._counts:
+        if word in self._agent_words or word in self._encoder_words or word in self._counts:
             return True
         return _CONTRACTED.fullmatch(word) is not None or _NEWER.fullmatch(word) is not None
 
-    def _word_meant(self, word: str, own_only: bool) -> str | None:
-        """The word that is one slip away; None when there is none."""
+    def _find_correction(self, word: str, agent_words_only: bool) -> str | None:
+        """Returns the best word at edit distance 1; None when there is none."""
         swapped = word[1::-1] + word[2:]
         near = [
             other
             for other in self._english.edit_distance_1(word)
             if len(other) >= _SHORTEST and other.isalpha() and (other[0] == word[0] or other == swapped)
         ]
-        own = [other for other in near if other in self._own]
-        if own:
-            return max(own, key=lambda other: (sorted(other) == sorted(word), self._own[other], other))
-        if own_only or len(word) < _SHORTEST_COMMON:
+        agent_words = [other for other in near if other in self._agent_words]
+        if agent_words:
+            return max(agent_words, key=lambda other: (sorted(other) == sorted(word), self._agent_words[other], other))
+        if agent_words_only or len(word) < _SHORTEST_COMMON:
             return None
         common = [other for other in near if self._counts.get(other, 0) >= _COMMON]
         return max(common, key=lambda other: (self._counts[other], other), default=None)
 
 
 def _beginning(text: str) -> str:
-    """So much of it as is read, without a word that would be cut."""
+    """Returns the part that is read, without a word cut at its end."""
     return text if len(text) <= READ_CHARACTERS else next(iter(text[:READ_CHARACTERS].rsplit(maxsplit=1)), "")
 
 
-def _may_be_slip(word: str, text: str, at: int) -> bool:
-    """Whether it is written as words are that are no names: small, or with a capital where a sentence begins."""
+def _may_be_typo(word: str, text: str, at: int) -> bool:
+    """Returns whether the word is not written as a name: in lower case, or capitalized at the start of a sentence."""
     return word.islower() or (word[1:].islower() and _begins_sentence(text, at))
 
 
@@ -130,19 +136,19 @@ def _begins_sentence(text: str, at: int) -> bool:
 
 
 def dictionary() -> str:
-    """Which dictionary says what is a word; another may mend otherwise."""
+    """Returns the dictionary's name and version. Corrections may change with either."""
     return f"pyspellchecker {version('pyspellchecker')}"
 
 
 @cache
-def _pieces() -> frozenset[str]:
-    """The whole words of the encoder that is shipped: names and spellings that a dictionary may lack."""
+def _encoder_words() -> frozenset[str]:
+    """Returns the bundled encoder's vocabulary: it has names and spellings that the dictionary lacks."""
     return frozenset((SHIPPED / VOCABULARY_FILE).read_text("utf-8").split("\n"))
 
 
 @cache
 def _english() -> "SpellChecker":
-    """A dictionary of English with how often words come."""
+    """Returns the English dictionary with word frequencies."""
     from spellchecker import SpellChecker
 
     return SpellChecker(language="en", distance=1)

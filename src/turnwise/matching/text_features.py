@@ -1,4 +1,4 @@
-"""What a message shows of itself, whatever it is about (behaviour C2): its length, its openings, numbers, words of asking."""
+"""Surface features of a message, independent of its topic (behaviour C2): length, openings, numbers, words that ask."""
 
 import functools
 import re
@@ -8,24 +8,22 @@ from typing import NamedTuple
 from turnwise.matching.normalize import normalize
 
 READ_CHARACTERS = 2_000
-"""So much of a message is looked at."""
+"""Maximum number of characters that are read."""
 
 
 class TextFeatures(NamedTuple):
-    """The clues of one message. Words are English; other languages have the clues of signs, numbers and scripts.
-
-    words, characters: of the part that was looked at; scripts without spaces count two characters as a word. rest: words
-    left behind the opening (greeting, yes, no, ok, thanks and what belongs to them). content: words of the rest that name
-    something: neither small words nor words of asking. numbers: words with a digit. order_code: like an order number.
-    somebody: asks for a person or to speak to somebody. latin, other_script: shares of the letters, 0 to 1; without a letter
-    1 and 0.
-    """
+    """Surface features of one message. Word features are English; other languages have signs, numbers and scripts only."""
 
     words: int = 0
+    """Number of words. In scripts without spaces, two characters count as a word."""
     characters: int = 0
+    """Number of characters read."""
     rest: int = 0
+    """Number of words after the opening: greeting, yes, no, ok, thanks and their complements."""
     content: int = 0
+    """Number of content words after the opening: neither function words nor words that ask."""
     numbers: int = 0
+    """Number of words with a digit."""
     question_mark: bool = False
     question_word: bool = False  # opens with what, where, is, do, ...
     exclamation: bool = False
@@ -36,6 +34,7 @@ class TextFeatures(NamedTuple):
     time: bool = False
     money: bool = False
     order_code: bool = False
+    """Contains a word like an order number."""
     address: bool = False
     opens_yes: bool = False
     opens_no: bool = False
@@ -53,6 +52,7 @@ class TextFeatures(NamedTuple):
     actually: bool = False
     never_mind: bool = False
     somebody: bool = False
+    """Requests a person, or to speak to one."""
     refers_back: bool = False  # it, that, them, one, there
     own: bool = False  # my, mine, our
     you: bool = False
@@ -62,16 +62,18 @@ class TextFeatures(NamedTuple):
     code_like: bool = False
     emoji: bool = False
     latin: float = 1.0
+    """Share of Latin letters, 0 to 1; 1 without letters."""
     other_script: float = 0.0
+    """Share of other letters, 0 to 1; 0 without letters."""
 
 
 def text_features(text: str) -> TextFeatures:
-    """The clues of a message. Linear in its length, of which the first 2,000 characters are read; any text is allowed."""
-    return _clues(text[:READ_CHARACTERS])
+    """Returns the surface features of a message, from its first 2,000 characters. Linear time; any text is allowed."""
+    return _extract(text[:READ_CHARACTERS])
 
 
-@functools.lru_cache(256)  # several look at the same message, one after the other
-def _clues(raw: str) -> TextFeatures:
+@functools.lru_cache(256)  # several selectors read the same message
+def _extract(raw: str) -> TextFeatures:
     plain = normalize(raw)[:READ_CHARACTERS].replace("’", "'")
     folded = plain.lower()
     words = _WORD.findall(folded)
@@ -81,7 +83,7 @@ def _clues(raw: str) -> TextFeatures:
     everywhere = joined if not start else f" {' '.join(words)} "
     latin, other, unspaced = _scripts(plain)
     first = rest[0] if rest else ""
-    asks = _has(joined, _ASKING)
+    asks = _contains(joined, _ASKING)
     numbers = [word for word in _TOKEN.findall(folded) if _DIGIT.search(word)]
     return TextFeatures(
         words=len(words) + unspaced // 2,
@@ -95,16 +97,16 @@ def _clues(raw: str) -> TextFeatures:
         **_values(folded, present, joined, numbers),
         **{f"opens_{kind}": kind in opening for kind in ("yes", "no", "ok", "thanks", "greeting")},
         thanks="thanks" in opening or not present.isdisjoint(_OPENINGS["thanks"]),
-        closing=not _CLOSING_WORDS.isdisjoint(words) or _has(everywhere, _CLOSING),
+        closing=not _CLOSING_WORDS.isdisjoint(words) or _contains(everywhere, _CLOSING),
         asks=asks,
         imperative=first in _IMPERATIVE or (first in ("please", "just") and len(rest) > 1 and rest[1] in _IMPERATIVE),
         also=not present.isdisjoint(_ALSO) or " as well " in joined or " one more thing " in joined,
         instead=not present.isdisjoint(_INSTEAD),
-        what_about=_has(joined, _WHAT_ABOUT),
-        back_to=_has(joined, _BACK_TO),
+        what_about=_contains(joined, _WHAT_ABOUT),
+        back_to=_contains(joined, _BACK_TO),
         actually=not _ACTUALLY.isdisjoint(words) or " on second thought" in joined,
-        never_mind=_has(everywhere, _NEVER_MIND),
-        somebody=_has(joined.replace(" to you ", " "), _SOMEBODY),
+        never_mind=_contains(everywhere, _NEVER_MIND),
+        somebody=_contains(joined.replace(" to you ", " "), _SOMEBODY),
         refers_back=not present.isdisjoint(_REFERRING),
         own=not present.isdisjoint(_OWN),
         you=not present.isdisjoint(_YOU),
@@ -119,7 +121,7 @@ def _clues(raw: str) -> TextFeatures:
 
 
 def _opening(words: list[str]) -> tuple[set[str], int]:
-    """The kinds of opening ("ok great thanks" has two) and where the rest begins."""
+    """Returns the kinds of opening ("ok great thanks" has two), and the index where the rest begins."""
     kinds: set[str] = set()
     at = 0
     while at < min(len(words), _OPENING_WORDS):
@@ -134,7 +136,7 @@ def _opening(words: list[str]) -> tuple[set[str], int]:
 
 
 def _values(folded: str, present: set[str], joined: str, numbers: list[str]) -> dict[str, bool]:
-    """Which kinds of value the message holds."""
+    """Returns the kinds of values in the message."""
     phone = bool(numbers) and _phone(folded)
     date = not present.isdisjoint(_DATES) or " next week" in joined
     time = not present.isdisjoint(_TIMES)
@@ -175,7 +177,7 @@ def _is_order_code(word: str) -> bool:
 
 
 def _address(words: list[str]) -> bool:
-    """Whether a word for a street stands at most four words behind a number (12 Long Hill Road), or before one (…straße 12)."""
+    """Returns whether a street word follows a number within four words (12 Long Hill Road) or precedes one (…straße 12)."""
     number = -10
     for place, word in enumerate(words):
         if word[0].isdigit():
@@ -188,7 +190,7 @@ def _address(words: list[str]) -> bool:
 
 
 def _scripts(plain: str) -> tuple[float, float, int]:
-    """The shares of Latin and other letters, and how many letters are of scripts written without spaces."""
+    """Returns the shares of Latin and other letters, and the number of letters in scripts without spaces."""
     if plain.isascii():
         return 1.0, 0.0, 0
     latin = other = unspaced = 0
@@ -219,7 +221,7 @@ def _is_code(raw: str) -> bool:
     return marks >= 4 and marks > 0.08 * len(raw)
 
 
-def _has(joined: str, phrases: Iterable[str]) -> bool:
+def _contains(joined: str, phrases: Iterable[str]) -> bool:
     return any(phrase in joined for phrase in phrases)
 
 

@@ -1,4 +1,4 @@
-"""Who answers: the selectors of a policy, asked in order, and the record of what each said (behaviours C10, E1)."""
+"""The cascade: runs a policy's selectors in order and records every verdict (behaviours C10, E1)."""
 
 import asyncio
 import functools
@@ -31,7 +31,7 @@ from turnwise.selection.meaning import Meaning
 from turnwise.selection.policy import CONDITIONS, PolicySpec, SegmentSpec, StageSpec, fingerprint, refuse_unknown_stages
 from turnwise.selection.reader import Snapshot
 from turnwise.selection.resume import ToolResult
-from turnwise.selection.several import SEVERAL, asked_for, reason_for, refuse_unfit_server
+from turnwise.selection.several import SEVERAL, reason_for, refuse_unfit_server, requested_agents
 from turnwise.selection.stages import (
     BY_MEANING,
     BuildContext,
@@ -43,35 +43,22 @@ from turnwise.selection.stages import (
     refuse_unknown_agents,
 )
 from turnwise.selection.vectors import Progress
-from turnwise.selection.verdicts import ask_selector
-
-
-@functools.cache
-def version() -> str:
-    """Twelve hexadecimal digits that change with the rules and the trained numbers that choices by meaning rest on: the files
-    of this package, and the numbers that small talk is told by.
-    """
-    here, numbers = Path(__file__).parent, Path(matching.__file__).parent / "data"
-    digest = hashlib.sha256()
-    for path in sorted([*here.rglob("*.py"), *here.rglob("*.json"), *numbers.glob("*.json")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
+from turnwise.selection.verdicts import run_selector
 
 _EXCLUDED_RECORDED = 50
-_ROSTERS_KEPT = 256
+_ELIGIBLE_CACHE_SIZE = 256
 _NO_CONTEXT = MessageContext()
 
+BeforeRemoteCall = Callable[[], Awaitable[None]]
+"""Awaited before a selector makes a call outside this process."""
 
-BeforeAsking = Callable[[], Awaitable[None]]
 
-
-async def _nothing() -> None:
+async def _no_op() -> None:
     pass
 
 
 class _StageOrder(NamedTuple):
-    """The stages as they are asked for one segment; `spec` None is everybody else. `default` is the last stage."""
+    """The stages for one segment; `spec` is None for all other callers. The last stage is `default`."""
 
     spec: SegmentSpec | None
     stages: tuple[Stage, ...]
@@ -80,13 +67,21 @@ class _StageOrder(NamedTuple):
 
 
 class Cascade:
-    """A policy over a tree, ready to decide. It holds nothing of any request.
+    """A policy bound to a tree of agents, ready to make decisions. It holds no per-request state.
 
-    custom: the factories of users' own selectors, by the name that stands in the policy; each is called with the tree and the
-    stage's options. encoder: for the stages that go by meaning; None = the one that is shipped. keep: a folder for what is
-    fitted to the agents, so that it is fitted once; None = nowhere. meaning: one that is there already, for the same tree; then
-    encoder and keep are not used. An encoder is used only if a stage goes by meaning and an agent says in words what it is
-    for. Raises PolicyError for anything the policy names wrongly, PatternError for a pattern.
+    Args:
+        spec: The policy.
+        tree: The agents.
+        custom: Factories of custom selectors, by their name in the policy. Each is called with the tree and the
+            stage's options.
+        encoder: Encoder for the stages that compare meaning; None = the bundled one. It is used only if such a stage
+            exists and at least one agent has examples, skills or a description.
+        keep: Folder that caches fitted models; None = no cache.
+        meaning: An existing `Meaning` for the same tree. `encoder` and `keep` are then ignored.
+
+    Raises:
+        PolicyError: The policy contains an invalid name or option.
+        PatternError: A pattern is invalid.
     """
 
     def __init__(
@@ -101,72 +96,89 @@ class Cascade:
     ) -> None:
         self.spec = spec
         self.tree = tree
-        self._again = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep)
-        site = build_context(spec, tree, custom or {}, lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default))
-        refuse_unknown_agents(site, "'default'", (spec.default,))
-        refuse_unknown_agents(site, "'several'", (spec.several,))
+        self._recreate = partial(Cascade, tree=tree, custom=custom, encoder=encoder, keep=keep)
+        inputs = build_context(
+            spec, tree, custom or {}, lambda: meaning or meaning_of(tree, encoder, keep, default=spec.default)
+        )
+        refuse_unknown_agents(inputs, "'default'", (spec.default,))
+        refuse_unknown_agents(inputs, "'several'", (spec.several,))
         refuse_unfit_server(spec, tree)
-        self._owner = Stage("tool_result", "tool_result", ToolResult(), {})
-        self._courses = (*[self._segment(site, each) for each in spec.segments], _course(site, spec, None))
+        self._tool_result_stage = Stage("tool_result", "tool_result", ToolResult(), {})
+        self._stage_orders = (
+            *[self._segment(inputs, each) for each in spec.segments],
+            _build_stage_order(inputs, spec, None),
+        )
         self._roles = frozenset(role for card in tree for role in card.roles)
-        self._rosters: OrderedDict[object, Eligible] = OrderedDict()
-        self.meaning = site.made()
-        self._resolved: list[object] = [_resolved(course) for course in self._courses]
+        self._eligible_cache: OrderedDict[object, Eligible] = OrderedDict()
+        self.meaning = inputs.made()
+        self._resolved: list[object] = [_resolved(order) for order in self._stage_orders]
         self._resolved += [["several", spec.several]] if spec.several is not None else []
         self._fingerprints: dict[str, str] = {}
         self._tree_version = tree.version  # hashes every card: once, not in the first turn
 
-    def _segment(self, site: BuildContext, segment: SegmentSpec) -> _StageOrder:
+    def _segment(self, inputs: BuildContext, segment: SegmentSpec) -> _StageOrder:
         where = f"Policy {self.spec.name!r}, segment {segment.label!r}"
         if not segment.when or (wrong := [key for key in segment.when if key not in CONDITIONS]):
-            cause = f"{wrong[0]!r} is no condition" if segment.when else "it has no condition"
+            cause = f"{wrong[0]!r} is not a condition" if segment.when else "it has no condition"
             raise PolicyError(f"{where}: {cause}.", fix=f"Conditions: {', '.join(CONDITIONS)}.")
         refuse_unknown_stages(self.spec, segment.options)
-        refuse_unknown_agents(site, f"segment {segment.label!r}, 'default'", (segment.default,))
+        refuse_unknown_agents(inputs, f"segment {segment.label!r}, 'default'", (segment.default,))
         spec = self.spec.with_options(segment.options)
-        return _course(site._replace(default=segment.default or site.default), spec, segment)
+        return _build_stage_order(inputs._replace(default=segment.default or inputs.default), spec, segment)
 
     @property
     def fingerprint(self) -> str:
-        """Identifies all that decisions rest on beside the tree and the facts, as it is now: the policy, its options, and for
-        stages that go by meaning the encoder, what is fitted, which changes when `prepare` is done, and this release's rules
-        and trained numbers.
+        """Identifies everything that decisions depend on, except the tree and the request.
+
+        It covers the policy and its options. For policies that compare meaning it also covers the encoder, the fitted models,
+        and this release's rules and weights; it changes when `prepare` finishes.
         """
         return self._fingerprint_with(self.meaning.fingerprint if self.meaning else "")
 
     def _fingerprint_with(self, meaning: str) -> str:
         if meaning not in self._fingerprints:
-            # A policy that does not go by meaning has the fingerprint that it always had.
+            # Policies without meaning keep the fingerprint of earlier releases.
             self._fingerprints[meaning] = fingerprint([*self._resolved, meaning, version()] if self.meaning else self._resolved)
         return self._fingerprints[meaning]
 
-    def under(self, spec: PolicySpec, *, tree: AgentTree | None = None, meaning: Meaning | None = None) -> "Cascade":
-        """Another policy, with the same agents (unless `tree` has others), encoder and selectors of the users' own.
+    def with_policy(self, spec: PolicySpec, *, tree: AgentTree | None = None, meaning: Meaning | None = None) -> "Cascade":
+        """Returns a cascade for another policy, with the same encoder and custom selectors.
 
-        What is fitted to the agents is shared when they, and the default agent, are the same; `meaning` takes its place.
-        Raises as making one does.
+        Args:
+            spec: The other policy.
+            tree: Other agents; None = the same ones.
+            meaning: Replaces the fitted models. None = share them if the agents and the default agent are the same.
+
+        Raises the same errors as the constructor.
         """
         if meaning is None and tree is None and spec.default == self.spec.default:
             meaning = self.meaning
-        return self._again(spec, tree=tree or self.tree, meaning=meaning)
+        return self._recreate(spec, tree=tree or self.tree, meaning=meaning)
 
     def options(self, segment: str | None = None) -> dict[str, JsonValue]:
-        """Every stage's options, defaults filled in, by the stage's name: for everybody, or in the segment of that label."""
-        courses = [each for each in self._courses if (each.spec.label if each.spec else None) == segment]
-        return {stage.name: stage.options for course in courses[:1] for stage in course.stages}
+        """Returns every stage's options with defaults filled in, by stage name.
+
+        Args:
+            segment: A segment's label; None = the options outside all segments.
+        """
+        orders = [each for each in self._stage_orders if (each.spec.label if each.spec else None) == segment]
+        return {stage.name: stage.options for order in orders[:1] for stage in order.stages}
 
     async def prepare(self, progress: Progress | None = None) -> None:
-        """Makes ready what the stages that go by meaning need, all of it; the first decision does most of it otherwise.
+        """Prepares everything that the meaning stages need. Otherwise the first decision does most of this work.
 
-        progress: told of the work, as (what, done, total), in another thread. EncoderError when an agent's texts cannot be
-        encoded.
+        Args:
+            progress: Called from another thread with (step, done, total).
+
+        Raises:
+            EncoderError: An agent's texts cannot be encoded.
         """
         if self.meaning is not None:
             await asyncio.to_thread(self.meaning.prepare, progress)
             await self.meaning.fitted()
 
     def close(self) -> None:
-        """Gives up what is still being prepared; it goes on deciding. Idempotent."""
+        """Stops a preparation that is still running. The cascade can still decide. Idempotent."""
         if self.meaning is not None:
             self.meaning.close()
 
@@ -180,113 +192,132 @@ class Cascade:
         answer: Event | None = None,
         among: tuple[str, ...] | None = None,
         resting: frozenset[str] = frozenset(),
-        before_asking: BeforeAsking = _nothing,
+        before_remote_call: BeforeRemoteCall = _no_op,
         message_id: str | None = None,
     ) -> Selection:
-        """Who answers, and why, with every verdict on the way.
+        """Selects the agent for a message, and records every verdict on the way.
 
-        occasion and answer: what is decided on; with `answer`, that event. among: only these may be chosen, as in a team.
-        resting: agents that keep failing and are left alone for now. before_asking: awaited before a selector asks somebody
-        outside of this process, which may take a while; what it raises ends the decision. message_id: the caller's, for
-        selectors of users' own. The outcome is `clarify` when a selector wants the user to choose; the agent is then the
-        default, who asks. A message that asks several agents for something goes to the policy's `several`, if it has one, by
-        the method `several`. Equal facts give equal selections, times and what others answer aside. Raises NobodyEligible when
-        no agent may be chosen at all, nothing else of its own.
+        A message with requests for several agents goes to the policy's `several` agent, if set, with the method `several`.
+        The outcome is `clarify` when a selector wants the user to choose; the agent is then the default, which asks. Equal
+        inputs give equal selections, except for timings and the answers of remote models.
+
+        Args:
+            head: The session's head.
+            message: The user's message.
+            context: The caller: channel, kind, roles and more.
+            occasion: The reason for the decision, such as a message or an answer.
+            answer: The agent's answer, when the occasion is `answer`.
+            among: Considers only these agents, as inside a team.
+            resting: Agents that are paused after repeated failures.
+            before_asking: Awaited before a selector makes a call outside this process, which may be slow. Its exceptions
+                end the decision.
+            message_id: The caller's message id, for custom selectors.
+
+        Raises:
+            NobodyEligible: No agent is eligible. No other error originates here.
         """
         began = perf_counter()
-        course = self._course(context)
-        roster = self._roster(context, resting, among)
+        order = self._order_for(context)
+        roster = self._eligible_agents(context, resting, among)
         names, excluded = roster.names, roster.excluded
         request = SelectionRequest(
             message, self.tree, head, names, excluded, context, occasion, answer, head.positions, message_id=message_id
         )
-        owned = occasion == "message" and (message.tool_results or context.answers is not None)
-        stages = (self._owner, *course.stages) if owned else course.stages
-        with self._held() as hold:
-            verdicts = await _ask_in_turn(stages, request, roster, self._asks, before_asking)
+        is_owned = occasion == "message" and (message.tool_results or context.answers is not None)
+        stages = (self._tool_result_stage, *order.stages) if is_owned else order.stages
+        with self._pin_snapshot() as snapshot:
+            verdicts = await _run_stages(stages, request, roster, self._calls_out, before_remote_call)
         last = verdicts[-1]
         server = self.spec.several
-        named = asked_for(last, request, server, roster) if server is not None else ()
-        agent = last.agent or course.default.choice(request._replace(eligible=roster.continuing))
+        several_agents = requested_agents(last, request, server, roster) if server is not None else ()
+        agent = last.agent or order.default.choice(request._replace(eligible=roster.continuing))
         if agent is None:
             raise NobodyEligible(
                 "No agent may take this message: each is disabled, resting, or closed to the caller's roles.",
                 fix="Enable an agent, or open one to everybody.",
             )
         return Selection(
-            agent=server if server is not None and named else agent,
-            method=SEVERAL if named else last.method or last.outcome,
+            agent=server if server is not None and several_agents else agent,
+            method=SEVERAL if several_agents else last.method or last.outcome,
             confidence=last.confidence,
-            reason=reason_for(named, last) if named else last.reason,
+            reason=reason_for(several_agents, last) if several_agents else last.reason,
             outcome="clarify" if last.outcome == "clarify" else "chosen",
             occasion=occasion,
             verdicts=tuple(verdicts),
             excluded=excluded[:_EXCLUDED_RECORDED],
             excluded_count=len(excluded),
             policy=self.spec.name,
-            fingerprint=self._fingerprint_with(hold.fingerprint if hold else ""),
+            fingerprint=self._fingerprint_with(snapshot.fingerprint if snapshot else ""),
             tree_version=self._tree_version,
-            segment=course.spec.label if course.spec else None,
+            segment=order.spec.label if order.spec else None,
             ms=round((perf_counter() - began) * 1000, 3),
         )
 
     def after(
         self, answer: Event, *, head: Head, message: Content, context: MessageContext, targets: tuple[str, ...]
     ) -> Selection | None:
-        """Who goes on after an answer that names somebody (behaviour B7): one of `targets`, whom its author may hand over to.
+        """Selects the agent that continues after an answer with a `<next>` tag (behaviour B7).
 
-        It is the author itself when that is named, or nobody who may go on; the verdict says which. None when the answer names
-        nobody, or the policy has no stage that obeys tags: no `conversational` one for this caller.
+        Args:
+            answer: The answer; `actions.next` holds the name in its tag.
+            head: The session's head.
+            message: The user's message.
+            context: The caller.
+            targets: The agents that the answer's author may hand over to.
+
+        Returns:
+            One of `targets` or the author. The author continues when the tag names it or no usable agent; the verdict says
+            which. None when the answer names no agent, or the policy has no `conversational` stage for this caller.
         """
-        course = self._course(context)
-        stage = next((each for each in course.stages if isinstance(each.selector, Conversational)), None)
+        order = self._order_for(context)
+        stage = next((each for each in order.stages if isinstance(each.selector, Conversational)), None)
         if stage is None or not answer.actions.next:
             return None
-        began, excluded = perf_counter(), self._roster(context, frozenset(), None).excluded
+        began, excluded = perf_counter(), self._eligible_agents(context, frozenset(), None).excluded
         eligible = NameSet((answer.author, *targets))
         request = SelectionRequest(message, self.tree, head, eligible, excluded, context, "answer", answer, head.positions)
         verdict = by_name(stage.name, request)
-        took = round((perf_counter() - began) * 1000, 3)
+        ms = round((perf_counter() - began) * 1000, 3)
         return Selection(
             agent=verdict.agent or answer.author,
             method=verdict.method or verdict.outcome,
             confidence=verdict.confidence,
             reason=verdict.reason,
             occasion="answer",
-            verdicts=(verdict.model_copy(update={"ms": took}),),
+            verdicts=(verdict.model_copy(update={"ms": ms}),),
             policy=self.spec.name,
             fingerprint=self.fingerprint,
             tree_version=self._tree_version,
-            segment=course.spec.label if course.spec else None,
-            ms=took,
+            segment=order.spec.label if order.spec else None,
+            ms=ms,
         )
 
-    def _course(self, context: MessageContext) -> _StageOrder:
-        return next(each for each in self._courses if each.spec is None or each.spec.applies(context))
+    def _order_for(self, context: MessageContext) -> _StageOrder:
+        return next(each for each in self._stage_orders if each.spec is None or each.spec.applies(context))
 
-    def _asks(self, stage: Stage, request: SelectionRequest) -> bool:
-        """Whether somebody outside of this process will be asked: by the selector, or for the vectors that it goes by."""
+    def _calls_out(self, stage: Stage, request: SelectionRequest) -> bool:
+        """Returns whether the stage will make a call outside this process, itself or for its vectors."""
         remote = self.meaning is not None and not self.meaning.encoder.is_local
         return stage.asks(request) or (remote and stage.kind in BY_MEANING)
 
-    def _held(self) -> AbstractContextManager[Snapshot | None]:
-        """All stages go by one state of what is fitted, and the decision records that one (E1)."""
+    def _pin_snapshot(self) -> AbstractContextManager[Snapshot | None]:
+        """Pins one state of the fitted models for all stages; the decision records its fingerprint (E1)."""
         return self.meaning.held() if self.meaning else nullcontext()
 
-    def _roster(self, context: MessageContext, resting: frozenset[str], among: tuple[str, ...] | None) -> Eligible:
-        """Who is eligible; remembered, since it depends on the kind of caller only."""
+    def _eligible_agents(self, context: MessageContext, resting: frozenset[str], among: tuple[str, ...] | None) -> Eligible:
+        """Returns the eligible agents, cached: they depend only on the caller's roles, `resting` and `among`."""
         roles = self._roles.intersection(context.roles)
         key = (roles, resting, among)
-        found = self._rosters.get(key)
+        found = self._eligible_cache.get(key)
         if found is None:
-            found = self._rosters[key] = eligible(self.tree, roles=roles, resting=resting, among=among)
-            while len(self._rosters) > _ROSTERS_KEPT:
-                self._rosters.popitem(last=False)
+            found = self._eligible_cache[key] = eligible(self.tree, roles=roles, resting=resting, among=among)
+            while len(self._eligible_cache) > _ELIGIBLE_CACHE_SIZE:
+                self._eligible_cache.popitem(last=False)
         return found
 
 
 def moved_positions(selection: Selection) -> dict[str, int]:
-    """The places in fixed orders that this decision moved, by stage: to be stored with it."""
+    """Returns the positions in fixed orders that this decision advanced, by stage. Store them with the decision."""
     return {
         verdict.selector: verdict.position
         for verdict in selection.verdicts
@@ -294,12 +325,25 @@ def moved_positions(selection: Selection) -> dict[str, int]:
     }
 
 
-def _course(site: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -> _StageOrder:
-    site = site._replace(stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
-    stages = [build(site, name, stage) for name, stage in site.stages.items()]
+@functools.cache
+def version() -> str:
+    """Returns twelve hexadecimal digits that identify the selection rules and their trained weights.
+
+    The digest covers this package's files and the small-talk weights, so it changes when any of them changes.
+    """
+    here, numbers = Path(__file__).parent, Path(matching.__file__).parent / "data"
+    digest = hashlib.sha256()
+    for path in sorted([*here.rglob("*.py"), *here.rglob("*.json"), *numbers.glob("*.json")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _build_stage_order(inputs: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -> _StageOrder:
+    inputs = inputs._replace(stages=dict(zip(spec.stage_names(), spec.stages, strict=True)))
+    stages = [build(inputs, name, stage) for name, stage in inputs.stages.items()]
     kinds = [stage.kind for stage in stages]
     if "default" not in kinds:
-        stages.append(build(site, "default", StageSpec(selector="default")))
+        stages.append(build(inputs, "default", StageSpec(selector="default")))
     elif kinds.index("default") < len(kinds) - 1:
         raise PolicyError(
             f"Policy {spec.name!r}: the stages after {stages[kinds.index('default')].name!r} would never be asked.",
@@ -307,24 +351,24 @@ def _course(site: BuildContext, spec: PolicySpec, segment: SegmentSpec | None) -
         )
     default = stages[-1].selector
     assert isinstance(default, Default)
-    return _StageOrder(segment, tuple(stages), default, site.default)
+    return _StageOrder(segment, tuple(stages), default, inputs.default)
 
 
-def _resolved(course: _StageOrder) -> object:
-    """A course as plain data: all that its decisions depend on beside the tree and the code of users' own selectors."""
-    when = course.spec.model_dump(mode="json", include={"when"}) if course.spec else None
-    return [when, course.default_agent, [[stage.name, stage.kind, stage.options] for stage in course.stages]]
+def _resolved(order: _StageOrder) -> object:
+    """Returns plain data for the fingerprint. It excludes the tree and the code of custom selectors."""
+    when = order.spec.model_dump(mode="json", include={"when"}) if order.spec else None
+    return [when, order.default_agent, [[stage.name, stage.kind, stage.options] for stage in order.stages]]
 
 
-def _seen_by(stage: Stage, request: SelectionRequest, roster: Eligible) -> SelectionRequest:
-    """The request as this stage may see it: going on with what was begun is open to more agents than routing."""
+def _request_for(stage: Stage, request: SelectionRequest, roster: Eligible) -> SelectionRequest:
+    """Returns the request as this stage sees it. Continuing a conversation is open to more agents than routing."""
     head = request.head
     if stage.kind == "tool_result":
         callers = [call.agent for call in head.calls.values()] + [agent for _, agent, _ in head.waiting()]
-        return request._replace(eligible=_with(roster.names, roster, callers, UNREACHABLE))
+        return request._replace(eligible=_including(roster.names, roster, callers, UNREACHABLE))
     if stage.kind == "resume":
         holders = [each.agent for each in head.invocations.values() if any(wait.kind == "reply" for _, wait in each.waits)]
-        return request._replace(eligible=_with(roster.continuing, roster, holders, UNREACHABLE | {"resting"}))
+        return request._replace(eligible=_including(roster.continuing, roster, holders, UNREACHABLE | {"resting"}))
     if stage.kind == "default" or (stage.kind == "conversational" and head.named_next):
         return request._replace(eligible=roster.continuing)
     own = stage.selector.name
@@ -333,27 +377,27 @@ def _seen_by(stage: Stage, request: SelectionRequest, roster: Eligible) -> Selec
     return request
 
 
-def _with(names: tuple[str, ...], roster: Eligible, others: list[str], but: frozenset[str]) -> tuple[str, ...]:
-    """The names, and the others that are excluded by no rule of `but`."""
+def _including(names: tuple[str, ...], roster: Eligible, others: list[str], but: frozenset[str]) -> tuple[str, ...]:
+    """Returns `names` plus those of `others` that are in the roster and not excluded by a rule in `but`."""
     more = [name for name in dict.fromkeys(others) if name not in names and roster.rules.get(name, "unknown") not in but]
     known = [name for name in more if name in roster.rules]
     return NameSet((*names, *known)) if known else names
 
 
-async def _ask_in_turn(
+async def _run_stages(
     stages: tuple[Stage, ...],
     request: SelectionRequest,
     roster: Eligible,
     asks: Callable[[Stage, SelectionRequest], bool],
-    before_asking: BeforeAsking,
+    before_remote_call: BeforeRemoteCall,
 ) -> list[Verdict]:
-    """The verdicts up to the first that is no abstention."""
+    """Returns the verdicts up to and including the first that does not abstain."""
     verdicts: list[Verdict] = []
     for stage in stages:
-        seen = _seen_by(stage, request._replace(verdicts=tuple(verdicts)), roster)
+        seen = _request_for(stage, request._replace(verdicts=tuple(verdicts)), roster)
         if asks(stage, seen):
-            await before_asking()
-        verdict = await _ask(stage, seen)
+            await before_remote_call()
+        verdict = await _run_stage(stage, seen)
         verdicts.append(verdict)
         if verdict.outcome != "abstained":
             break
@@ -363,7 +407,7 @@ async def _ask_in_turn(
 
 
 def _without_declined(request: SelectionRequest, verdict: Verdict) -> SelectionRequest:
-    """The request without those whom the user has just turned down."""
+    """Returns the request without the agents that the user has just declined."""
     declined = {each.agent: each for each in verdict.passed_over if each.rule == DECLINED_RULE}
     if not declined:
         return request
@@ -371,8 +415,8 @@ def _without_declined(request: SelectionRequest, verdict: Verdict) -> SelectionR
     return request._replace(eligible=left, excluded=(*request.excluded, *declined.values()))
 
 
-async def _ask(stage: Stage, request: SelectionRequest) -> Verdict:
-    """The stage's verdict, and how long it took."""
+async def _run_stage(stage: Stage, request: SelectionRequest) -> Verdict:
+    """Returns the stage's verdict with its duration in milliseconds."""
     began = perf_counter()
-    verdict = await ask_selector(stage.selector, request, stage.name)
+    verdict = await run_selector(stage.selector, request, stage.name)
     return verdict.model_copy(update={"ms": round((perf_counter() - began) * 1000, 3)})

@@ -1,4 +1,4 @@
-"""Letting the user choose on a near tie, and reading what they choose (behaviour E5)."""
+"""Clarification: asks the user to choose on a near tie, and reads the choice from the reply (behaviour E5)."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -29,8 +29,8 @@ _NUMBERS: dict[str, int] = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5
 _ORDINALS: dict[str, int] = {
     "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "former": 1, "top": 1, "last": -1, "latter": -1, "bottom": -1,
 }  # fmt: skip
-# Words that stand around a choice and choose nothing.
-_AROUND = frozenset({
+# Filler words around a choice.
+_FILLERS = frozenset({
     "a", "about", "agent", "and", "answer", "choice", "choose", "d", "department", "desk", "for", "from", "go", "going",
     "guess", "hi", "i", "id", "is", "it", "item", "let", "lets", "like", "ll", "m", "me", "mean", "meant", "my", "ok",
     "okay", "of", "option", "pick", "please", "pls", "rather", "s", "select", "take", "talk", "team", "thank", "thanks",
@@ -46,169 +46,73 @@ _DECLINED_AND_MORE = re.compile(
     r"(?:no,? )?(?:neither|none)(?: of (?:them|these|those|the above|both|the two))?\s*[,.;:!–—-]\s*\S"
 )
 
-
-class Choice(NamedTuple):
-    """An agent as it is offered: its name, how it is shown, and what it is for, in one sentence (may be empty)."""
-
-    agent: str
-    label: str
-    description: str
-
-    def as_data(self) -> dict[str, JsonValue]:
-        return {"agent": self.agent, "label": self.label, "description": self.description}
-
-
-class Answer(NamedTuple):
-    """What the user said to the choices. place: the chosen one, from 0; `declined`: none of them, and nothing else;
-    `declined_for_more`: none of them, but what was said goes on.
-    """
-
-    kind: Literal["chosen", "declined", "declined_for_more"]
-    place: int = 0
-    how: str = ""
-
-
-def choices_of(tree: AgentTree, agents: Iterable[str]) -> tuple[Choice, ...]:
-    """The agents as they are offered, in their order; who is no longer in the tree has a name and no more."""
-    return tuple(
-        Choice(name, _label(name), _first_sentence(tree.card(name).description) if name in tree else "") for name in agents
-    )
-
-
-def question_text(choices: Sequence[Choice], lead: str) -> str:
-    """The question: the lead, and a numbered line for each choice."""
-    lines = (f"{number}. {each.label}{_after(each.description)}" for number, each in enumerate(choices, 1))
-    return "\n".join((lead, *lines))
-
-
-def read_answer(text: str, choices: Sequence[Choice]) -> Answer | None:
-    """Which choice the text names, by its number or name; None when it says something else.
-
-    "2", "number two", "the second one please", "the last"; a name, or words or beginnings of words that only one of the
-    choices has, with polite words around. A longer message is never read as a number: "order 2 kettles" is none.
-    """
-    plain = normalize(text[:_READ_CHARACTERS].replace(_KEYCAP, ""), fold=True)
-    if _DECLINED.fullmatch(plain):
-        return Answer("declined", how="neither of them")
-    if _DECLINED_AND_MORE.match(plain):
-        return Answer("declined_for_more", how="neither of them, and more")
-    words = _TOKEN.findall(plain.replace("'", " ").replace("’", " "))
-    place = _by_number(words, len(choices))
-    if place is not None:
-        return Answer("chosen", place, f"number {place + 1}")
-    place = _by_name(words, choices)
-    return Answer("chosen", place, "its name") if place is not None else None
-
-
-def _by_number(words: list[str], count: int) -> int | None:
-    said = [word for word in words if word not in _AROUND]
-    if words and words[-1] == "one" and set(words[:-1]) <= {"option", "number", "choice"}:
-        return 0
-    if len(said) != 1:
-        return None
-    number = _number(said[0])
-    if number is None:
-        return None
-    place = count - 1 if number == -1 else number - 1
-    return place if 0 <= place < count else None
-
-
-def _number(word: str) -> int | None:
-    if word.isdecimal() and len(word) <= 2:
-        return int(word) or None
-    ordinal = _ORDINAL.fullmatch(word)
-    if ordinal:
-        return int(ordinal[1]) or None
-    return _NUMBERS.get(word) or _ORDINALS.get(word)
-
-
-def _by_name(words: list[str], choices: Sequence[Choice]) -> int | None:
-    """The one choice that all the words fit, after those around it are left out."""
-    named = [set(_TOKEN.findall(normalize(each.label, fold=True))) for each in choices]
-    every = set[str]().union(*named)
-    said = [word for word in words if word in every or word not in _AROUND]
-    said, denied = _denied(said)
-    if not said and not denied:
-        return None
-    fitting = [
-        place
-        for place, name in enumerate(named)
-        if all(_fits(word, name) for word in said) and not any(_fits(word, name) for word in denied)
-    ]
-    # Who denies something that was not offered has said nothing about the choices.
-    if denied and not any(_fits(word, name) for word in denied for name in named):
-        return None
-    if len(fitting) > 1 and said:
-        exact = [place for place in fitting if set(said) == named[place]]
-        fitting = exact or fitting
-    return fitting[0] if len(fitting) == 1 else None
-
-
-def _denied(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words, and those of them that follow a "not"."""
-    if "not" not in words:
-        return words, []
-    at = words.index("not")
-    return words[:at], words[at + 1 : at + 2]
-
-
-def _fits(word: str, name: set[str]) -> bool:
-    return any(word == part or _stem(word) == _stem(part) for part in name) or (
-        len(word) >= _PREFIX_CHARACTERS and any(part.startswith(word) for part in name)
-    )
-
-
-def _stem(word: str) -> str:
-    return word[:-1] if len(word) > _PREFIX_CHARACTERS and word.endswith("s") else word
-
-
-def _label(name: str) -> str:
-    """`password_reset` as `Password reset`; a name that is written as words stays as it is."""
-    words = re.sub(r"[_\-./]+", " ", name).strip() or name
-    return words[0].upper() + words[1:] if words == words.lower() else words
-
-
-def _first_sentence(text: str) -> str:
-    plain = normalize(text)
-    first = split_sentences(_SENTENCE, plain)[0].rstrip(".")
-    return first if len(first) <= DESCRIPTION_CHARACTERS else first[: DESCRIPTION_CHARACTERS - 1].rstrip() + "…"
-
-
-def _after(description: str) -> str:
-    return f" – {description}" if description else ""
-
-
 MARGIN = 0.05
-"""So near to the best, another agent may as well be meant. Every question costs a turn: more would be asked than is won."""
+"""Agents within this distance of the best are a near tie. Each question costs a turn, so the margin is small."""
 EVIDENCE, CHOICES = 0.25, 3
-NOBODY = 0.5
-"""With a novelty above this the user is not asked: what is likelier nobody's than anybody's is not worth a turn. Who turns
-messages away for less (the `nobody` of a stage) is not asked for those either."""
+MAX_NOVELTY = 0.5
+"""Novelty limit. Above it no question is asked: the message is more likely out of scope than for any agent.
+
+If the ranking stage has a lower limit (its option `nobody`), that limit applies.
+"""
 QUESTION = "Did you mean:"
 BEST = "clarify_skipped"
 CLARIFIED, CLARIFIED_BY_MEANING, DECLINED = "clarified", "clarified_by_meaning", "clarify_declined"
 RESOLVED = frozenset({CLARIFIED, CLARIFIED_BY_MEANING, DECLINED})
-"""The methods by which an answer to a clarifying question is taken: what was asked before it is still to be answered."""
+"""Methods of a decision that a clarifying answer led to. The message before the question is then still unanswered."""
 DECLINED_RULE = "declined"
-"""Agents that the user has just turned down: nobody after this stage may choose them for this message."""
+"""Exclusion rule for agents that the user has just declined. Later stages may not choose them for this message."""
 
 _CLEAR = 0.6
 _ELSEWHERE = 0.5
 _SMALLTALK = 0.5
 
 
+class Choice(NamedTuple):
+    """An agent as offered to the user."""
+
+    agent: str
+    label: str
+    """Display name."""
+    description: str
+    """Its purpose in one sentence; may be empty."""
+
+    def as_data(self) -> dict[str, JsonValue]:
+        return {"agent": self.agent, "label": self.label, "description": self.description}
+
+
+class Answer(NamedTuple):
+    """The user's answer to the choices."""
+
+    kind: Literal["chosen", "declined", "declined_for_more"]
+    """`chosen`: one of them. `declined`: none of them. `declined_for_more`: none of them, followed by more text."""
+    position: int = 0
+    """Index of the chosen one, from 0."""
+    how: str = ""
+    """How the user named it, for the reason."""
+
+
 class Clarify:
-    """Asks the user to choose when the selectors before it could not tell; reads the choice from the next message.
+    """Asks the user to choose on a near tie, and reads the choice from the next message.
 
-    It asks when the best candidates of the last of them that ranked any are within `margin` of each other, and the best has
-    at least `evidence`: at most `choices` of them, best first. It does not ask when one of them has the conversation (going
-    on with it costs less than a question). It never asks twice in a row: then it chooses the best. `default`, who asks, is
-    not offered.
+    It asks when the last ranking has several agents within `margin` of the best, and the best has at least `evidence`. It does
+    not ask when the active agent is one of them, since continuing costs less than a question. It never asks twice in a row: it
+    then chooses the best. The default agent, which asks, is never offered.
 
-    The message after a question is taken as the choice when it names a number or an agent, or means one of those offered and
-    nobody else; "neither" goes to the default agent. Anything else is left to the other selectors. only: `answer` reads
-    choices and never asks, `question` asks only. stage: whose ranking counts, by its name in the policy; None = the last's.
-    nobody: with more novelty in that ranking it does not ask.
+    The next message is read as the choice if it names a number or an agent, or if its meaning fits one offered agent and no
+    other. "Neither" goes to the default agent. The other selectors handle any other message.
+
+    Args:
+        meaning: Returns the `Meaning` that reads choices in other words; None = numbers and names only.
+        patterns: Patterns that mark a message as a new request.
+        default: The default agent; None = the tree's root.
+        margin: Maximum distance to the best score.
+        evidence: Minimum score of the best.
+        choices: Maximum number of agents offered.
+        question: First line of the question.
+        only: `answer` = only read choices; `question` = only ask.
+        stage: Name of the stage whose ranking to use; None = the last one with a ranking.
+        nobody: Novelty limit of that ranking. Above it no question is asked.
+        name: The stage's name.
     """
 
     def __init__(
@@ -223,7 +127,7 @@ class Clarify:
         question: str = QUESTION,
         only: Literal["answer", "question"] | None = None,
         stage: str | None = None,
-        nobody: float = NOBODY,
+        nobody: float = MAX_NOVELTY,
         name: str = "clarify",
     ) -> None:
         self.name = name
@@ -236,7 +140,7 @@ class Clarify:
             return abstained(self.name, "Only a user can be asked.")
         offered = choices_of(request.tree, request.head.offered)
         if self._only != "question" and offered:
-            verdict = await self._answered(request, offered)
+            verdict = await self._read_answer(request, offered)
             if verdict.outcome == "chosen" or verdict.passed_over or self._only == "answer":
                 return verdict
         if self._only == "answer":
@@ -270,13 +174,13 @@ class Clarify:
             question=question_text(choices, self._question),
         )
 
-    async def _answered(self, request: SelectionRequest, offered: Sequence[Choice]) -> Verdict:
+    async def _read_answer(self, request: SelectionRequest, offered: Sequence[Choice]) -> Verdict:
         answer = read_answer(request.text, offered)
         if answer is None:
             return await self._by_meaning(request, offered)
         names = ", ".join(shortened(each.agent) for each in offered)
         if answer.kind == "chosen":
-            agent = offered[answer.place].agent
+            agent = offered[answer.position].agent
             if agent not in request.eligible:
                 return abstained(self.name, f"The user chose {shortened(agent)}, who may not be chosen now.")
             reason = f"The user was offered {names}, and chose {agent} by {answer.how}."
@@ -290,7 +194,7 @@ class Clarify:
         return abstained(self.name, reason + ".", passed_over=declined)
 
     async def _by_meaning(self, request: SelectionRequest, offered: Sequence[Choice]) -> Verdict:
-        """The choice in other words; an abstention when it is as well something new."""
+        """Chooses by meaning; abstains when the message may as well be a new request."""
         names = [each.agent for each in offered if each.agent in request.eligible]
         no = f"The message names none of {', '.join(names)}, which the user was offered."
         if self._meaning is None or not names or not request.text.strip() or self._is_new(request, names):
@@ -316,13 +220,123 @@ class Clarify:
         return chosen(self.name, agent, method=CLARIFIED_BY_MEANING, confidence=score, reason=reason, candidates=candidates)
 
     def _is_new(self, request: SelectionRequest, names: Sequence[str]) -> bool:
-        """Whether a pattern marks the message plainly as somebody else's."""
+        """Returns whether a pattern clearly marks the message as a request for an agent that was not offered."""
         hits = self._patterns.match(request.text) if self._patterns else []
         others = (hit for hit in hits if hit.label in request.eligible and hit.label not in names)
         return any(hit.confidence > PLAINLY_NEW for hit in others)
 
     def _default_of(self, request: SelectionRequest) -> str:
         return self._default or request.tree.root
+
+
+def choices_of(tree: AgentTree, agents: Iterable[str]) -> tuple[Choice, ...]:
+    """Returns the agents as choices, in order. An agent that has left the tree has an empty description."""
+    return tuple(
+        Choice(name, _label(name), _first_sentence(tree.card(name).description) if name in tree else "") for name in agents
+    )
+
+
+def question_text(choices: Sequence[Choice], lead: str) -> str:
+    """Returns the question: the lead, then one numbered line for each choice."""
+    lines = (f"{number}. {each.label}{_description_suffix(each.description)}" for number, each in enumerate(choices, 1))
+    return "\n".join((lead, *lines))
+
+
+def read_answer(text: str, choices: Sequence[Choice]) -> Answer | None:
+    """Returns the choice that the text names by number or name; None when the text says anything else.
+
+    Recognizes "2", "number two", "the second one please", "the last". A name may be shortened to words or prefixes that only
+    one choice has, with polite words around. A longer message is never read as a number: "order 2 kettles" gives None.
+    """
+    plain = normalize(text[:_READ_CHARACTERS].replace(_KEYCAP, ""), fold=True)
+    if _DECLINED.fullmatch(plain):
+        return Answer("declined", how="neither of them")
+    if _DECLINED_AND_MORE.match(plain):
+        return Answer("declined_for_more", how="neither of them, and more")
+    words = _TOKEN.findall(plain.replace("'", " ").replace("’", " "))
+    index = _by_number(words, len(choices))
+    if index is not None:
+        return Answer("chosen", index, f"number {index + 1}")
+    index = _by_name(words, choices)
+    return Answer("chosen", index, "its name") if index is not None else None
+
+
+def _by_number(words: list[str], count: int) -> int | None:
+    content = [word for word in words if word not in _FILLERS]
+    if words and words[-1] == "one" and set(words[:-1]) <= {"option", "number", "choice"}:
+        return 0
+    if len(content) != 1:
+        return None
+    number = _number(content[0])
+    if number is None:
+        return None
+    index = count - 1 if number == -1 else number - 1
+    return index if 0 <= index < count else None
+
+
+def _number(word: str) -> int | None:
+    if word.isdecimal() and len(word) <= 2:
+        return int(word) or None
+    ordinal = _ORDINAL.fullmatch(word)
+    if ordinal:
+        return int(ordinal[1]) or None
+    return _NUMBERS.get(word) or _ORDINALS.get(word)
+
+
+def _by_name(words: list[str], choices: Sequence[Choice]) -> int | None:
+    """Returns the only choice that fits all the words, filler words aside."""
+    named = [set(_TOKEN.findall(normalize(each.label, fold=True))) for each in choices]
+    all_words = set[str]().union(*named)
+    content = [word for word in words if word in all_words or word not in _FILLERS]
+    content, negated = _split_negation(content)
+    if not content and not negated:
+        return None
+    fitting = [
+        index
+        for index, name in enumerate(named)
+        if all(_fits(word, name) for word in content) and not any(_fits(word, name) for word in negated)
+    ]
+    # A negated word that fits no choice says nothing about the choices.
+    if negated and not any(_fits(word, name) for word in negated for name in named):
+        return None
+    if len(fitting) > 1 and content:
+        exact = [index for index in fitting if set(content) == named[index]]
+        fitting = exact or fitting
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _split_negation(words: list[str]) -> tuple[list[str], list[str]]:
+    """Splits the words into those before a "not" and the word after it."""
+    if "not" not in words:
+        return words, []
+    at = words.index("not")
+    return words[:at], words[at + 1 : at + 2]
+
+
+def _fits(word: str, name: set[str]) -> bool:
+    return any(word == part or _stem(word) == _stem(part) for part in name) or (
+        len(word) >= _PREFIX_CHARACTERS and any(part.startswith(word) for part in name)
+    )
+
+
+def _stem(word: str) -> str:
+    return word[:-1] if len(word) > _PREFIX_CHARACTERS and word.endswith("s") else word
+
+
+def _label(name: str) -> str:
+    """Formats `password_reset` as `Password reset`; a name with capital letters keeps its case."""
+    words = re.sub(r"[_\-./]+", " ", name).strip() or name
+    return words[0].upper() + words[1:] if words == words.lower() else words
+
+
+def _first_sentence(text: str) -> str:
+    plain = normalize(text)
+    first = split_sentences(_SENTENCE, plain)[0].rstrip(".")
+    return first if len(first) <= DESCRIPTION_CHARACTERS else first[: DESCRIPTION_CHARACTERS - 1].rstrip() + "…"
+
+
+def _description_suffix(description: str) -> str:
+    return f" – {description}" if description else ""
 
 
 def _scored(candidates: Sequence[Candidate]) -> str:

@@ -1,4 +1,4 @@
-"""Whom the last answer names in its `<next>` tag (behaviours B4, B5, B7)."""
+"""Selects the agent named by the last answer's `<next>` tag (behaviours B4, B5, B7)."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ from turnwise.selection.fixed import lead_of
 from turnwise.selection.next_tag import OPENING
 from turnwise.selection.verdicts import abstained, chosen, shortened
 
-# A run is tried once, from where it begins: tried from each place in it, a long one would cost its length squared.
+# The lookbehind makes the match start only at the beginning of a run; otherwise a long run would take quadratic time.
 _TRAILING = re.compile(r"(?<![\s.,;:!?…。，！？])[\s.,;:!?…。，！？]+\Z")
 _SELF = "self"
 FALLBACK_CONFIDENCE = 0.6
@@ -20,13 +20,16 @@ _UNKNOWN = "no agent has that name now"
 
 
 class Conversational:
-    """Chooses the agent that the answer hands on to (`actions.next`); the lead when it names nobody usable.
+    """Chooses the agent that the answer hands over to (`actions.next`), else the lead.
 
-    On a user's message, the last answer counts: the session's head keeps its name (`head.named_next`) for one message, and only
-    an agent that its author may hand over to is obeyed. `Self` is the agent that spoke, whatever the agents are called. A name
-    also fits without regard to case and trailing punctuation, when it then fits exactly one. Only an agent's own answer counts:
-    a tag that a user writes is ignored, and the verdict says so. Without a lead of its own: the lead of the team that asks, or
-    the tree's root.
+    For a user's message, the last answer counts: the session's head keeps its tag (`head.named_next`) for one message. The
+    named agent must be one that the answer's author may hand over to. `Self` always means the author. Names are compared
+    exactly first, then without case and trailing punctuation if that fits exactly one agent. Only tags in an agent's own
+    answer count; the verdict lists tags in users' messages as ignored.
+
+    Args:
+        lead: The fallback; None = the asking team's lead, or the tree's root.
+        name: The stage's name.
     """
 
     def __init__(self, lead: str | None = None, *, name: str = "conversational") -> None:
@@ -35,7 +38,7 @@ class Conversational:
 
     @property
     def named_agents(self) -> tuple[str, ...]:
-        """The agents that it was given by name."""
+        """Agents named in the configuration."""
         return () if self._lead is None else (self._lead,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
@@ -52,15 +55,16 @@ class Conversational:
 
 
 def by_name(selector: str, request: SelectionRequest) -> Verdict:
-    """The agent that the answer names, or that the last answer named for this message; an abstention when it is nobody who
-    may be chosen.
+    """Chooses the agent named by the answer, or by the last answer before this message.
+
+    Abstains when no agent is named or the named agent may not be chosen.
     """
     ignored, last = _tags_elsewhere(request), "The last answer"
     named, speaker = request.head.named_next, request.head.active_agent
     if request.occasion == "answer" and request.answer is not None:
         last, named, speaker = "The answer", request.answer.actions.next, request.answer.author
     elif request.occasion != "message" or request.lead is not None:
-        speaker = None  # a team begins anew with each message
+        speaker = None  # a team starts over with each message
     if not speaker:
         return abstained(selector, "Nobody has answered yet.", ignored=ignored)
     if not named or speaker == USER:
@@ -74,12 +78,12 @@ def by_name(selector: str, request: SelectionRequest) -> Verdict:
 
 
 def can_name(named: str, names: Iterable[str]) -> bool:
-    """Whether the name in a tag is `Self`, or fits one of the names."""
+    """Returns whether the name in a tag is `Self` or matches one of the names."""
     return comparable_name(named) in {_SELF, *(comparable_name(name) for name in names)}
 
 
 def matching_name(named: str, names: Iterable[str]) -> str | None:
-    """Which of the names is meant: that one, or the only one that fits without regard to case and trailing punctuation."""
+    """Returns the name that `named` means: the exact match, else the only match without case and trailing punctuation."""
     close = []
     for name in names:
         if name == named:
@@ -96,8 +100,9 @@ def _find(named: str, speaker: str, names: Sequence[str]) -> str | None:
 
 
 def _nameable(speaker: str, request: SelectionRequest) -> Sequence[str]:
-    """The agents that the speaker may name. Those of an answer are in the request; a message is open to more than it may
-    hand over to.
+    """Returns the agents that the speaker may name.
+
+    For an answer, the request is already limited to them. For a message, eligible agents include others.
     """
     if request.occasion == "answer":
         return request.eligible
@@ -120,7 +125,7 @@ def _why_not(named: str, speaker: str, request: SelectionRequest) -> Exclusion:
 
 
 def _tags_elsewhere(request: SelectionRequest) -> tuple[str, ...]:
-    """The tags that are not obeyed, in words."""
+    """Describes the tags that were ignored."""
     places = {
         "the user's message: only an agent's own answer can hand on": request.text,
         "a tool's result: only an agent's own answer can hand on": "".join(str(r.result) for r in request.message.tool_results),
@@ -130,5 +135,5 @@ def _tags_elsewhere(request: SelectionRequest) -> tuple[str, ...]:
 
 
 def comparable_name(name: str) -> str:
-    """The name as it is compared: compatible letters, case, space and trailing punctuation make no difference."""
+    """Normalizes a name for comparison: compatible letters, case, space and trailing punctuation make no difference."""
     return " ".join(_TRAILING.sub("", unicodedata.normalize("NFKC", with_few_marks(name))).casefold().split())

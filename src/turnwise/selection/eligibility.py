@@ -1,4 +1,4 @@
-"""Who may be chosen at all, before anybody is scored (behaviours C19, C20). Pure."""
+"""Eligibility: filters the agents a caller may reach, before any scoring (behaviours C19, C20). Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from turnwise.facts.selections import Exclusion
 from turnwise.facts.tree import AgentTree
 
 UNREACHABLE = frozenset({"disabled", "role"})
-"""The rules that nothing overrides: not a tool result, not an open question."""
+"""Exclusion rules that nothing overrides, not even a tool result or an open question."""
 
 
 class NameSet(tuple[str, ...]):
-    """Agents' names in order; `in` does not search."""
+    """Ordered agent names with constant-time `in`."""
 
     @cached_property
     def _set(self) -> frozenset[str]:
@@ -25,24 +25,24 @@ class NameSet(tuple[str, ...]):
 
 @dataclass(frozen=True)
 class Eligible:
-    """Who may be chosen, in the tree's order, and who may not and by which rule.
-
-    continuing: `names`, and those whom only their `routable: false` keeps from being routed to. Going on with a
-    conversation they were given by a transfer is not routing, so they may be resumed, and may be the default.
-    """
+    """The eligible agents, in the tree's order, and the excluded ones with their rules."""
 
     names: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
     continuing: tuple[str, ...]
+    """`names` plus the agents that only `routable: false` excludes.
+
+    Resuming a conversation after a transfer is not routing, so these agents may be resumed and may be the default.
+    """
 
     @cached_property
     def rules(self) -> Mapping[str, str]:
-        """The rule that excludes each excluded agent."""
+        """Maps each excluded agent to the rule that excludes it."""
         return {exclusion.agent: exclusion.rule for exclusion in self.excluded}
 
 
 class _Above(NamedTuple):
-    """What an agent inherits: the nearest agent above it (or itself) that has the property."""
+    """Inherited properties: for each, the nearest agent at or above this one that has it."""
 
     disabled: str | None = None
     closed: str | None = None
@@ -56,13 +56,22 @@ def eligible(
     resting: Collection[str] = frozenset(),
     among: Collection[str] | None = None,
 ) -> Eligible:
-    """Who may be chosen for a caller with these roles.
+    """Returns the agents that a caller with these roles may reach.
 
-    The rules, the first that holds is recorded: `disabled` (it or one above it), `role` (it or one above it is open only to
-    roles the caller lacks: who may not enter a department reaches nobody in it), `resting` (it keeps failing),
-    `inside_composite` (a composite above it runs it), `not_routable` (its card says so; this one is not inherited, since a
-    supervisor that takes no messages itself may lead many who do). With `among`, as when a team asks, only those are
-    considered, and the last two rules do not apply to them: their team runs them.
+    The first rule that applies is recorded:
+
+    - `disabled`: the agent or one above it is disabled.
+    - `role`: the agent or one above it requires a role that the caller lacks.
+    - `resting`: the agent keeps failing.
+    - `inside_composite`: a composite agent above it runs it.
+    - `not_routable`: its card opts out of routing. A supervisor that takes no messages may lead agents that do, so this
+      rule is not inherited.
+
+    Args:
+        tree: The agents.
+        roles: The caller's roles.
+        resting: Agents that are paused after repeated failures.
+        among: Considers only these agents, as inside a team. The last two rules then do not apply: the team runs them.
     """
     verdicts = dict(_judged(tree, frozenset(roles), resting, routed=among is None))
     considered = [card.name for card in tree if among is None or card.name in among]

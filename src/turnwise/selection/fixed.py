@@ -1,4 +1,4 @@
-"""Who answers when nobody else was found (behaviours A1, A5, C7)."""
+"""Selectors with a fixed choice: `Default`, `Direct`, `Identity` and `Iterative` (behaviours A1, A5, C7)."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,13 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.verdicts import abstained, chosen, shortened
 
 CONFIDENCE = 0.6
+"""Confidence of a default choice."""
 
 
 class Default:
-    """Chooses the given agent, else the lead of the team that asks, else the tree's root, else the first agent that may be
-    chosen. It abstains only when there is none.
+    """Chooses the configured agent, else the asking team's lead, else the tree's root, else the first eligible agent.
+
+    Abstains only when no agent is eligible.
     """
 
     def __init__(self, agent: str | None = None, *, confidence: float = CONFIDENCE, name: str = "default") -> None:
@@ -22,7 +24,7 @@ class Default:
 
     @property
     def named_agents(self) -> tuple[str, ...]:
-        """The agents that it was given by name."""
+        """Agents named in the configuration."""
         return () if self._agent is None else (self._agent,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
@@ -35,7 +37,7 @@ class Default:
         return chosen(self.name, agent, method="default_fallback", confidence=self._confidence, reason=reason)
 
     def choice(self, request: SelectionRequest) -> str | None:
-        """Whom it would choose; None when there is nobody."""
+        """Returns the agent it would choose; None when no agent is eligible."""
         for agent in (self._agent, request.lead, request.tree.root):
             if agent is not None and agent in request.eligible:
                 return agent
@@ -43,7 +45,7 @@ class Default:
 
 
 class Direct:
-    """Chooses `context.direct_agent_id`. A name that does not exist or may not be chosen is ignored, and that is recorded."""
+    """Chooses `context.direct_agent_id`. An unknown or ineligible name is ignored, and the verdict records it."""
 
     def __init__(self, *, name: str = "direct") -> None:
         self.name = name
@@ -64,9 +66,9 @@ class Direct:
 
 
 def lead_of(lead: str | None, request: SelectionRequest) -> str | None:
-    """The selector's own lead, else that of the team that asks, if it may be chosen; None when it may not.
+    """Returns the lead: the configured one, else the asking team's; None when that agent is not eligible.
 
-    Without either: the tree's root, else the first agent that may be chosen, None when there is none.
+    Without either, returns the tree's root if eligible, else the first eligible agent, else None.
     """
     lead = lead or request.lead
     if lead is not None:
@@ -77,7 +79,7 @@ def lead_of(lead: str | None, request: SelectionRequest) -> str | None:
 
 
 class Identity:
-    """Chooses its lead, whatever is said. Without a lead of its own: the lead of the team that asks, or the tree's root."""
+    """Always chooses its lead. Without a configured lead, it uses the asking team's lead or the tree's root."""
 
     def __init__(self, lead: str | None = None, *, name: str = "identity") -> None:
         self.name = name
@@ -85,7 +87,7 @@ class Identity:
 
     @property
     def named_agents(self) -> tuple[str, ...]:
-        """The agents that it was given by name."""
+        """Agents named in the configuration."""
         return () if self._lead is None else (self._lead,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
@@ -97,9 +99,10 @@ class Identity:
 
 
 class Iterative:
-    """Cycles through its order. Its place comes with the request and goes back with the verdict: it keeps none itself.
+    """Cycles through a fixed order of agents.
 
-    Who may not be chosen now is passed over and recorded. PolicyError when the order is empty.
+    The current position comes with the request and the next one goes back in the verdict; the selector stores no state.
+    Ineligible agents are skipped and recorded. Raises PolicyError when the order is empty.
     """
 
     def __init__(self, order: Sequence[str], *, name: str = "iterative") -> None:
@@ -110,7 +113,7 @@ class Iterative:
 
     @property
     def named_agents(self) -> tuple[str, ...]:
-        """The agents that it was given by name."""
+        """Agents named in the configuration."""
         return self._order
 
     async def select(self, request: SelectionRequest) -> Verdict:

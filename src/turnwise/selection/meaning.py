@@ -1,4 +1,4 @@
-"""What messages mean to the agents of a tree: one encoder, one matcher, and a memory of texts read lately."""
+"""Embeds and matches messages for the agents of a tree: one encoder, one matcher, and a cache of recent readings."""
 
 import asyncio
 import hashlib
@@ -19,8 +19,8 @@ from turnwise.matching.normalize import legible
 from turnwise.matching.sentences import segments
 from turnwise.ports.encoder import Encoder
 from turnwise.selection.phrases import phrases_of, words_of
-from turnwise.selection.reader import Snapshot, TextReader, TextReading, snapshot, snapshot_of, with_parts
-from turnwise.selection.vectors import CachedEncoder, Progress, encoded, vectors_of
+from turnwise.selection.reader import Snapshot, TextReader, TextReading, current_snapshot, snapshot, with_parts
+from turnwise.selection.vectors import CachedEncoder, Progress, encode_checked, vectors_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,28 +31,34 @@ if TYPE_CHECKING:
 
 __all__ = ["Meaning", "TextReading"]
 
-_QUICK_FIT = 800  # phrases: less than about a second
+_QUICK_FIT = 800  # phrases; fitting this many takes less than about a second
 _BRIEF_TEXTS, _BRIEF_CHARACTERS = 4, 2_000
 _log = logging.getLogger("turnwise.selection")
 
 
 class EncodingStopped(EncoderError):
-    """The work was given up, because the process ends or nobody wants it any more."""
+    """Encoding was cancelled: the process is exiting or the `Meaning` was closed."""
 
     def __init__(self) -> None:
-        super().__init__("It was closed before the agents' texts were read.", fix="Make another: what is closed stays closed.")
+        super().__init__(
+            "It was closed before the agents' texts were read.", fix="Create a new one: a closed one cannot be used again."
+        )
 
 
 class Meaning:
-    """Shared by all selectors of a policy that go by meaning. Safe to share between threads and event loops.
+    """Reads messages for all selectors of a policy that compare meaning. Safe to share between threads and event loops.
 
-    Making one costs nothing; the first `read` or `prepare` makes it ready. A small tree's matcher is fitted then and there.
-    For a larger one the nearest phrases decide at once, while the heads are fitted in a thread; the result is swapped in as
-    a whole. A fit that fails is logged and the nearest phrases go on deciding.
+    The constructor is cheap; the first `read` or `prepare` does the work. For a small tree that includes fitting the
+    matcher. For a larger tree, the nearest phrases decide while a background thread fits the heads; the fitted matcher then
+    replaces the old one atomically. If fitting fails, the failure is logged and the nearest phrases continue to decide.
 
-    keep: a folder for vectors and fitted matchers (`matching.kept`); None = nothing is kept. progress: is told of the work,
-    in the thread that does it. default: the agent that answers when nobody else fits; it counts by its examples alone
-    (None: the tree's root). quick_fit: a tree with at most so many phrases counts as small.
+    Args:
+        tree: The agents.
+        encoder: Turns texts into vectors.
+        keep: Folder that caches vectors and fitted matchers (`matching.disk_cache`); None = no cache.
+        progress: Called with the progress, in the thread that does the work.
+        default: The default agent, which counts by its examples only; None = the tree's root.
+        quick_fit: A tree with at most this many phrases counts as small.
     """
 
     def __init__(
@@ -66,78 +72,90 @@ class Meaning:
         quick_fit: int = _QUICK_FIT,
     ) -> None:
         self.tree, self.encoder = tree, encoder
-        self._keep, self._progress, self._default = keep, progress, default
+        self._cache_folder, self._progress, self._default = keep, progress, default
         self._quick_fit = quick_fit
         self._phrases: tuple[Phrase, ...] | None = None
-        self._served: TextReader | None = None
-        self._one_at_a_time = threading.Lock()
+        self._reader: TextReader | None = None
+        self._prepare_lock = threading.Lock()
         self._lock = threading.Lock()
-        self._readiness: Future[None] | None = None
-        self._heads: Future[bool] = _begun()
+        self._ready_future: Future[None] | None = None
+        self._heads: Future[bool] = _pending_future()
         self._failure: Exception | None = None
         self._closed = threading.Event()
 
     @property
     def phrases(self) -> tuple[Phrase, ...]:
-        """What the agents count by, in the tree's order."""
+        """Phrases that describe the agents, in the tree's order."""
         if self._phrases is None:
             self._phrases = phrases_of(self.tree, self._default)
         return self._phrases
 
     @property
     def fingerprint(self) -> str:
-        """Identifies what readings depend on now: phrases, encoder, matcher and its state; empty before it is ready."""
-        return self._served.fingerprint if self._served else ""
+        """Identifies the phrases, encoder, matcher and fitting state in use; empty before it is ready."""
+        return self._reader.fingerprint if self._reader else ""
 
     def prepare(self, progress: Progress | None = None) -> None:
-        """Makes it ready to read, in this thread; nothing to do if it is, and a wait if another thread is at it.
+        """Gets ready to read, in the calling thread. Returns at once when ready; waits if another thread is preparing.
 
-        EncoderError when the phrases cannot be encoded, and the next call tries again; or when it was closed before. What a
-        fit raised is raised once; after that it reads by nearest phrases.
+        Raises:
+            EncoderError: The phrases cannot be encoded (the next call retries), or this was closed first.
+            Exception: A fit failed. This is raised once; the nearest phrases decide after that.
         """
-        with self._one_at_a_time:
-            if self._served is None:
-                self._make_ready(progress or self._progress or _silent)
+        with self._prepare_lock:
+            if self._reader is None:
+                self._prepare(progress or self._progress or _no_progress)
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
-    async def read(self, texts: Sequence[str], *, together: bool = False) -> list[TextReading]:
-        """One reading a text, in their order; over all agents of the tree that have something to go by.
+    async def read(self, texts: Sequence[str], *, batched: bool = False) -> list[TextReading]:
+        """Returns one reading for each text, in order, over all agents that have phrases.
 
-        Waits until it is ready. A few short texts are read here and now when the encoder is local, others in a thread. All
-        that is read in one `snapshot` block is read by one state. EncoderError when there is no vector for a text, or when it
-        was closed before it was ready. together: for many texts, as in training: that is faster, and numbers of a text that is
-        read among others may differ in the last digit.
+        Waits until ready. A few short texts are read in the calling thread when the encoder is local, others in a worker
+        thread. All reads inside one `held` block use the same state.
+
+        Args:
+            texts: The texts.
+            together: Reads many texts in one batch, as in training. This is faster, but the last digit of a number may then
+                depend on the other texts.
+
+        Raises:
+            EncoderError: A text has no vector, or this was closed before it was ready.
         """
-        served = await self._state()
-        found = served.remembered(texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        reader = await self._current_reader()
+        readings = reader.cached(texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in readings]
         if missing:
             brief = len(missing) <= _BRIEF_TEXTS and sum(map(len, missing)) <= _BRIEF_CHARACTERS
-            here = brief and self.encoder.is_local
-            work = partial(served.read, missing, together=together)
-            fresh = work() if here else await asyncio.to_thread(work)
-            found.update((reading.text, reading) for reading in fresh)
-        return [found[text] for text in texts]
+            inline = brief and self.encoder.is_local
+            work = partial(reader.read, missing, batched=batched)
+            new_readings = work() if inline else await asyncio.to_thread(work)
+            readings.update((reading.text, reading) for reading in new_readings)
+        return [readings[text] for text in texts]
 
-    async def hear(self, message: str) -> TextReading:
-        """The reading of what a user said. A long message is read part by part, too: its match is what all say together.
+    async def read_message(self, message: str) -> TextReading:
+        """Returns the reading of a user's message. A long message is also read part by part, and the matches are combined.
 
-        EncoderError as `read`.
+        Raises:
+            EncoderError: As for `read`.
         """
         whole, *parts = await self.read([message, *segments(message)])
         return with_parts(whole, parts)
 
     def held(self) -> AbstractContextManager[Snapshot]:
-        """A block in which one decision is made: what is swapped in meanwhile is for the next one."""
-        return snapshot(self, self._served)
+        """Pins the current state for one decision. A matcher swapped in meanwhile applies to the next decision."""
+        return snapshot(self, self._reader)
 
     async def fitted(self) -> bool:
-        """Waits for the fit. Whether heads decide now; False when it was given up, or failed, which is raised once.
-        EncoderError as `read`.
+        """Waits for the fit and returns whether the fitted heads are in use.
+
+        False when the fit was cancelled, or failed. A failure is raised once.
+
+        Raises:
+            EncoderError: As for `read`.
         """
-        await self._ready()
+        await self._ensure_ready()
         heads = await asyncio.wrap_future(self._heads)
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -145,90 +163,92 @@ class Meaning:
         return heads
 
     async def tuned(self, texts: Sequence[str], labels: Sequence[str | None]) -> "Meaning":
-        """This meaning with probabilities and novelty tuned to these texts; a label None: nobody should take that text.
+        """Returns a copy with probabilities and novelty tuned on labelled texts. This object does not change.
 
-        The texts are no examples. This one stays as it is.
+        Args:
+            texts: The texts. They do not become examples.
+            labels: The right agent of each text; None = out of scope.
         """
         await self.fitted()
         return await asyncio.to_thread(self._tuned, texts, labels)
 
     def close(self) -> None:
-        """Gives up a fit that is under way; what it reads by stays. Nothing waits for it; calling again changes nothing."""
+        """Cancels a running fit without waiting for it; the state in use stays. Idempotent."""
         self._closed.set()
 
-    async def _state(self) -> TextReader:
-        """What is read by: in a decision, what it was begun with, or first read by."""
-        hold = snapshot_of(self)
-        if hold is None:
-            return self._served or await self._ready()
-        if hold.served is None:
-            found = self._served or await self._ready()
-            hold.served = hold.served or found  # another task of this decision may have been first
-        return hold.served
+    async def _current_reader(self) -> TextReader:
+        """Returns the reader to use: inside a pinned block, the block's reader."""
+        pinned = current_snapshot(self)
+        if pinned is None:
+            return self._reader or await self._ensure_ready()
+        if pinned.reader is None:
+            reader = self._reader or await self._ensure_ready()
+            pinned.reader = pinned.reader or reader  # another task of this decision may have set it meanwhile
+        return pinned.reader
 
-    async def _ready(self) -> TextReader:
-        if self._served is None:
+    async def _ensure_ready(self) -> TextReader:
+        if self._reader is None:
             with self._lock:
-                readiness = self._readiness or _begun()
-                if self._readiness is None:
-                    self._readiness = readiness
-                    threading.Thread(target=self._prepare_for, args=(readiness,), name="turnwise-prepare").start()
-            await asyncio.wrap_future(readiness)
-        assert self._served is not None
-        return self._served
+                ready_future = self._ready_future or _pending_future()
+                if self._ready_future is None:
+                    self._ready_future = ready_future
+                    threading.Thread(target=self._prepare_in_thread, args=(ready_future,), name="turnwise-prepare").start()
+            await asyncio.wrap_future(ready_future)
+        assert self._reader is not None
+        return self._reader
 
-    def _prepare_for(self, readiness: "Future[None]") -> None:
+    def _prepare_in_thread(self, ready_future: "Future[None]") -> None:
         try:
-            with self._one_at_a_time:
-                if self._served is None:
-                    self._make_ready(self._progress or _silent)
+            with self._prepare_lock:
+                if self._reader is None:
+                    self._prepare(self._progress or _no_progress)
         except BaseException as problem:
             with self._lock:
-                self._readiness = None
-            readiness.set_exception(problem)
+                self._ready_future = None
+            ready_future.set_exception(problem)
         else:
-            readiness.set_result(None)
+            ready_future.set_result(None)
 
-    def _make_ready(self, progress: Progress) -> None:
+    def _prepare(self, progress: Progress) -> None:
         from turnwise.matching.matcher import nearest
         from turnwise.matching.smalltalk import SmallTalk
         from turnwise.matching.spelling import SpellingCorrector
 
         progress = self._stoppable(progress)
-        phrases, kept = self.phrases, self._kept()
+        phrases, cache = self.phrases, self._disk_cache()
         fingerprint = fingerprint_of(phrases, self.encoder)
         if self.encoder.is_local:
-            self.encoder.encode(["hello"])  # a model that is loaded at its first use should not delay a message
-        smalltalk = SmallTalk.for_encoder(CachedEncoder(self.encoder, kept, progress))
-        names = (words_of(card.name) for card in self.tree)  # of those too that count by nothing else
+            self.encoder.encode(["hello"])  # loads a lazily loaded model now, rather than at the first message
+        smalltalk = SmallTalk.for_encoder(CachedEncoder(self.encoder, cache, progress))
+        names = (words_of(card.name) for card in self.tree)  # includes agents that have no phrases
         spelling = SpellingCorrector(itertools.chain(names, (phrase.text for phrase in phrases)))
         if not phrases:
-            return self._serve(TextReader(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
-        before = _fitted_before(kept, fingerprint, phrases, self.encoder.dimensions)
-        if before is not None:
-            return self._serve(TextReader(self.encoder, before, smalltalk, spelling, f"{fingerprint}-fitted"), True)
+            return self._publish(TextReader(self.encoder, None, smalltalk, spelling, f"{fingerprint}-empty"), True)
+        cached = _fitted_before(cache, fingerprint, phrases, self.encoder.dimensions)
+        if cached is not None:
+            return self._publish(TextReader(self.encoder, cached, smalltalk, spelling, f"{fingerprint}-fitted"), True)
         texts = [phrase.text for phrase in phrases]
-        vectors = vectors_of(texts, self.encoder, kept=kept, progress=progress)
-        served = TextReader(self.encoder, nearest(phrases, vectors), smalltalk, spelling, f"{fingerprint}-nearest")
+        vectors = vectors_of(texts, self.encoder, cache=cache, progress=progress)
+        reader = TextReader(self.encoder, nearest(phrases, vectors), smalltalk, spelling, f"{fingerprint}-nearest")
         if len(phrases) <= self._quick_fit:
             try:
-                return self._fit(served, phrases, vectors, fingerprint, progress)
+                return self._fit(reader, phrases, vectors, fingerprint, progress)
             finally:
-                # Not before: who reads meanwhile would be told something else than those who wait.
-                self._served = self._served or served
-        self._served = served
-        # No daemon: a thread that is cut off inside a library can crash the interpreter on its way out.
-        work = (served, phrases, vectors, fingerprint, self._stoppable(_silent))
+                # Set only now, so that concurrent readers do not get a state that waiting callers never see.
+                self._reader = self._reader or reader
+        self._reader = reader
+        # Not a daemon: a thread killed inside native code can crash the interpreter at exit.
+        work = (reader, phrases, vectors, fingerprint, self._stoppable(_no_progress))
         try:
             threading.Thread(target=self._fit, args=work, name="turnwise-fit").start()
-        except RuntimeError:  # no more threads, or the interpreter is on its way out
+        except RuntimeError:  # no more threads, or the interpreter is shutting down
             _log.warning("No thread could be started for the fit: nearest phrases go on deciding.")
             self._heads.set_result(False)
         return None
 
     def _fit(
         self,
-        served: TextReader,
+        reader: TextReader,
         phrases: tuple[Phrase, ...],
         vectors: "NDArray[np.float32]",
         fingerprint: str,
@@ -248,38 +268,38 @@ class Meaning:
             self._heads.set_result(False)
             raise
         else:
-            self._serve(served.by(matcher, f"{fingerprint}-fitted"), True)
-            kept = self._kept()
-            if kept is not None:
-                kept.keep_matcher(fingerprint, matcher.arrays())
+            self._publish(reader.with_matcher(matcher, f"{fingerprint}-fitted"), True)
+            cache = self._disk_cache()
+            if cache is not None:
+                cache.store_matcher(fingerprint, matcher.arrays())
 
-    def _serve(self, served: TextReader, heads: bool) -> None:
-        self._served = served
+    def _publish(self, reader: TextReader, heads: bool) -> None:
+        self._reader = reader
         self._heads.set_result(heads)
 
     def _tuned(self, texts: Sequence[str], labels: Sequence[str | None]) -> "Meaning":
-        served = self._served
-        assert served is not None
-        after = Meaning(self.tree, self.encoder, self._keep, self._progress, default=self._default)
-        after._phrases = self._phrases
-        matcher = served.matcher
+        reader = self._reader
+        assert reader is not None
+        tuned = Meaning(self.tree, self.encoder, self._cache_folder, self._progress, default=self._default)
+        tuned._phrases = self._phrases
+        matcher = reader.matcher
         digest = hashlib.sha256(repr((list(texts), list(labels))).encode()).hexdigest()[:12]
         if matcher is not None and texts:
-            plain = [legible(served.mended(text).text) for text in texts]
-            matcher = matcher.tuned(plain, encoded(plain, self.encoder), labels)
-        after._serve(served.by(matcher, f"{served.fingerprint}-tuned-{digest}"), self._heads.result())
-        return after
+            plain = [legible(reader.corrected(text).text) for text in texts]
+            matcher = matcher.tuned(plain, encode_checked(plain, self.encoder), labels)
+        tuned._publish(reader.with_matcher(matcher, f"{reader.fingerprint}-tuned-{digest}"), self._heads.result())
+        return tuned
 
-    def _kept(self) -> "DiskCache | None":
-        if self._keep is None:
+    def _disk_cache(self) -> "DiskCache | None":
+        if self._cache_folder is None:
             return None
         from turnwise.matching.disk_cache import DiskCache
 
-        return DiskCache(self._keep)
+        return DiskCache(self._cache_folder)
 
     def _stoppable(self, progress: Progress) -> Progress:
         def step(what: str, done: int, total: int) -> None:
-            # The main thread is over before the interpreter waits for the others.
+            # At exit, the main thread ends before the interpreter joins the other threads.
             if self._closed.is_set() or not threading.main_thread().is_alive():
                 raise EncodingStopped
             progress(what, done, total)
@@ -288,7 +308,7 @@ class Meaning:
 
 
 def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
-    """Twenty hexadecimal digits for what readings depend on: phrases, encoder, dictionary, and the version of matching."""
+    """Returns twenty hexadecimal digits that identify the phrases, encoder, dictionary and matching version."""
     from turnwise.matching.disk_cache import version
     from turnwise.matching.spelling import dictionary
 
@@ -299,35 +319,35 @@ def fingerprint_of(phrases: Sequence[Phrase], encoder: Encoder) -> str:
 
 
 def _fitted_before(
-    kept: "DiskCache | None", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int
+    cache: "DiskCache | None", fingerprint: str, phrases: tuple[Phrase, ...], dimensions: int
 ) -> "Matcher | None":
-    """The fitted matcher that is kept; None when there is none that works."""
+    """Returns the cached fitted matcher; None when there is none that works."""
     import numpy as np
 
     from turnwise.matching.matcher import Matcher
 
-    arrays = kept.matcher(fingerprint) if kept else None
-    if kept is None or arrays is None:
+    arrays = cache.matcher(fingerprint) if cache else None
+    if cache is None or arrays is None:
         return None
     try:
         matcher = Matcher.from_arrays(phrases, arrays)
-        # Tried once: one whose parts do not belong together would fail at every message, and at every start.
+        # Tests it once: inconsistent parts would otherwise fail at every message, and after every restart.
         tried = matcher.match("hello", np.full(dimensions, dimensions**-0.5, np.float32))
         if not np.isfinite([*tried.probabilities, tried.novelty]).all():
             raise ValueError("no numbers")
         return matcher
     except (KeyError, ValueError, IndexError, TypeError) as problem:
         _log.info("A kept matcher cannot be used (%s) and is fitted again.", type(problem).__name__)
-        kept.forget_matcher(fingerprint)
+        cache.remove_matcher(fingerprint)
         return None
 
 
-def _begun() -> "Future[Any]":
-    """A future that those who wait for it cannot cancel."""
+def _pending_future() -> "Future[Any]":
+    """Returns a future that its waiters cannot cancel."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     return future
 
 
-def _silent(what: str, done: int, total: int) -> None:
-    """Tells nobody."""
+def _no_progress(what: str, done: int, total: int) -> None:
+    """Ignores progress."""

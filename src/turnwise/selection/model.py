@@ -1,4 +1,4 @@
-"""Asking a language model who should answer, when the selectors before it could not tell."""
+"""Selects with a language model, when earlier selectors found a near tie."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ from turnwise.selection.active_agent import conversation_state
 from turnwise.selection.verdicts import abstained, chosen, ranked, shortened
 
 MARGIN, CHOICES, SECONDS = 0.3, 8, 10.0
-NOBODY = 0.5
-"""With a novelty above this it is not asked: those it could choose from are likelier all wrong."""
+MAX_NOVELTY = 0.5
+"""Novelty limit. Above it the model does not run: the message is more likely out of scope for all candidates."""
 CONFIDENCE = 0.8
 CHOICE, FALLBACK = "model_choice", "model_fallback"
 
@@ -32,15 +32,24 @@ _MESSAGE_CHARACTERS, _REASON_CHARACTERS, _EXAMPLES = 4_000, 300, 3
 
 
 class ModelSelector:
-    """Asks `model` which agent should answer, among those that the selectors before it found about equally good.
+    """Has a model choose among agents that earlier selectors ranked about equally.
 
-    It asks when the ranking of the last of them that ranked any has a second within `margin` of the best; then these, at most
-    `choices`, are what the model may choose from. Where nobody was ranked it offers all who may be chosen, if they are not
-    more. The model sees them, what was said last, and the message, and answers by a tool whose argument can only be one of
-    their names. When it fails, takes longer than `seconds`, or answers anything else, the best of the ranking is chosen
-    (`model_fallback`), or nobody if there is none. confidence: what a choice of the model is recorded with: a model does not
-    know how sure it is. stage: whose ranking counts, by its name in the policy; None = the last's. nobody: with more novelty
-    in that ranking it does not ask.
+    The model runs when a second agent is within `margin` of the best in the last ranking. It chooses among at most `choices`
+    such agents. Without any ranking it chooses among all eligible agents, if they are at most `choices`. The model sees the
+    candidates, the recent conversation and the message. It answers with a tool call whose argument is an enum of their names.
+
+    When the model fails, exceeds `seconds` or gives an invalid answer, the best of the ranking is chosen with the method
+    `model_fallback`. Without a ranking, the selector then abstains.
+
+    Args:
+        model: The model.
+        margin: Maximum distance to the best score.
+        choices: Maximum number of agents offered.
+        seconds: Timeout.
+        confidence: Confidence recorded for the model's choice, since models do not report a reliable one.
+        stage: Name of the stage whose ranking to use; None = the last one with a ranking.
+        nobody: Novelty limit of that ranking. Above it the model does not run.
+        name: The stage's name.
     """
 
     def __init__(
@@ -52,17 +61,17 @@ class ModelSelector:
         seconds: float = SECONDS,
         confidence: float = CONFIDENCE,
         stage: str | None = None,
-        nobody: float = NOBODY,
+        nobody: float = MAX_NOVELTY,
         name: str = "model",
     ) -> None:
         if choices < 2:
-            raise PolicyError(f"The selector {name!r} is to offer {choices} agents.", fix="Set `choices` to 2 or more.")
+            raise PolicyError(f"The selector {name!r} has `choices` {choices}.", fix="Set `choices` to 2 or more.")
         self.name = name
         self._model, self._margin, self._choices, self._seconds = model, margin, choices, seconds
         self._confidence, self._stage, self._nobody = confidence, stage, nobody
 
     def asks(self, request: SelectionRequest) -> bool:
-        """Whether it would ask the model: the message is accepted before, as that takes a while and may fail."""
+        """Returns whether the model will run. The caller commits the message first: the call is slow and may fail."""
         return len(self._offered(request)) > 1
 
     async def select(self, request: SelectionRequest) -> Verdict:
@@ -72,7 +81,7 @@ class ModelSelector:
         usage = Usage(model=self._model.name)
         try:
             async with asyncio.timeout(self._seconds):
-                reply = await _answer(self._model, _question(request, offered))
+                reply = await _ask_model(self._model, _model_request(request, offered))
             usage = reply.usage
             agent, reason = _choice(reply, offered)
         except TimeoutError:
@@ -92,7 +101,7 @@ class ModelSelector:
         )
 
     def _offered(self, request: SelectionRequest) -> list[Candidate]:
-        """Whom the model may choose from, best first; fewer than two when there is nothing to ask."""
+        """Returns the agents to choose from, best first; fewer than two when there is no near tie."""
         if request.occasion != "message" or not request.text.strip():
             return []
         found = ranked(request, self._stage, self._nobody)
@@ -117,17 +126,17 @@ class ModelSelector:
         )
 
 
-async def _answer(model: Model, request: ModelRequest) -> ModelReply:
-    """The model's whole answer. ModelError."""
+async def _ask_model(model: Model, request: ModelRequest) -> ModelReply:
+    """Returns the model's complete answer. Raises ModelError."""
     async for piece in model.answer(request, stream=False):
         if isinstance(piece, ModelReply):
             return piece
     raise ModelError(f"{model.name} ended without an answer.")
 
 
-def _question(request: SelectionRequest, offered: Sequence[Candidate]) -> ModelRequest:
+def _model_request(request: SelectionRequest, offered: Sequence[Candidate]) -> ModelRequest:
     names = [each.agent for each in offered]
-    about = "\n".join(_described(request.tree, name) for name in names)
+    descriptions = "\n".join(_described(request.tree, name) for name in names)
     spec = ToolSpec(
         name=_TOOL,
         description="Says which agent should answer the user's last message.",
@@ -143,7 +152,7 @@ def _question(request: SelectionRequest, offered: Sequence[Candidate]) -> ModelR
     )
     conversation = json.dumps(_conversation(request), ensure_ascii=False, indent=1)
     asked = text_content(f"The conversation, as JSON:\n{conversation}", "user")
-    return ModelRequest(messages=(asked,), instructions=f"{_INSTRUCTIONS}\n{about}", tools=(spec,), choice="required")
+    return ModelRequest(messages=(asked,), instructions=f"{_INSTRUCTIONS}\n{descriptions}", tools=(spec,), choice="required")
 
 
 def _described(tree: AgentTree, name: str) -> str:
@@ -154,21 +163,21 @@ def _described(tree: AgentTree, name: str) -> str:
 
 
 def _conversation(request: SelectionRequest) -> dict[str, object]:
-    """What was said, as data: quotes and line breaks of users cannot end it."""
+    """Returns the conversation as data: in JSON, quotes and line breaks of users cannot end it."""
     head = request.head
     last: dict[str, object] = {"last message": request.text[:_MESSAGE_CHARACTERS]}
     if conversation_state(request).passed_over:
-        return last  # what was said would speak for an agent that may not go on
+        return last  # the history would favour an agent that may not continue
     earlier = [{"user": each.message, "answered by": each.agent} for each in head.recent]
-    about: dict[str, object] = {"earlier messages": earlier} if earlier else {}
+    descriptions: dict[str, object] = {"earlier messages": earlier} if earlier else {}
     if head.active_agent:
-        about |= {"agent that has the conversation": head.active_agent, "its last reply": head.last_reply}
-    return about | last
+        descriptions |= {"agent that has the conversation": head.active_agent, "its last reply": head.last_reply}
+    return descriptions | last
 
 
 def _choice(reply: ModelReply, offered: Sequence[Candidate]) -> tuple[str | None, str]:
-    """The agent and why; None and what is wrong with the answer."""
-    call = _called(reply.content)
+    """Returns the agent and the reason; or None and the problem with the answer."""
+    call = _tool_call(reply.content)
     if call is None:
         return None, "did not call the tool"
     agent, reason = call.arguments.get("agent"), call.arguments.get("reason")
@@ -181,5 +190,5 @@ def _on_one_line(reason: str) -> str:
     return " ".join(reason[:_REASON_CHARACTERS].split()) or "no reason given"
 
 
-def _called(content: Content) -> ToolCallPart | None:
+def _tool_call(content: Content) -> ToolCallPart | None:
     return next((call for call in content.tool_calls if call.tool == _TOOL), None)

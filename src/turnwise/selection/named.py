@@ -1,4 +1,4 @@
-"""The policies that have names: ours, and those of the systems whose behaviour can be had unchanged."""
+"""The named policies: ours, and those that reproduce the behaviour of other systems unchanged."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,17 @@ from turnwise.selection.patterns import PLAINLY_NEW
 from turnwise.selection.policy import PolicySpec, StageSpec
 
 MARGIN = 0.1
-"""Of two agents whose patterns match, the better is taken when it leads by this."""
+"""Minimum lead of the best pattern match over the second."""
 
 
 def _by_meaning(name: str, *, margin: float, between: tuple[StageSpec, ...] = ()) -> PolicySpec:
-    """margin: near ties that `contextual` leaves to the stages after it; `between` come before the user is asked."""
+    """Builds a default policy.
+
+    Args:
+        name: The policy's name.
+        margin: Near ties within this margin are left to the stages after `contextual`.
+        between: Stages before the clarifying question.
+    """
     stages = (
         StageSpec(selector="direct"),
         StageSpec(name="choice", selector="clarify", options={"only": "answer"}),
@@ -24,7 +30,7 @@ def _by_meaning(name: str, *, margin: float, between: tuple[StageSpec, ...] = ()
         StageSpec(name="awaited", selector="resume", options={"only": "awaiting"}),
         *between,
         StageSpec(selector="clarify", options={"only": "question", "stage": "contextual"}),
-        StageSpec(selector="resume", options={"stage": "contextual"}),  # what that turned away
+        StageSpec(selector="resume", options={"stage": "contextual"}),  # messages that it abstained on
     )
     return PolicySpec(name=name, stages=stages)
 
@@ -57,14 +63,25 @@ NAMED: Mapping[str, PolicySpec] = {policy.name: policy for policy in _POLICIES}
 def named_policy(
     name: str, *, options: Mapping[str, Mapping[str, JsonValue]] | None = None, default: str | None = None
 ) -> PolicySpec:
-    """The policy of that name; `options`, by stage's name, and `default` replace its own.
+    """Returns the policy of that name, with some of its options replaced.
 
-    `named("elemental-iterative", options={"iterative": {"order": ["a", "b"]}})`. The stages of `default` are `direct`,
-    `choice`, `plainly-new`, `patterns`, `contextual`, `awaited`, `clarify`, `resume`; `default-with-model` has
-    `model` before `clarify`, whose option `model` must be given; those of `staples` are `direct`,
-    `patterns`, `semantic`, `smalltalk`, `default`; the others have one, named as its selector. The leads of
-    elemental-identity and elemental-conversational are their stage's option `lead`, else the default agent, else the root.
-    PolicyError for an unknown name or stage.
+    Stages by policy:
+
+    - `default`: `direct`, `choice`, `plainly-new`, `patterns`, `contextual`, `awaited`, `clarify`, `resume`.
+    - `default-with-model`: the same, with `model` before `clarify`. The option `model` of that stage is required.
+    - `staples`: `direct`, `patterns`, `semantic`, `smalltalk`, `default`.
+    - The others have one stage, named as its selector. The lead of `elemental-identity` and `elemental-conversational` is
+      the stage's option `lead`, else the default agent, else the root.
+
+    Example: `named_policy("elemental-iterative", options={"iterative": {"order": ["a", "b"]}})`.
+
+    Args:
+        name: The policy's name.
+        options: Options by stage name.
+        default: The default agent; None = the policy's.
+
+    Raises:
+        PolicyError: The policy or a stage is unknown.
     """
     if name not in NAMED:
         raise PolicyError(f"There is no policy named {name!r}.", fix=f"Named policies: {', '.join(NAMED)}.")

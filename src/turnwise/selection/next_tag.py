@@ -1,10 +1,10 @@
-"""The `<next>` tag by which an agent names the next speaker (behaviours B4 to B6). Pure.
+"""Parses the `<next>` tag with which an agent names the next speaker (behaviours B4 to B6). Pure.
 
-A tag is `<next>`, a name of at most 256 characters, `</next>`. It counts outside fenced code, inline code, block quotes
-(lines that begin with `>`) and double quotes. Whether it does is decided by what stands before it, never by what follows,
-so a stream needs no look-ahead but for the tag itself: inline code and a quote that are not closed reach to the end of
-their paragraph, a fence to the end of the text. A quote or code opens only where a word does not go on, so that an
-apostrophe or an inch mark opens nothing.
+A tag is `<next>`, a name of at most 256 characters, `</next>`. It does not count inside fenced code, inline code, block
+quotes (lines that begin with `>`) and double quotes. Only the text before a tag decides whether it counts, so a stream
+needs look-ahead for the tag itself only. Unclosed inline code and quotes extend to the end of their paragraph, an
+unclosed fence to the end of the text. A quote mark or backtick directly after a letter or digit opens nothing, so
+apostrophes and inch marks are harmless.
 """
 
 import re
@@ -23,10 +23,11 @@ _FENCE = 3
 
 
 def take_next(text: str) -> tuple[str, str | None]:
-    """The text without its tags, and the name in the first one.
+    """Removes the tags from a text.
 
-    The name is what stands after the last `@`, or all of it without one, stripped; an empty tag gives the empty name, which
-    names nobody. Without a tag that counts, the text unchanged and None.
+    Returns:
+        The text without its tags, and the name in the first tag. The name is the part after the last `@`, stripped; an
+        empty tag gives the empty name. Without a valid tag: the unchanged text and None.
     """
     tags = NextTagFilter()
     clean = tags.feed(text) + tags.finish()
@@ -34,24 +35,24 @@ def take_next(text: str) -> tuple[str, str | None]:
 
 
 class NextTagFilter:
-    """Takes tags out of a text that comes in pieces, however it is cut.
+    """Removes tags from streamed text, wherever the chunks are cut.
 
-    Only what may still become a tag is held back. All that `feed` and `finish` return, joined, is the clean text that
-    `take_next` gives for the whole.
+    It buffers only text that may still become a tag. The joined results of `feed` and `finish` equal the text that
+    `take_next` returns for the whole.
     """
 
     def __init__(self) -> None:
         self._held = ""
         self._place = _Place()
         self.name: str | None = None
-        """The name in the first tag; None as long as there was none."""
+        """The name in the first tag; None before the first tag."""
 
     def feed(self, piece: str) -> str:
-        """What can be shown after this piece; may be empty."""
+        """Adds a chunk and returns the text that is safe to show; may be empty."""
         return self._take(self._held + piece, last=False)
 
     def finish(self) -> str:
-        """What was held back; the text has ended."""
+        """Returns the buffered text at the end of the stream."""
         return self._take(self._held, last=True)
 
     def _take(self, text: str, *, last: bool) -> str:
@@ -85,7 +86,7 @@ def _may_become_tag(text: str, at: int) -> bool:
 
 
 class _Place:
-    """Where in the markup the reading stands. Runs of backticks and tildes count once the next character is known."""
+    """Markup state at the reading position. A run of backticks or tildes counts once the next character is known."""
 
     def __init__(self) -> None:
         self._fence = ""  # what closes the open fence

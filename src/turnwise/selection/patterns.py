@@ -1,4 +1,4 @@
-"""Whose patterns the message matches (behaviours C3, C4)."""
+"""Selects by regular-expression patterns on agents' cards (behaviours C3, C4)."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -10,35 +10,44 @@ from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.active_agent import conversation_state
 from turnwise.selection.contextual.wording import read_reply
 from turnwise.selection.resume import open_question
-from turnwise.selection.verdicts import RECORDED, abstained, chosen, shortened
+from turnwise.selection.verdicts import MAX_RECORDED, abstained, chosen, shortened
 
 THRESHOLD = 0.7
 PLAINLY_NEW = 0.9
-"""A pattern above this marks a message as a new request whatever was asked before: by an agent, or by a clarifying question."""
+"""A pattern with more confidence than this marks a new request, even after a question from an agent or a clarification."""
 _ROUNDING = 1e-9
 
 Yields = Literal["waits", "asks"]
 
 
 def pattern_index(tree: AgentTree) -> PatternIndex:
-    """The active patterns of all agents, labelled by name, in the tree's order. PatternError names the first bad one."""
+    """Returns an index of all agents' active patterns, labelled by agent name, in the tree's order.
+
+    Raises PatternError for the first invalid pattern.
+    """
     return PatternIndex(
         (card.name, pattern.regex, pattern.confidence) for card in tree for pattern in card.patterns if pattern.active
     )
 
 
 def pattern_labels(tree: AgentTree) -> dict[tuple[str, str], str]:
-    """What patterns mean, in words, by agent and expression, where their cards say so."""
+    """Returns the descriptions of patterns, by (agent, expression), for patterns that have one."""
     return {(card.name, pattern.regex): pattern.label for card in tree for pattern in card.patterns if pattern.label}
 
 
 class Patterns:
-    """Chooses the one agent whose patterns match the message with a confidence above `threshold`, if no other's match.
+    """Chooses the only eligible agent with a pattern that matches the message.
 
-    When others match too, the best is chosen only if `margin` is set and the second is at least that much behind. Each
-    agent counts with the highest confidence of its patterns that match; only the eligible count. yields: what an agent has
-    asked is not decided by another agent's pattern: `waits` abstains then while it waits for the reply, `asks` also when its
-    last reply was a question, for the stages after it (behaviour C9).
+    The agent's score is the highest confidence among its matching patterns; it must be above the threshold.
+
+    Args:
+        index: The patterns of all agents.
+        threshold: The score must be above this.
+        margin: Minimum lead over the second when several agents match; None = abstain when several match.
+        labels: Descriptions of patterns for the record.
+        yields: Protects an agent's question from another agent's pattern (behaviour C9). `waits`: abstain while an agent
+            waits for a reply. `asks`: also when the active agent's last reply was a question.
+        name: The stage's name.
     """
 
     def __init__(
@@ -63,26 +72,26 @@ class Patterns:
             return abstained(self.name, "Patterns look at messages, not at answers.")
         hits = [hit for hit in self._index.match(request.text) if hit.label in request.eligible]
         if not hits:
-            return abstained(self.name, "No agent's pattern matches.", ignored=_unread(request.text))
-        found = {
-            "candidates": tuple(self._candidate(hit) for hit in hits[:RECORDED]),
-            "ignored": _unread(request.text),
+            return abstained(self.name, "No agent's pattern matches.", ignored=_ignored_part(request.text))
+        fields = {
+            "candidates": tuple(self._candidate(hit) for hit in hits[:MAX_RECORDED]),
+            "ignored": _ignored_part(request.text),
         }
         best = hits[0]
-        doubt = self._doubt(hits) or self._asked(request, best.label)
+        doubt = self._doubt(hits) or self._other_question(request, best.label)
         if doubt:
-            return abstained(self.name, doubt, confidence=best.confidence, **found)
+            return abstained(self.name, doubt, confidence=best.confidence, **fields)
         return chosen(
             self.name,
             best.label,
             method="strong_intent_match",
             confidence=best.confidence,
-            reason=f"The message matches a pattern of {best.label} ({self._shown(best)}){_lead(hits)}.",
-            **found,
+            reason=f"The message matches a pattern of {best.label} ({self._display(best)}){_lead(hits)}.",
+            **fields,
         )
 
     def _doubt(self, hits: list[Hit]) -> str:
-        """Why the best hit is not chosen; empty when it is."""
+        """Returns why the best match is not chosen; empty when it is."""
         best = hits[0]
         if best.confidence <= self._threshold:
             return f"The best match is {best.label} with {best.confidence:g}, not above {self._threshold:g}."
@@ -95,8 +104,8 @@ class Patterns:
             return f"{best.label} ({best.confidence:g}) and {second.label} ({second.confidence:g}) are too close to tell."
         return ""
 
-    def _asked(self, request: SelectionRequest, agent: str) -> str:
-        """Who asked something that this message may answer, in words; empty when nobody else did."""
+    def _other_question(self, request: SelectionRequest, agent: str) -> str:
+        """Returns which other agent's question the message may answer, in words; empty when there is none."""
         question = open_question(request) if self._yields else None
         if question is not None and question.agent in request.eligible and question.agent != agent:
             return f"{question.agent} waits for a reply, which a pattern of {agent} alone does not take from it."
@@ -106,10 +115,10 @@ class Patterns:
         return ""
 
     def _candidate(self, hit: Hit) -> Candidate:
-        return Candidate(agent=hit.label, score=hit.confidence, evidence=f"pattern {self._shown(hit)}")
+        return Candidate(agent=hit.label, score=hit.confidence, evidence=f"pattern {self._display(hit)}")
 
-    def _shown(self, hit: Hit) -> str:
-        """What the pattern means, if its card says so; else the expression."""
+    def _display(self, hit: Hit) -> str:
+        """Returns the pattern's description, else its expression."""
         return shortened(self._labels.get((hit.label, hit.regex)) or hit.regex)
 
 
@@ -117,7 +126,7 @@ def _lead(hits: list[Hit]) -> str:
     return f", well ahead of {hits[1].label}" if len(hits) > 1 else " and of no other agent"
 
 
-def _unread(text: str) -> tuple[str, ...]:
+def _ignored_part(text: str) -> tuple[str, ...]:
     if len(text) <= MATCHED_CHARACTERS:
         return ()
     return (f"all but the first {MATCHED_CHARACTERS} characters of the message",)

@@ -1,4 +1,4 @@
-"""Policies as data: which selectors are asked in which order, with which thresholds, for whom."""
+"""Policies as data: the stages of a cascade, their options and thresholds, and the overrides for segments of callers."""
 
 import hashlib
 import json
@@ -12,38 +12,41 @@ from turnwise.facts.fact import Fact
 from turnwise.facts.messages import MessageContext
 
 CONDITIONS = ("channel", "user_kind")
+"""The message-context fields that a segment may test."""
 
 
 class StageSpec(Fact):
-    """One selector and its options.
-
-    name: its name in the record, and the key of its place in an order; the selector's by default, with `-2`, `-3` for the
-    second and third of a kind.
-    """
+    """One stage of a policy: a selector and its options."""
 
     selector: str
+    """Name of a built-in selector, or `module:attribute` for a custom one."""
     options: dict[str, JsonValue] = {}
+    """Options of the selector; missing ones take their defaults."""
     name: str | None = None
+    """Name in the decision record, and the key of the stage's position in a fixed order.
+
+    None = the selector's name, with `-2`, `-3` … for repeated selectors.
+    """
 
 
 class SegmentSpec(Fact):
-    """What differs for some callers (behaviour C18): it applies when every condition of `when` holds.
-
-    when: `channel`, `user_kind`, each one value or a list of values. options: by a stage's name, options that replace the
-    stage's own. default: another default agent. name: as the record shows it; made from `when` by default.
-    """
+    """Overrides for some callers (behaviour C18). A segment applies when every condition of `when` holds."""
 
     when: dict[str, str | tuple[str, ...]]
+    """Conditions on `channel` and `user_kind`: one value or a list of values each."""
     options: dict[str, dict[str, JsonValue]] = {}
+    """Options that replace the stages' own, by stage name."""
     default: str | None = None
+    """Default agent for this segment; None = the policy's."""
     name: str | None = None
+    """Name in the decision record; None = built from `when`."""
 
     @property
     def label(self) -> str:
         return self.name or ", ".join(f"{key}={_either(value)}" for key, value in sorted(self.when.items()))
 
     def applies(self, context: MessageContext) -> bool:
-        """Whether every condition holds for this caller."""
+        """Returns whether every condition holds for this caller."""
         return all(
             getattr(context, key) == value or (isinstance(value, tuple) and getattr(context, key) in value)
             for key, value in self.when.items()
@@ -51,22 +54,30 @@ class SegmentSpec(Fact):
 
 
 class PolicySpec(Fact):
-    """A cascade as data. stages: asked in order until one chooses or asks to clarify. default: the agent who answers when
-    none does; None = the tree's root. segments: the first that applies counts. several: the agent for messages that ask
-    several agents for something; None = they go to the agent that is chosen, who does its part.
+    """A cascade as data: an ordered list of stages, a default agent, and overrides by segment.
 
-    The owner of a tool result is asked before all stages; that cannot be changed.
+    The owner of a tool result always comes before all stages; a policy cannot change that.
     """
 
     name: str = "custom"
     stages: tuple[StageSpec, ...] = ()
+    """Stages in order. The cascade stops at the first one that chooses an agent or asks to clarify."""
     default: str | None = None
+    """Agent that answers when every stage abstains; None = the tree's root."""
     segments: tuple[SegmentSpec, ...] = ()
+    """Overrides for some callers. The first segment that applies is used."""
     several: str | None = None
+    """Agent for messages with requests for several agents.
+
+    None = the chosen agent gets the message and does its part.
+    """
 
     @property
     def general(self) -> str | None:
-        """The agent that its first stage for small talk names, else the default agent; None = the tree's root."""
+        """Returns the agent for small talk: the first small-talk stage's agent, else the default agent.
+
+        None = the tree's root.
+        """
         for stage in self.stages:
             named = stage.options.get({"contextual": "general", "smalltalk": "agent"}.get(stage.selector, ""))
             if isinstance(named, str):
@@ -74,7 +85,11 @@ class PolicySpec(Fact):
         return self.default
 
     def stage_names(self) -> tuple[str, ...]:
-        """The stages' names, in order; PolicyError when two stages were given the same."""
+        """Returns the stages' names, in order.
+
+        Raises:
+            PolicyError: Two stages have the same explicit name.
+        """
         names: list[str] = []
         for stage in self.stages:
             name, count = stage.name or stage.selector, 1
@@ -87,9 +102,14 @@ class PolicySpec(Fact):
         return tuple(names)
 
     def with_options(self, options: Mapping[str, Mapping[str, JsonValue]], *, default: str | None = None) -> "PolicySpec":
-        """The policy with these options, by stage's name, in place of its own; and, if given, another default agent.
+        """Returns a copy with other options.
 
-        PolicyError for a stage that does not exist.
+        Args:
+            options: Options by stage name; each replaces the stage's option of that name.
+            default: Another default agent; None = keep the policy's.
+
+        Raises:
+            PolicyError: A stage does not exist.
         """
         names = self.stage_names()
         refuse_unknown_stages(self, options)
@@ -101,7 +121,7 @@ class PolicySpec(Fact):
 
 
 def refuse_unknown_stages(spec: PolicySpec, options: Mapping[str, object]) -> None:
-    """PolicyError when options are given for a stage that the policy does not have."""
+    """Raises PolicyError when `options` names a stage that the policy does not have."""
     for stage in options:
         if stage not in spec.stage_names():
             known = ", ".join(spec.stage_names()) or "none"
@@ -109,9 +129,12 @@ def refuse_unknown_stages(spec: PolicySpec, options: Mapping[str, object]) -> No
 
 
 def policy_from(data: Mapping[str, Any]) -> PolicySpec:
-    """A policy from plain data, as YAML gives it. A stage may be its selector's name alone.
+    """Parses a policy from plain data, such as parsed YAML. A stage may be just its selector's name.
 
-    PolicyError names the place and the cause; whether selectors and agents exist is checked when the cascade is made.
+    This checks the shape only. Creating a `Cascade` checks whether selectors and agents exist.
+
+    Raises:
+        PolicyError: The data is not a valid policy; the message names the place and the cause.
     """
     stages = data.get("stages", ())
     if isinstance(stages, list | tuple):
@@ -128,18 +151,22 @@ def policy_from(data: Mapping[str, Any]) -> PolicySpec:
 
 
 def options_of(spec_name: str, stage: str, model: type[Fact], options: Mapping[str, JsonValue]) -> Any:
-    """The options as the selector's own type. PolicyError names the stage, the option and the cause."""
+    """Parses a stage's options into the selector's options model.
+
+    Raises:
+        PolicyError: An option is unknown or invalid; the message names the stage, the option and the cause.
+    """
     try:
-        # As JSON, a list may stand for a tuple, while "0.7" still is no number.
+        # JSON mode accepts a list for a tuple, but still rejects "0.7" as a number.
         return model.model_validate_json(json.dumps(dict(options), allow_nan=False), extra="forbid")
     except (TypeError, ValueError) as problem:
-        cause = _first_mistake(problem) if isinstance(problem, ValidationError) else "an option is no plain data."
+        cause = _first_mistake(problem) if isinstance(problem, ValidationError) else "an option is not plain data."
         known = ", ".join(model.model_fields) or "none"
         raise PolicyError(f"Policy {spec_name!r}, stage {stage!r}: {cause}", fix=f"Its options: {known}.") from None
 
 
 def fingerprint(resolved: object) -> str:
-    """Sixteen hexadecimal digits that identify this plain data, whatever the order of its keys."""
+    """Returns sixteen hexadecimal digits that identify plain data. The order of keys makes no difference."""
     plain = json.dumps(resolved, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
 

@@ -1,15 +1,17 @@
-"""A matcher in use: it reads texts, and remembers those read lately."""
+"""Reads texts with one fixed matcher, caches recent readings, and pins a reader for the length of a decision."""
 
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnwise.matching.match import Match
 from turnwise.matching.normalize import composed, legible
 from turnwise.matching.text_features import text_features
 from turnwise.ports.encoder import Encoder
-from turnwise.selection.vectors import encoded
+from turnwise.selection.vectors import encode_checked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,52 +20,39 @@ if TYPE_CHECKING:
     from turnwise.matching.matcher import Matcher
     from turnwise.matching.smalltalk import SmallTalk
     from turnwise.matching.spelling import CorrectedText, SpellingCorrector
-from contextlib import contextmanager
-from contextvars import ContextVar
 
-REMEMBERED = 10_000
+CACHED_READINGS = 10_000
+"""Maximum number of cached readings."""
 READ_CHARACTERS = 20_000
-"""So much of a text is looked at."""
+"""Maximum number of characters of a text that are read."""
 
-_REMEMBERED_NUMBERS = 6_000_000  # a reading holds two numbers of eight bytes for each label
-_REMEMBERED_CHARACTERS = 2_000
-_AT_ONCE = 256
+_CACHED_NUMBERS = 6_000_000  # a reading holds two eight-byte numbers per label
+_CACHED_CHARACTERS = 2_000
+_BATCH = 256
 
 
 class TextReading(NamedTuple):
-    """A text as it was understood. smalltalk: how likely it is conversation rather than a request, 0 to 1. mended: the text
-    that was read, without the slips of the one that was given.
-    """
+    """The result of reading one text."""
 
     text: str
     vector: "NDArray[np.float32]"
     match: Match
+    """How well the text fits each agent."""
     smalltalk: float
-    mended: "CorrectedText"
-
-
-def with_parts(whole: TextReading, parts: Sequence[TextReading]) -> TextReading:
-    """The reading of a text that was read part by part, too: its match is what all say together, slips are those of all.
-
-    Greetings and thanks do not count as long as there is more: some agent's examples greet, too.
-    """
-    if not parts:
-        return whole
-    slips = tuple(dict.fromkeys(slip for each in (whole, *parts) for slip in each.mended.slips))
-    asking = [part for part in parts if not _greets(part.mended.text)] or parts
-    match = whole.match.with_parts([part.match for part in asking])
-    return whole._replace(match=match, mended=whole.mended._replace(slips=slips))
-
-
-def _greets(text: str) -> bool:
-    found = text_features(text)
-    return found.content == 0 and (found.opens_greeting or found.thanks or found.closing)
+    """Probability, 0 to 1, that the text is conversation rather than a request."""
+    corrected: "CorrectedText"
+    """The text after spelling correction, which is the one that was read."""
 
 
 class TextReader:
-    """One state of a Meaning, never changed: what it has read before can be remembered as long as it lives.
+    """An immutable state of a `Meaning`, with a cache of its readings. Safe to share between threads.
 
-    matcher: None when no agent has anything to go by; then nobody fits any text. Safe to share between threads.
+    Args:
+        encoder: Turns texts into vectors.
+        matcher: None when no agent has phrases; then no agent fits any text.
+        smalltalk: The small-talk classifier.
+        spelling: The spelling corrector.
+        fingerprint: Identifies this state.
     """
 
     def __init__(
@@ -77,17 +66,17 @@ class TextReader:
         self.matcher, self.smalltalk, self.spelling, self.fingerprint = matcher, smalltalk, spelling, fingerprint
         self._encoder = encoder
         self._capacity = (
-            min(REMEMBERED, max(_REMEMBERED_NUMBERS // max(len(matcher.labels), 1), 100)) if matcher else REMEMBERED
+            min(CACHED_READINGS, max(_CACHED_NUMBERS // max(len(matcher.labels), 1), 100)) if matcher else CACHED_READINGS
         )
         self._lock = threading.Lock()
         self._readings: OrderedDict[str, TextReading] = OrderedDict()
 
-    def by(self, matcher: "Matcher | None", fingerprint: str) -> "TextReader":
-        """The same with another matcher."""
+    def with_matcher(self, matcher: "Matcher | None", fingerprint: str) -> "TextReader":
+        """Returns a reader with another matcher and an empty cache."""
         return TextReader(self._encoder, matcher, self.smalltalk, self.spelling, fingerprint)
 
-    def remembered(self, texts: Sequence[str]) -> dict[str, TextReading]:
-        """Those of the texts that were read lately."""
+    def cached(self, texts: Sequence[str]) -> dict[str, TextReading]:
+        """Returns the cached readings among these texts."""
         found = {}
         with self._lock:
             for text in texts:
@@ -96,38 +85,43 @@ class TextReader:
                     found[text] = reading
         return found
 
-    def read(self, texts: Sequence[str], *, together: bool = False) -> list[TextReading]:
-        """One reading a text, in their order. EncoderError when there are no vectors for them.
+    def read(self, texts: Sequence[str], *, batched: bool = False) -> list[TextReading]:
+        """Returns one reading for each text, in order.
 
-        together: they are matched in one go. That is faster, and numbers may differ in the last digit.
+        Args:
+            texts: The texts.
+            together: Matches them in one batch. This is faster; the last digit of a number may differ.
+
+        Raises:
+            EncoderError: The texts cannot be encoded.
         """
         readings: list[TextReading] = []
-        for start in range(0, len(texts), _AT_ONCE):
-            readings += self._read(texts[start : start + _AT_ONCE], together)
+        for start in range(0, len(texts), _BATCH):
+            readings += self._read(texts[start : start + _BATCH], batched)
         with self._lock:
             for reading in readings:
-                if len(reading.text) <= _REMEMBERED_CHARACTERS:
+                if len(reading.text) <= _CACHED_CHARACTERS:
                     self._readings[reading.text] = reading
             while len(self._readings) > self._capacity:
                 self._readings.popitem(last=False)
         return readings
 
-    def mended(self, text: str) -> "CorrectedText":
-        """The text as it is read: of a long one the beginning, in one form, without slips."""
-        return self.spelling.mended(composed(text[:READ_CHARACTERS]))
+    def corrected(self, text: str) -> "CorrectedText":
+        """Returns the text as it is read: truncated, in composed Unicode form, and spelling-corrected."""
+        return self.spelling.corrected(composed(text[:READ_CHARACTERS]))
 
-    def _read(self, texts: Sequence[str], together: bool) -> Iterator[TextReading]:
-        mended = [self.mended(text) for text in texts]
-        plain = [legible(each.text) for each in mended]
-        vectors = encoded(plain, self._encoder)
-        size = len(texts) if together else 1
+    def _read(self, texts: Sequence[str], batched: bool) -> Iterator[TextReading]:
+        corrected = [self.corrected(text) for text in texts]
+        readable = [legible(each.text) for each in corrected]
+        vectors = encode_checked(readable, self._encoder)
+        size = len(texts) if batched else 1
         for start in range(0, len(texts), size):
-            some = slice(start, start + size)
-            chatting = self.smalltalk.probabilities(vectors[some], plain[some])
-            matches = self._matched(plain[some], vectors[some])
-            yield from map(TextReading, texts[some], vectors[some], matches, chatting.tolist(), mended[some])
+            batch = slice(start, start + size)
+            smalltalk = self.smalltalk.probabilities(vectors[batch], readable[batch])
+            matches = self._match(readable[batch], vectors[batch])
+            yield from map(TextReading, texts[batch], vectors[batch], matches, smalltalk.tolist(), corrected[batch])
 
-    def _matched(self, texts: Sequence[str], vectors: "NDArray[np.float32]") -> Sequence[Match]:
+    def _match(self, texts: Sequence[str], vectors: "NDArray[np.float32]") -> Sequence[Match]:
         if self.matcher is None:
             return [empty_match()] * len(texts)
         if len(texts) == 1:
@@ -135,47 +129,68 @@ class TextReader:
         return self.matcher.match_many(texts, vectors)
 
 
+class Snapshot:
+    """The reader pinned for one decision.
+
+    `served` is None if nothing was ready at the start; the first read then sets it.
+    """
+
+    def __init__(self, owner: object, reader: TextReader | None) -> None:
+        self.owner, self.reader = owner, reader
+        self.is_over = False
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the reader's state; empty when there is no reader yet."""
+        return self.reader.fingerprint if self.reader else ""
+
+
+# A context variable, because requests are plain data and custom selectors need not know about the pinned state.
+_SNAPSHOT: ContextVar[Snapshot | None] = ContextVar("turnwise_hold", default=None)
+
+
+@contextmanager
+def snapshot(owner: object, reader: TextReader | None) -> Iterator[Snapshot]:
+    """Pins a reader in this task and the tasks it starts. A nested block of the same owner reuses the outer snapshot."""
+    outer = current_snapshot(owner)
+    if outer is not None:
+        yield outer
+        return
+    pinned = Snapshot(owner, reader)
+    token = _SNAPSHOT.set(pinned)
+    try:
+        yield pinned
+    finally:
+        pinned.is_over = True  # a task that outlives the decision must not keep using this state
+        _SNAPSHOT.reset(token)
+
+
+def current_snapshot(owner: object) -> Snapshot | None:
+    """Returns the snapshot of the decision in progress if it belongs to `owner`, else None."""
+    pinned = _SNAPSHOT.get()
+    return pinned if pinned is not None and pinned.owner is owner and not pinned.is_over else None
+
+
+def with_parts(whole: TextReading, parts: Sequence[TextReading]) -> TextReading:
+    """Combines the reading of a text with those of its parts: their matches together, and the corrections of all.
+
+    Parts that only greet or thank are ignored if there are others, since some agents' examples also greet.
+    """
+    if not parts:
+        return whole
+    corrections = tuple(dict.fromkeys(correction for each in (whole, *parts) for correction in each.corrected.corrections))
+    asking = [part for part in parts if not _is_pleasantry(part.corrected.text)] or parts
+    match = whole.match.with_parts([part.match for part in asking])
+    return whole._replace(match=match, corrected=whole.corrected._replace(corrections=corrections))
+
+
 def empty_match() -> Match:
-    """The match where there are no labels at all."""
+    """Returns a match over no labels."""
     import numpy as np
 
     return Match((), np.empty(0), np.empty(0), 1.0, ())
 
 
-class Snapshot:
-    """What one decision reads by. served: None until something is read, when nothing was ready as it began."""
-
-    def __init__(self, owner: object, served: TextReader | None) -> None:
-        self.owner, self.served = owner, served
-        self.is_over = False
-
-    @property
-    def fingerprint(self) -> str:
-        """Identifies the state; empty when nothing was ready and nothing was read."""
-        return self.served.fingerprint if self.served else ""
-
-
-# Selectors are asked with a request that is plain data, and may be anybody's: the state goes to their reader past them.
-_HOLD: ContextVar[Snapshot | None] = ContextVar("turnwise_hold", default=None)
-
-
-@contextmanager
-def snapshot(owner: object, served: TextReader | None) -> Iterator[Snapshot]:
-    """Inside, in this task and those it starts, `hold_of(owner)` is this hold; inside another hold of the owner, that one."""
-    outer = snapshot_of(owner)
-    if outer is not None:
-        yield outer
-        return
-    hold = Snapshot(owner, served)
-    token = _HOLD.set(hold)
-    try:
-        yield hold
-    finally:
-        hold.is_over = True  # a task that outlives the decision should not read by its state for ever
-        _HOLD.reset(token)
-
-
-def snapshot_of(owner: object) -> Snapshot | None:
-    """The hold of the decision that is being made here, if it is one of that owner; else None."""
-    hold = _HOLD.get()
-    return hold if hold is not None and hold.owner is owner and not hold.is_over else None
+def _is_pleasantry(text: str) -> bool:
+    found = text_features(text)
+    return found.content == 0 and (found.opens_greeting or found.thanks or found.closing)

@@ -1,4 +1,4 @@
-"""The agent that has the conversation goes on with it (behaviours A2 to A5, A9 to A13)."""
+"""Selectors that continue a conversation: `Resume`, `ToolResult` and `HoldOpenQuestion` (behaviours A2 to A5, A9 to A13)."""
 
 from typing import Literal, NamedTuple
 
@@ -12,23 +12,33 @@ from turnwise.selection.verdicts import abstained, chosen, shortened
 
 Rule = Literal["tree", "adk"]
 CONFIDENCE = 0.8
+"""Confidence of a resumed conversation."""
 ASKED_CONFIDENCE = 0.9
+"""Confidence when the agent waits for a reply."""
+
+_UNANSWERED = {"failed": "its last turn failed", "skipped": "its last turn ended without a word of its own"}
+
+AWAITED_CONFIDENCE = 0.9
+"""Default confidence that another agent needs while an agent waits for a reply."""
 
 
 class Resume:
-    """Resumes whoever spoke last, or was handed the floor and has not answered, if the tree permits it; else whoever spoke
-    before, and so on.
+    """Resumes the last agent that spoke or received the conversation, if permitted; else the one before it, and so on.
 
-    rule: `tree` counts function, remote and LLM agents alike; an agent whose question is open and to whom nobody has been
-    preferred since gets the reply whatever its permissions, and a composite is resumed only so. `adk` is the reference's rule:
-    the agent and all above it are LLM agents, and none disallows the transfer to its parent. In both, the card's `resume:
-    never` forbids, `always` overrules the agent's own permission, and lets the last word be a turn without a word; a forbidding
-    agent above is stronger. only: `awaiting` resumes for an open question alone. novelty: abstain, open questions aside, when
-    a selector before judged that nobody should take the message with more than this probability; None = never for that.
+    Reads the head's marks: one step per author, whatever the length of the log. The verdict lists every author passed over,
+    with the rule `unknown`, `not_resumable`, `forbidden`, `failed`, `skipped` or the rule that makes it ineligible. An agent
+    that an earlier selector passed over as `failed` is not resumed for an earlier turn either.
 
-    It reads the head's marks: one step for each author, however long the log. Every author passed over is in the verdict, by
-    the rule `unknown`, `not_resumable`, `forbidden`, `failed`, `skipped`, or the rule that makes it ineligible. An agent that
-    a selector before passed over as `failed` is not resumed for what it said earlier.
+    Args:
+        rule: `tree`: function, remote and LLM agents may be resumed. An agent with an open question gets the reply whatever
+            its permissions, unless another agent spoke since; a composite is resumed only this way. `adk`: the agent and
+            all agents above it must be LLM agents, and none may disallow the transfer to its parent. In both, the card's
+            `resume: never` forbids. `always` overrides the agent's own permission and also counts turns without text; a
+            forbidding agent above it still wins.
+        only: `awaiting`: resume for an open question only.
+        novelty: Novelty limit. Abstain, except for open questions, when an earlier selector judged a higher novelty; None =
+            no limit.
+        name: The stage's name.
     """
 
     def __init__(
@@ -49,7 +59,7 @@ class Resume:
             return abstained(self.name, "Only a user's message resumes a conversation.")
         question = open_question(request) if self._rule == "tree" or self._only else None
         if question is not None and question.agent in request.eligible:
-            asker = next(agent for agent, wait in question.waits if wait.kind == "reply")  # whom the reply goes to
+            asker = next(agent for agent, wait in question.waits if wait.kind == "reply")  # the agent that receives the reply
             reason = f"{asker} asked the user and waits for the reply."
             return self._chosen(question.agent, reason, (), ASKED_CONFIDENCE)
         if self._only:
@@ -62,60 +72,85 @@ class Resume:
     def _scan(self, request: SelectionRequest) -> Verdict:
         passed_over: list[Exclusion] = []
         failed = {each.agent: each for verdict in request.verdicts for each in verdict.passed_over if each.rule == "failed"}
-        for place in _places(request.head, request.tree):
-            if place.unanswered:
-                passed_over.append(Exclusion(agent=place.author, rule=place.unanswered, detail=_UNANSWERED[place.unanswered]))
+        for claim in _claims(request.head, request.tree):
+            if claim.unanswered:
+                passed_over.append(Exclusion(agent=claim.author, rule=claim.unanswered, detail=_UNANSWERED[claim.unanswered]))
                 continue
-            obstacle = failed.get(place.author) or why_not_resumed(place.author, self._rule, request)
+            obstacle = failed.get(claim.author) or why_not_resumed(claim.author, self._rule, request)
             if obstacle is None:
-                others = tuple(each for each in passed_over if each.agent != place.author)
-                return self._chosen(place.author, _reason(place, others), others, CONFIDENCE)
+                others = tuple(each for each in passed_over if each.agent != claim.author)
+                return self._chosen(claim.author, _reason(claim, others), others, CONFIDENCE)
             passed_over.append(obstacle)
-        said = "Nobody who spoke may be resumed." if passed_over else "Nobody has spoken yet."
-        return abstained(self.name, said, passed_over=tuple(passed_over))
+        reason = "Nobody who spoke may be resumed." if passed_over else "Nobody has spoken yet."
+        return abstained(self.name, reason, passed_over=tuple(passed_over))
 
     def _chosen(self, agent: str, reason: str, passed_over: tuple[Exclusion, ...], confidence: float) -> Verdict:
         return chosen(self.name, agent, method="resume", confidence=confidence, reason=reason, passed_over=passed_over)
 
 
-_UNANSWERED = {"failed": "its last turn failed", "skipped": "its last turn ended without a word of its own"}
+class ToolResult:
+    """Chooses the agent whose tool call or question the message answers."""
+
+    def __init__(self, *, name: str = "tool_result") -> None:
+        self.name = name
+
+    async def select(self, request: SelectionRequest) -> Verdict:
+        try:
+            owner = tool_result_owner(request.message, request.head)
+            replies = owner is None and request.context.answers is not None
+            owner = reply_owner(request.context.answers or "", request.head) if replies else owner
+        except UnknownToolCall as problem:
+            return abstained(self.name, problem.problem)
+        if owner is None:
+            return abstained(self.name, "The message holds no tool result.")
+        agent = owner[1]
+        if agent not in request.eligible:
+            why = "may not be reached" if agent in request.tree else "is no longer in the tree"
+            action = "asked" if replies else "made the tool call"
+            return abstained(self.name, f"{shortened(agent)} {action}, but {why}.")
+        if replies:
+            reason = f"The message is the reply to a question that {agent} asked."
+            return chosen(self.name, agent, method="reply", confidence=1.0, reason=reason)
+        reason = f"The message holds the result of a tool call that {agent} made."
+        return chosen(self.name, agent, method="tool_result", confidence=1.0, reason=reason)
 
 
-class _Place(NamedTuple):
-    """Where an author stands in the log. `unanswered` names why this place gives no claim; empty when it does."""
+class HoldOpenQuestion:
+    """Wraps a selector and protects an open question.
 
-    sequence: int
-    handed: bool
-    author: str
-    unanswered: str = ""
+    While an agent waits for a reply, the choice of another agent counts only with at least the confidence `awaited`.
+    """
 
+    def __init__(self, selector: Selector, *, awaited: float = AWAITED_CONFIDENCE) -> None:
+        self._selector, self._awaited = selector, awaited
 
-def _places(head: Head, tree: AgentTree) -> list[_Place]:
-    """The authors' places, newest first; of a hand-over, who received it comes before who gave it (behaviour A11)."""
-    places = []
-    for author, mark in head.authors.items():
-        place = _claim(author, mark, always=author in tree and tree.card(author).resume == "always")
-        if place.sequence:
-            places.append(place)
-        # Later turns that came to nothing give no claim, but the record says that they were seen (A10, A13).
-        if mark.failed > place.sequence:
-            places.append(_Place(mark.failed, False, author, "failed"))
-        if mark.skipped > place.sequence:
-            places.append(_Place(mark.skipped, False, author, "skipped"))
-    return sorted(places, key=lambda place: (-place.sequence, not place.handed, place.author))
+    @property
+    def name(self) -> str:
+        return self._selector.name
 
+    @property
+    def named_agents(self) -> tuple[str, ...]:
+        """Agents named in the wrapped selector's configuration."""
+        return tuple(getattr(self._selector, "named_agents", ()))
 
-def _claim(author: str, mark: AuthorMark, *, always: bool) -> _Place:
-    """The newest place that makes this author the one to resume; sequence 0 when there is none."""
-    spoke = max(mark.spoke, mark.skipped) if always else mark.spoke
-    # Who got the floor and then failed, or gave it up without a word, had its turn; who crashed on it had not (A10, A11).
-    had_its_turn = max(mark.failed, 0 if always else mark.skipped)
-    handed = mark.handed if mark.handed > had_its_turn else 0
-    return _Place(max(spoke, handed), handed > spoke, author)
+    async def select(self, request: SelectionRequest) -> Verdict:
+        verdict = await self._selector.select(request)
+        question = open_question(request)
+        if question is None or verdict.agent in (None, question.agent) or verdict.confidence >= self._awaited:
+            return verdict
+        if question.agent not in request.eligible:
+            return verdict
+        reason = f"{question.agent} waits for a reply, and {verdict.agent} is not sure enough: {verdict.confidence:.2f}."
+        return abstained(
+            verdict.selector, reason, confidence=verdict.confidence, candidates=verdict.candidates, novelty=verdict.novelty
+        )
 
 
 def open_question(request: SelectionRequest) -> OpenInvocation | None:
-    """The newest invocation that waits for a reply, if nobody has spoken outside it since it asked; None without one."""
+    """Returns the newest invocation that waits for a reply.
+
+    None when there is none, or when an agent outside it has spoken since the question.
+    """
     waiting = [
         open_
         for open_ in request.head.invocations.values()
@@ -129,7 +164,7 @@ def open_question(request: SelectionRequest) -> OpenInvocation | None:
 
 
 def why_not_resumed(author: str, rule: Rule, request: SelectionRequest) -> Exclusion | None:
-    """Why the author may not go on with the conversation; None when it may."""
+    """Returns why the author may not continue the conversation; None when it may."""
     tree = request.tree
     if author not in tree:
         return Exclusion(agent=shortened(author), rule="unknown", detail="no agent has that name now")
@@ -149,34 +184,14 @@ def why_not_resumed(author: str, rule: Rule, request: SelectionRequest) -> Exclu
     return None
 
 
-def _forbidden(author: str, rule: Rule, tree: AgentTree) -> str:
-    """Which agent on the chain up to the root forbids it, in words; empty when none does."""
-    for name in tree.chain(author):
-        card = tree.card(name)
-        own = name == author
-        if card.disallow_transfer_to_parent and not (own and card.resume == "always"):
-            return f"{name} disallows the transfer to its parent"
-        if not own and rule == "adk" and card.kind != "llm":
-            return f"{name} above it is a {card.kind} agent, not an LLM agent"
-        if not own and rule == "tree" and card.is_composite:
-            return f"{name} above it is a {card.kind} agent and runs it"
-    return ""
-
-
-def _reason(place: _Place, passed_over: tuple[Exclusion, ...]) -> str:
-    did = "was handed the floor and has not answered" if place.handed else "spoke last"
-    names = list(dict.fromkeys(each.agent for each in passed_over))
-    if not names:
-        return f"{place.author} {did}."
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{place.author} {did} of those who may go on; {', '.join(names[:3])}{more} may not."
-
-
 def tool_result_owner(message: Content, head: Head) -> tuple[str, str] | None:
-    """The invocation that waits for the message's tool results, and the agent that made the first of these calls.
+    """Finds the invocation that waits for the message's tool results.
 
-    None when the message holds no tool result. UnknownToolCall when a result belongs to no open call, or the results belong
-    to calls of different invocations.
+    Returns:
+        The invocation's id, and the agent that made the first of these calls. None when the message has no tool results.
+
+    Raises:
+        UnknownToolCall: A result belongs to no open call, or the results belong to different invocations.
     """
     results = message.tool_results
     if not results:
@@ -196,7 +211,11 @@ def tool_result_owner(message: Content, head: Head) -> tuple[str, str] | None:
 
 
 def reply_owner(answers: str, head: Head) -> tuple[str, str]:
-    """The invocation that waits for a reply under that id, and the agent that asked. UnknownToolCall when none does."""
+    """Returns the invocation that waits for a reply under this id, and the agent that asked.
+
+    Raises:
+        UnknownToolCall: No invocation waits under this id.
+    """
     for invocation_id, agent, wait in head.waiting():
         if (wait.id, wait.kind) == (answers, "reply"):
             return invocation_id, agent
@@ -205,59 +224,57 @@ def reply_owner(answers: str, head: Head) -> tuple[str, str]:
     )
 
 
-class ToolResult:
-    """Chooses the author of the tool call whose result the message holds, or of the question that it says it answers."""
+class _Claim(NamedTuple):
+    """An author's claim to be resumed. `unanswered` names why this turn gives no claim; empty when it gives one."""
 
-    def __init__(self, *, name: str = "tool_result") -> None:
-        self.name = name
-
-    async def select(self, request: SelectionRequest) -> Verdict:
-        try:
-            owner = tool_result_owner(request.message, request.head)
-            replies = owner is None and request.context.answers is not None
-            owner = reply_owner(request.context.answers or "", request.head) if replies else owner
-        except UnknownToolCall as problem:
-            return abstained(self.name, problem.problem)
-        if owner is None:
-            return abstained(self.name, "The message holds no tool result.")
-        agent = owner[1]
-        if agent not in request.eligible:
-            why = "may not be reached" if agent in request.tree else "is no longer in the tree"
-            did = "asked" if replies else "made the tool call"
-            return abstained(self.name, f"{shortened(agent)} {did}, but {why}.")
-        if replies:
-            reason = f"The message is the reply to a question that {agent} asked."
-            return chosen(self.name, agent, method="reply", confidence=1.0, reason=reason)
-        reason = f"The message holds the result of a tool call that {agent} made."
-        return chosen(self.name, agent, method="tool_result", confidence=1.0, reason=reason)
+    sequence: int
+    handed: bool
+    author: str
+    unanswered: str = ""
 
 
-AWAITED = 0.9
+def _claims(head: Head, tree: AgentTree) -> list[_Claim]:
+    """Returns the authors' claims, newest first. After a transfer, the receiver comes before the sender (behaviour A11)."""
+    claims = []
+    for author, mark in head.authors.items():
+        claim = _newest_claim(author, mark, always=author in tree and tree.card(author).resume == "always")
+        if claim.sequence:
+            claims.append(claim)
+        # Later failed or skipped turns give no claim, but appear in the record (A10, A13).
+        if mark.failed > claim.sequence:
+            claims.append(_Claim(mark.failed, False, author, "failed"))
+        if mark.skipped > claim.sequence:
+            claims.append(_Claim(mark.skipped, False, author, "skipped"))
+    return sorted(claims, key=lambda claim: (-claim.sequence, not claim.handed, claim.author))
 
 
-class HoldOpenQuestion:
-    """Another selector, whose choice counts against an agent that waits for a reply only with at least this confidence."""
+def _newest_claim(author: str, mark: AuthorMark, *, always: bool) -> _Claim:
+    """Returns the newest claim of this author; sequence 0 when there is none."""
+    spoke = max(mark.spoke, mark.skipped) if always else mark.spoke
+    # A transfer is used up by a later failed or silent turn, but not by a crash (A10, A11).
+    had_its_turn = max(mark.failed, 0 if always else mark.skipped)
+    handed = mark.handed if mark.handed > had_its_turn else 0
+    return _Claim(max(spoke, handed), handed > spoke, author)
 
-    def __init__(self, selector: Selector, *, awaited: float = AWAITED) -> None:
-        self._selector, self._awaited = selector, awaited
 
-    @property
-    def name(self) -> str:
-        return self._selector.name
+def _forbidden(author: str, rule: Rule, tree: AgentTree) -> str:
+    """Describes the agent on the chain up to the root that forbids resuming; empty when none does."""
+    for name in tree.chain(author):
+        card = tree.card(name)
+        is_own = name == author
+        if card.disallow_transfer_to_parent and not (is_own and card.resume == "always"):
+            return f"{name} disallows the transfer to its parent"
+        if not is_own and rule == "adk" and card.kind != "llm":
+            return f"{name} above it is a {card.kind} agent, not an LLM agent"
+        if not is_own and rule == "tree" and card.is_composite:
+            return f"{name} above it is a {card.kind} agent and runs it"
+    return ""
 
-    @property
-    def named_agents(self) -> tuple[str, ...]:
-        """The agents that the other selector was given by name."""
-        return tuple(getattr(self._selector, "named_agents", ()))
 
-    async def select(self, request: SelectionRequest) -> Verdict:
-        verdict = await self._selector.select(request)
-        question = open_question(request)
-        if question is None or verdict.agent in (None, question.agent) or verdict.confidence >= self._awaited:
-            return verdict
-        if question.agent not in request.eligible:
-            return verdict
-        reason = f"{question.agent} waits for a reply, and {verdict.agent} is not sure enough: {verdict.confidence:.2f}."
-        return abstained(
-            verdict.selector, reason, confidence=verdict.confidence, candidates=verdict.candidates, novelty=verdict.novelty
-        )
+def _reason(claim: _Claim, passed_over: tuple[Exclusion, ...]) -> str:
+    action = "was handed the floor and has not answered" if claim.handed else "spoke last"
+    names = list(dict.fromkeys(each.agent for each in passed_over))
+    if not names:
+        return f"{claim.author} {action}."
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{claim.author} {action} of those who may go on; {', '.join(names[:3])}{more} may not."

@@ -1,4 +1,4 @@
-"""Who means what the message means (behaviour C5)."""
+"""Selects by semantic similarity between the message and agents' phrases (behaviour C5)."""
 
 from typing import Literal, NamedTuple
 
@@ -8,7 +8,7 @@ from turnwise.facts.tree import AgentTree
 from turnwise.matching.match import Match
 from turnwise.ports.selector import SelectionRequest
 from turnwise.selection.meaning import Meaning
-from turnwise.selection.verdicts import RECORDED, abstained, chosen, shortened, with_corrections
+from turnwise.selection.verdicts import MAX_RECORDED, abstained, chosen, shortened, with_corrections
 
 THRESHOLD = 0.5
 TOP = 3
@@ -24,12 +24,17 @@ class _Scored(NamedTuple):
 
 
 class Semantic:
-    """Chooses the agent that fits the message best, when its score is above `threshold`.
+    """Chooses the eligible agent with the best score, if it is above `threshold`.
 
-    score: what counts, and is the confidence: the `similarity` with the agent's nearest phrase, or the `probability` that it
-    is this agent if it is any. Of the `top` best, those with at least the threshold are recorded as candidates. margin:
-    choose only when the second is at least so much behind; None = however near it is. novelty: abstain when nobody should
-    take the message with more than this probability; None = never for that. Only the eligible count.
+    Args:
+        meaning: Reads the message.
+        threshold: The score must be above this.
+        top: Number of best agents considered. Those with at least the threshold are recorded as candidates.
+        margin: Minimum lead over the second; None = no minimum.
+        novelty: Abstain above this probability that the message is out of scope; None = never.
+        score: The score and confidence to use. `similarity`: with the agent's nearest phrase. `probability`: of this agent,
+            given that the message is for any.
+        name: The stage's name.
     """
 
     def __init__(
@@ -44,7 +49,7 @@ class Semantic:
         name: str = "semantic",
     ) -> None:
         if top < 1:
-            raise PolicyError(f"The selector {name!r} is to consider the best {top}.", fix="Set `top` to 1 or more.")
+            raise PolicyError(f"The selector {name!r} has `top` {top}.", fix="Set `top` to 1 or more.")
         self.name = name
         self._meaning = meaning
         self._threshold, self._top, self._margin, self._novelty, self._score = threshold, top, margin, novelty, score
@@ -54,14 +59,14 @@ class Semantic:
             return abstained(self.name, "Meaning is read from messages, not from answers.")
         if not request.text.strip():
             return abstained(self.name, "The message has no text.")
-        reading = await self._meaning.hear(request.text)
-        return with_corrections(self._by(reading.match.among(frozenset(request.eligible))), reading.mended.slips)
+        reading = await self._meaning.read_message(request.text)
+        return with_corrections(self._by(reading.match.among(frozenset(request.eligible))), reading.corrected.corrections)
 
     def _by(self, match: Match) -> Verdict:
         ranked = self._ranked(match)
         if not ranked:
             return abstained(self.name, "No agent that may be chosen has anything to go by.")
-        candidates = tuple(_candidate(one, match) for one in ranked[: self._top] if one.score >= self._threshold)[:RECORDED]
+        candidates = tuple(_candidate(one, match) for one in ranked[: self._top] if one.score >= self._threshold)[:MAX_RECORDED]
         best = ranked[0]
         confidence = min(max(best.score, 0.0), 1.0)
         doubt = self._doubt(ranked, match)
@@ -77,13 +82,13 @@ class Semantic:
         )
 
     def _ranked(self, match: Match) -> list[_Scored]:
-        """The options, best first; equal ones in the tree's order."""
+        """Returns the options, best first; ties stay in the tree's order."""
         scores = match.similarities if self._score == "similarity" else match.probabilities
         order = (-scores).argsort(kind="stable")[: max(self._top, 2)]
         return [_Scored(match.labels[place], float(scores[place]), float(match.similarities[place])) for place in order]
 
     def _doubt(self, ranked: list[_Scored], match: Match) -> str:
-        """Why the best is not chosen; empty when it is."""
+        """Returns why the best is not chosen; empty when it is."""
         best = ranked[0]
         if best.score <= self._threshold:
             return f"The best match is {best.agent} with {best.score:.2f}, not above {self._threshold:g}."
@@ -107,9 +112,9 @@ def _evidence(one: _Scored, match: Match) -> str:
 
 
 def has_words(tree: AgentTree, default: str | None = None) -> bool:
-    """Whether any agent says in words what it is for, by examples, skills or a description: a name alone is an accident.
+    """Returns whether any agent has examples, skills or a description. A name alone does not count.
 
-    What the default agent (None: the root) and agents above others say of themselves is no such thing; their examples are.
+    For the default agent (None = the root) and supervisors only examples count.
     """
     quiet = {default or tree.root, *(card.parent for card in tree if card.parent and not tree.card(card.parent).is_composite)}
     return any(
@@ -121,7 +126,12 @@ def has_words(tree: AgentTree, default: str | None = None) -> bool:
 
 
 class NoTextSelector:
-    """Abstains, and needs no encoder for it. named_agents: the agents that its stage names."""
+    """Always abstains, and needs no encoder. It replaces a meaning stage when no agent has text.
+
+    Args:
+        name: The stage's name.
+        named_agents: Agents named in the stage's configuration.
+    """
 
     def __init__(self, name: str, named_agents: tuple[str, ...] = ()) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Messages that ask several agents for something, for whom a policy names an agent. Pure."""
+"""Detects messages with requests for several agents, and the agent that the policy names for them. Pure."""
 
 from collections.abc import Sequence
 
@@ -10,31 +10,31 @@ from turnwise.selection.eligibility import Eligible, eligible
 from turnwise.selection.policy import PolicySpec
 
 SEVERAL = "several"
-"""The method of a decision for the agent that serves such messages."""
+"""Method of a decision for the agent that handles such messages."""
 _UNFIT = frozenset({"disabled", "inside_composite"})
 
 
-def asked_for(verdict: Verdict, request: SelectionRequest, server: str, roster: Eligible) -> Sequence[str]:
-    """The agents that the message asks for something, when `server` is to serve them; none when it goes to one agent.
+def requested_agents(verdict: Verdict, request: SelectionRequest, server: str, roster: Eligible) -> Sequence[str]:
+    """Returns the agents that the message has requests for; empty when it goes to one agent only.
 
-    It does not when who is chosen waits for a reply, which this may be, or when the server may not take messages of this
-    caller.
+    It is empty when the chosen agent waits for a reply, which this message may be, and when this caller may not reach
+    `server`.
     """
     if request.occasion != "message" or verdict.agent in (None, server) or server not in roster.continuing:
         return ()
     others = [name for name in verdict.also if name in roster.names and name not in (verdict.agent, server)]
-    if not others or verdict.agent is None or _waits(verdict.agent, request):
+    if not others or verdict.agent is None or _is_waiting(verdict.agent, request):
         return ()
     return (verdict.agent, *dict.fromkeys(others))
 
 
 def reason_for(agents: Sequence[str], verdict: Verdict) -> str:
-    """Why they are served together, with what the verdict says itself."""
+    """Returns the reason for handling the requests together, followed by the verdict's own reason."""
     return f"The message asks {', '.join(agents[:-1])} and {agents[-1]} for something. {verdict.reason}"
 
 
 def refuse_unfit_server(spec: PolicySpec, tree: AgentTree) -> None:
-    """PolicyError when the agent that the policy names for such messages can never take one."""
+    """Raises PolicyError when the policy's `several` agent can never take a message."""
     if spec.several is None:
         return
     everybody = frozenset(role for card in tree for role in card.roles)
@@ -46,8 +46,8 @@ def refuse_unfit_server(spec: PolicySpec, tree: AgentTree) -> None:
         )
 
 
-def _waits(agent: str, request: SelectionRequest) -> bool:
-    """Whether the agent, or what it holds the floor of, waits for a reply of the user."""
+def _is_waiting(agent: str, request: SelectionRequest) -> bool:
+    """Returns whether the agent, or an agent in an invocation that it leads, waits for a reply."""
     head = request.head
     return any(
         wait.kind == "reply" and agent in (asker, head.invocations[invocation_id].agent)

@@ -1,4 +1,4 @@
-"""Who answers when the message is conversation and no request (behaviours C6, C8)."""
+"""Selects the agent for small talk: messages that are conversation, not requests (behaviours C6, C8)."""
 
 from turnwise.facts.selections import Verdict
 from turnwise.ports.selector import SelectionRequest
@@ -10,11 +10,15 @@ CONFIDENCE = 0.7
 
 
 class SmallTalkSelector:
-    """Chooses `agent` when the message is more likely small talk than `threshold`.
+    """Chooses `agent` when the probability of small talk is above `threshold`.
 
-    agent: None = the lead of the team that asks, or the tree's root.
+    It judges the whole message: a greeting followed by a request is not small talk. The confidence is always 0.7 (C6).
 
-    It judges the whole message: a greeting in front of a request is none. The confidence is always 0.7 (C6).
+    Args:
+        meaning: Reads the message.
+        agent: None = the asking team's lead, or the tree's root.
+        threshold: The probability must be above this.
+        name: The stage's name.
     """
 
     def __init__(
@@ -25,7 +29,7 @@ class SmallTalkSelector:
 
     @property
     def named_agents(self) -> tuple[str, ...]:
-        """The agents that it was given by name."""
+        """Agents named in the configuration."""
         return () if self._agent is None else (self._agent,)
 
     async def select(self, request: SelectionRequest) -> Verdict:

@@ -1,4 +1,4 @@
-"""The vectors of texts that are known beforehand: from files, and only otherwise from the encoder."""
+"""Encodes texts that are known in advance, with a cache on disk."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from turnwise.matching.disk_cache import DiskCache, Vectors
 
 Progress = Callable[[str, int, int], None]
-"""Is told what is being done, how many steps of it are done, and of how many. What it raises ends the work."""
+"""Progress callback: (step, done, total). An exception from it stops the work."""
 
-_AT_ONCE = 128
-_CONVERTED_AT_ONCE = 4_096
+_BATCH = 128
+_CONVERT_BATCH = 4_096
 
 
-def encoded(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
-    """A row for each text. EncoderError when the encoder fails, or gives anything else than a row of numbers for each.
+def encode_checked(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
+    """Returns one row for each text.
 
-    A number that is none would be kept, and every decision would be lost to it.
+    Raises:
+        EncoderError: The encoder failed, or did not return one finite row per text. A NaN in the cache would spoil every
+            decision.
     """
     import numpy as np
 
@@ -30,17 +32,17 @@ def encoded(texts: Sequence[str], encoder: Encoder) -> "NDArray[np.float32]":
     expected = (len(texts), encoder.dimensions)
     if rows.shape != expected or rows.dtype.kind != "f" or not np.isfinite(rows).all():
         problem = f"The encoder {encoder.fingerprint!r} gave something else than {expected[0]} rows of {expected[1]} numbers."
-        raise EncoderError(problem, fix="What `encode` has to give is said in turnwise.ports.encoder.")
+        raise EncoderError(problem, fix="See `encode` in turnwise.ports.encoder.")
     return rows.astype(np.float32, copy=False)
 
 
 def vectors_of(
-    texts: Sequence[str], encoder: Encoder, *, kept: "DiskCache | None", progress: Progress
+    texts: Sequence[str], encoder: Encoder, *, cache: "DiskCache | None", progress: Progress
 ) -> "NDArray[np.float32]":
-    """A row for each text, of length 1.
+    """Returns one row of length 1 for each text, from the cache where possible.
 
-    The rows have been rounded to float16, wherever they come from, so that they are equal in every process. What had to be
-    encoded is kept in files, also when the encoder fails half way or `progress` raises.
+    All rows are rounded to float16, so that they are equal in every process. New rows are cached even when the encoder fails
+    half way or `progress` raises.
     """
     import numpy as np
 
@@ -51,43 +53,43 @@ def vectors_of(
     texts = [texts[index] for index in indices.tolist()]
     rows = np.empty((len(unique), encoder.dimensions), np.float16)
     missing = np.ones(len(unique), bool)
-    if kept is not None:
-        missing = _fill(rows, unique, kept.vectors(encoder.fingerprint, encoder.dimensions, unique))
+    if cache is not None:
+        missing = _fill(rows, unique, cache.vectors(encoder.fingerprint, encoder.dimensions, unique))
     places = np.flatnonzero(missing)
-    # Texts of about one length are encoded together: some encoders pad all to the longest.
+    # Texts of similar length share a batch, because some encoders pad all texts to the longest.
     places = np.array(sorted(places.tolist(), key=lambda place: (len(texts[place]), place)), np.intp)
     done = 0
     try:
-        for start in range(0, len(places), _AT_ONCE):
+        for start in range(0, len(places), _BATCH):
             progress("encoding", done, len(places))
-            some = places[start : start + _AT_ONCE]
-            rows[some] = encoded([texts[place] for place in some.tolist()], encoder)
-            done += len(some)
+            batch = places[start : start + _BATCH]
+            rows[batch] = encode_checked([texts[place] for place in batch.tolist()], encoder)
+            done += len(batch)
     finally:
-        if kept is not None and done:
-            kept.keep_vectors(encoder.fingerprint, Vectors(unique[places[:done]], rows[places[:done]]))
+        if cache is not None and done:
+            cache.store_vectors(encoder.fingerprint, Vectors(unique[places[:done]], rows[places[:done]]))
     if done:
         progress("encoding", done, done)
     return _unit(rows, Vectors(unique, rows).places(keys))
 
 
 class CachedEncoder:
-    """An encoder for texts that are encoded at every start: their vectors come from files when they can."""
+    """An encoder with a disk cache, for texts that are encoded at every start."""
 
-    def __init__(self, encoder: Encoder, kept: "DiskCache | None", progress: Progress) -> None:
-        self._encoder, self._kept, self._progress = encoder, kept, progress
+    def __init__(self, encoder: Encoder, cache: "DiskCache | None", progress: Progress) -> None:
+        self._encoder, self._cache, self._progress = encoder, cache, progress
 
     @property
     def fingerprint(self) -> str:
         return self._encoder.fingerprint
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """As `vectors_of`: one row a text, in their order."""
-        return vectors_of(texts, self._encoder, kept=self._kept, progress=self._progress)
+        """Returns one row for each text, in order, as `vectors_of` does."""
+        return vectors_of(texts, self._encoder, cache=self._cache, progress=self._progress)
 
 
 def _fill(rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", known: "Vectors") -> "NDArray[np.bool_]":
-    """Takes over the known rows; which are missing still."""
+    """Copies the known rows and returns the mask of missing ones."""
     import numpy as np
 
     places = known.places(keys)
@@ -96,12 +98,12 @@ def _fill(rows: "NDArray[np.float16]", keys: "NDArray[np.bytes_]", known: "Vecto
 
 
 def _unit(rows: "NDArray[np.float16]", places: "NDArray[np.intp]") -> "NDArray[np.float32]":
-    """The rows at those places, at length 1."""
+    """Returns the rows at those indices, scaled to length 1."""
     import numpy as np
 
     vectors = np.empty((len(places), rows.shape[1]), np.float32)
-    for start in range(0, len(places), _CONVERTED_AT_ONCE):
-        chunk = rows[places[start : start + _CONVERTED_AT_ONCE]].astype(np.float32)
+    for start in range(0, len(places), _CONVERT_BATCH):
+        chunk = rows[places[start : start + _CONVERT_BATCH]].astype(np.float32)
         chunk /= np.maximum(np.linalg.norm(chunk, axis=1, keepdims=True), 1e-12)
-        vectors[start : start + _CONVERTED_AT_ONCE] = chunk
+        vectors[start : start + _CONVERT_BATCH] = chunk
     return vectors

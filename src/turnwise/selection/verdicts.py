@@ -1,4 +1,4 @@
-"""Making verdicts, and making sure of those that others made."""
+"""Builds verdicts, and validates the verdicts of selectors, including custom ones."""
 
 import asyncio
 import logging
@@ -13,43 +13,48 @@ from turnwise.ports.stopping import is_stopped
 if TYPE_CHECKING:
     from turnwise.matching.spelling import Correction
 
-RECORDED = 50
-"""So many candidates, authors passed over, and things ignored are kept of one verdict."""
+MAX_RECORDED = 50
+"""Maximum number of candidates, passed-over authors and ignored things that a verdict stores."""
 SHOWN_CHARACTERS = 64
 _REASON_CHARACTERS = 500
 _log = logging.getLogger("turnwise.selection")
-_SLIPS_TOLD = 3
+_MAX_CORRECTIONS_SHOWN = 3
 
 
 def chosen(selector: str, agent: str, *, method: str, confidence: float, reason: str, **more: Any) -> Verdict:
-    """A verdict that chooses; `more` are other fields of it."""
+    """Returns a verdict that chooses `agent`; `more` sets further fields."""
     return Verdict(
         selector=selector, outcome="chosen", agent=agent, method=method, confidence=confidence, reason=reason, **more
     )
 
 
 def abstained(selector: str, reason: str, **more: Any) -> Verdict:
-    """A verdict that chooses nobody; `more` are other fields of it."""
+    """Returns a verdict that chooses no agent; `more` sets further fields."""
     return Verdict(selector=selector, reason=reason, **more)
 
 
-def with_corrections(verdict: Verdict, slips: "Sequence[Correction]") -> Verdict:
-    """The verdict; its reason says which words of the message were read as others."""
-    if not slips:
+def with_corrections(verdict: Verdict, corrections: "Sequence[Correction]") -> Verdict:
+    """Returns the verdict with its spelling corrections added to the reason."""
+    if not corrections:
         return verdict
-    words = ", ".join(f"“{shortened(slip.typed)}” as “{shortened(slip.meant)}”" for slip in slips[:_SLIPS_TOLD])
+    words = ", ".join(
+        f"“{shortened(correction.typed)}” as “{shortened(correction.meant)}”"
+        for correction in corrections[:_MAX_CORRECTIONS_SHOWN]
+    )
     return verdict.model_copy(update={"reason": f"{verdict.reason} It reads {words}."})
 
 
 def shortened(text: str) -> str:
-    """What somebody wrote, short enough for a record, on one line."""
+    """Shortens text from a user or agent to one printable line for the decision record."""
     short = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
     return short if short.isprintable() else "".join(c if c.isprintable() else "�" for c in short)
 
 
-async def ask_selector(selector: Selector, request: SelectionRequest, name: str) -> Verdict:
-    """The selector's verdict under this name. What the selector does wrong is an abstention on record: an exception, a value
-    that is no verdict, an agent that may not be chosen.
+async def run_selector(selector: Selector, request: SelectionRequest, name: str) -> Verdict:
+    """Runs a selector and returns its checked verdict under `name`.
+
+    An exception, a return value that is not a verdict, and an ineligible choice each become a recorded abstention.
+    Cancellation of the calling task propagates.
     """
     task = asyncio.current_task()
     try:
@@ -57,21 +62,21 @@ async def ask_selector(selector: Selector, request: SelectionRequest, name: str)
     except BaseException as problem:
         if is_stopped(problem, task):
             raise
-        # The text of the exception may hold a secret or the user's words: its type has to do.
+        # The exception's text may hold a secret or the user's words, so only its type is logged.
         _log.warning("The selector %r raised %s.", name, type(problem).__name__)
         return abstained(name, f"It raised {type(problem).__name__}, so it was passed over.")
 
 
 def checked_verdict(verdict: object, request: SelectionRequest, selector: str) -> Verdict:
-    """The verdict under this selector's name, if it keeps to the request; an abstention that says why not otherwise.
+    """Validates a selector's return value and returns it under the selector's name.
 
-    It keeps to it when it chooses among the eligible, or offers some of them to clarify. Confidences are brought into 0 to
-    1, and long lists and reasons are cut.
+    A verdict is valid when it chooses an eligible agent, offers eligible agents to clarify, or abstains. Any other value
+    becomes an abstention with the cause. Confidences are clamped to 0–1; long lists and reasons are truncated.
     """
     if not isinstance(verdict, Verdict):
         return abstained(selector, f"It returned {type(verdict).__name__} instead of a Verdict, so it was passed over.")
     problem = None
-    candidates = tuple(_bounded(candidate) for candidate in verdict.candidates[:RECORDED])
+    candidates = tuple(_bounded(candidate) for candidate in verdict.candidates[:MAX_RECORDED])
     if verdict.outcome == "chosen":
         if verdict.agent is None:
             problem = "It chose without naming an agent, so it was passed over."
@@ -86,8 +91,8 @@ def checked_verdict(verdict: object, request: SelectionRequest, selector: str) -
         "confidence": _fraction(verdict.confidence),
         "reason": verdict.reason[:_REASON_CHARACTERS],
         "candidates": candidates,
-        "passed_over": verdict.passed_over[:RECORDED],
-        "ignored": verdict.ignored[:RECORDED],
+        "passed_over": verdict.passed_over[:MAX_RECORDED],
+        "ignored": verdict.ignored[:MAX_RECORDED],
     }
     if problem:
         changed |= {
@@ -113,9 +118,12 @@ def _fraction(number: float) -> float:
 
 
 def ranked(request: SelectionRequest, stage: str | None, nobody: float) -> list[Candidate]:
-    """What the last stage that ranked agents, or the one of that name, said of those who may be chosen, best first.
+    """Returns the eligible candidates of the most recent ranking in the request's verdicts, best first.
 
-    Empty when it found that rather nobody should take the message.
+    Args:
+        request: Its `verdicts` hold the results of earlier stages.
+        stage: Name of the stage to read; None = the last stage with eligible candidates.
+        nobody: Novelty limit. The list is empty when that ranking's novelty is higher.
     """
     for verdict in reversed([each for each in request.verdicts if stage in (None, each.selector)]):
         found = [each for each in verdict.candidates if each.agent in request.eligible]

@@ -45,12 +45,12 @@ def test_null_is_nobody_alone_and_unknown_in_a_dialogue() -> None:
         ("[1]", "no JSON object"),
         ({"text": "x"}, "'agent' is missing"),
         ({"agent": "a"}, "'text' is missing"),
-        ({"text": 5, "agent": "a"}, "'text' is no text"),
+        ({"text": 5, "agent": "a"}, "'text' is not text"),
         ({"text": "x", "agent": 5}, "no agent's name"),
         ({"text": "x", "agent": ""}, "no agent's name"),
         ({"text": "x", "agent": "\ud800"}, "no agent's name"),
         ({"id": "d", "turns": []}, "no list of turns"),
-        ({"id": "d", "turns": [{"user": "x", "agent": "a"}, 4]}, "turn 2: this is no JSON object"),
+        ({"id": "d", "turns": [{"user": "x", "agent": "a"}, 4]}, "turn 2: this is not a JSON object"),
         ({"id": "d", "turns": [{"system": "x", "agent": "a"}]}, "turn 1: the key 'user' is missing"),
     ],
 )
@@ -66,13 +66,13 @@ def test_a_bad_line_is_named(tmp_path: Path, line: Any, said: str) -> None:
 
 def test_files_that_hold_nothing_or_no_text(tmp_path: Path) -> None:
     """E3"""
-    with pytest.raises(CaseError, match="holds no case"):
+    with pytest.raises(CaseError, match="has no cases"):
         read_cases([written(tmp_path, "", "")])
     with pytest.raises(CaseError, match="cannot be read"):
         read_cases([tmp_path / "missing.jsonl"])
     latin = tmp_path / "latin.jsonl"
     latin.write_bytes(b'{"text": "caf\xe9", "agent": "a"}\n')
-    with pytest.raises(CaseError, match=r"latin\.jsonl:1: this is no UTF-8"):
+    with pytest.raises(CaseError, match=r"latin\.jsonl:1: this is not UTF-8"):
         read_cases([latin])
 
 

@@ -79,7 +79,7 @@ def test_one_text_twice_with_one_agent_is_noted() -> None:
     assert (finding.code, finding.severity, finding.problem) == (
         "example.repeated",
         "note",
-        "One example of a stands there more than once.",
+        "One example of a is repeated.",
     )
 
 

@@ -14,7 +14,7 @@ from turnwise.learning.measures import (
     confusions,
     coverage,
     measure,
-    nobody,
+    out_of_scope_measures,
     percentile,
     reliability,
     share,
@@ -84,11 +84,11 @@ def test_nobody_is_a_class_of_its_own() -> None:
     """E3: two of three found, one false alarm: recall 2/3, precision 2/3; the novelties order 5 of 6 pairs rightly."""
     none = [outcome(None, None, novelty=0.9), outcome(None, None, novelty=0.8), outcome(None, "a", 1.0, novelty=0.3)]
     some = [outcome("a", "a", 1.0, novelty=0.1), outcome("a", None, novelty=0.5)]
-    found = nobody([*none, *some])
+    found = out_of_scope_measures([*none, *some])
     assert found.recall == pytest.approx(2 / 3)
     assert found.f1 == pytest.approx(2 / 3)
     assert found.auroc == pytest.approx(5 / 6)
-    assert nobody(some) == (None, None, None)
+    assert out_of_scope_measures(some) == (None, None, None)
 
 
 def test_ties_count_half() -> None:

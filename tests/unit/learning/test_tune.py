@@ -166,8 +166,8 @@ class Contrary(Meaning):
         after.worse = 1.0
         return after
 
-    async def hear(self, message: str) -> TextReading:
-        found = await super().hear(message)
+    async def read_message(self, message: str) -> TextReading:
+        found = await super().read_message(message)
         return found._replace(match=found.match._replace(novelty=max(found.match.novelty, self.worse)))
 
 

@@ -53,11 +53,11 @@ def test_a_folder_that_others_may_write_to_is_neither_read_nor_written(
     folder: Path, mode: int, warnings: pytest.LogCaptureFixture
 ) -> None:
     kept = DiskCache(folder)
-    kept.keep_matcher("a", HEADS)
+    kept.store_matcher("a", HEADS)
     folder.chmod(mode)
     assert kept.matcher("a") is None
-    kept.keep_matcher("b", HEADS)
-    assert not kept.keep_vectors("words", Vectors(text_keys(["one"]), np.ones((1, 3), np.float16)))
+    kept.store_matcher("b", HEADS)
+    assert not kept.store_vectors("words", Vectors(text_keys(["one"]), np.ones((1, 3), np.float16)))
     assert len(data_files(folder)) == 1
     assert [f"chmod go-w {folder}" in record.getMessage() for record in warnings.records] == [True]
     folder.chmod(0o755)  # others may look
@@ -67,10 +67,10 @@ def test_a_folder_that_others_may_write_to_is_neither_read_nor_written(
 @needs_root
 def test_a_folder_of_another_user_is_neither_read_nor_written(folder: Path, warnings: pytest.LogCaptureFixture) -> None:
     kept = DiskCache(folder)
-    kept.keep_matcher("a", HEADS)
+    kept.store_matcher("a", HEADS)
     os.chown(folder, STRANGER, -1)
     assert kept.matcher("a") is None
-    kept.keep_matcher("b", HEADS)
+    kept.store_matcher("b", HEADS)
     assert len(data_files(folder)) == 1
     assert str(STRANGER) in warnings.records[0].getMessage()
     assert folder_problem(folder) is not None
@@ -80,20 +80,20 @@ def test_a_folder_of_another_user_is_neither_read_nor_written(folder: Path, warn
 @pytest.mark.parametrize("mode", [0o620, 0o602])
 def test_a_file_that_others_may_write_to_is_made_again(folder: Path, mode: int, warnings: pytest.LogCaptureFixture) -> None:
     kept = DiskCache(folder)
-    kept.keep_matcher("a", HEADS)
+    kept.store_matcher("a", HEADS)
     (path,) = data_files(folder)
     path.chmod(mode)
     assert kept.matcher("a") is None
     assert data_files(folder) == []
     assert "is not used" in warnings.records[0].getMessage()
-    kept.keep_matcher("a", HEADS)
+    kept.store_matcher("a", HEADS)
     assert kept.matcher("a") is not None
 
 
 @needs_root
 def test_a_file_of_another_user_is_made_again(folder: Path) -> None:
     kept = DiskCache(folder)
-    kept.keep_matcher("a", HEADS)
+    kept.store_matcher("a", HEADS)
     os.chown(data_files(folder)[0], STRANGER, -1)
     assert kept.matcher("a") is None
     assert data_files(folder) == []
@@ -102,13 +102,13 @@ def test_a_file_of_another_user_is_made_again(folder: Path) -> None:
 def test_arrays_that_were_swapped_are_not_used(folder: Path, tmp_path: Path, warnings: pytest.LogCaptureFixture) -> None:
     """Neither by another file of the same name, nor by another file of the same folder."""
     kept, other = DiskCache(folder), DiskCache(tmp_path / "other")
-    kept.keep_matcher("a", HEADS)
-    other.keep_matcher("a", {"heads": -HEADS["heads"]})
+    kept.store_matcher("a", HEADS)
+    other.store_matcher("a", {"heads": -HEADS["heads"]})
     (path,) = data_files(folder)
     path.write_bytes(data_files(tmp_path / "other")[0].read_bytes())
     assert kept.matcher("a") is None
-    kept.keep_matcher("a", HEADS)
-    kept.keep_matcher("b", {"heads": -HEADS["heads"]})
+    kept.store_matcher("a", HEADS)
+    kept.store_matcher("b", {"heads": -HEADS["heads"]})
     (second,) = (each for each in data_files(folder) if each != path)
     os.replace(second, path)
     assert kept.matcher("a") is None
@@ -118,10 +118,10 @@ def test_arrays_that_were_swapped_are_not_used(folder: Path, tmp_path: Path, war
 
 def test_without_its_key_a_file_is_made_again(folder: Path) -> None:
     kept = DiskCache(folder)
-    kept.keep_matcher("a", HEADS)
+    kept.store_matcher("a", HEADS)
     (folder / KEY_FILE).unlink()
     assert kept.matcher("a") is None
-    kept.keep_matcher("a", HEADS)
+    kept.store_matcher("a", HEADS)
     assert kept.matcher("a") is not None
 
 

@@ -60,8 +60,8 @@ def test_vectors_come_back_by_text(tmp_path: Path) -> None:
     kept = DiskCache(tmp_path / "deep" / "cache")
     assert found(kept, "one") == []
     assert files(tmp_path) == []  # looking makes nothing
-    assert kept.keep_vectors(ENCODER, vectors_of("one", "two", "three"))
-    assert kept.keep_vectors(ENCODER, vectors_of("four"))
+    assert kept.store_vectors(ENCODER, vectors_of("one", "two", "three"))
+    assert kept.store_vectors(ENCODER, vectors_of("four"))
     assert found(kept, "four", "five", "two") == ["four", "two"]
     again = kept.vectors(ENCODER, 3, text_keys(["four", "two"]))
     assert again.rows[again.places(text_keys(["two"]))[0]].tolist() == vectors_of("two").rows[0].tolist()
@@ -71,40 +71,40 @@ def test_vectors_come_back_by_text(tmp_path: Path) -> None:
 def test_a_matcher_comes_back_as_it_was(tmp_path: Path) -> None:
     kept = DiskCache(tmp_path)
     assert kept.matcher("a") is None
-    kept.keep_matcher("a", {"heads": np.arange(6.0).reshape(2, 3), "name/of": np.array("ä")})
+    kept.store_matcher("a", {"heads": np.arange(6.0).reshape(2, 3), "name/of": np.array("ä")})
     arrays = kept.matcher("a")
     assert arrays is not None
     assert sorted(arrays) == ["heads", "name/of"]
     assert arrays["heads"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert kept.matcher("b") is None
-    kept.forget_matcher("a")
+    kept.remove_matcher("a")
     assert kept.matcher("a") is None
 
 
 def test_no_text_is_in_a_file(tmp_path: Path) -> None:
-    DiskCache(tmp_path).keep_vectors(ENCODER, vectors_of("a secret recipe"))
+    DiskCache(tmp_path).store_vectors(ENCODER, vectors_of("a secret recipe"))
     assert all(b"secret" not in path.read_bytes() and "secret" not in path.name for path in files(tmp_path))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.99])
 def test_a_file_that_is_cut_off_counts_as_absent_and_is_written_anew(share: float, tmp_path: Path) -> None:
     kept = DiskCache(tmp_path)
-    kept.keep_matcher("a", {"heads": np.arange(1000.0)})
-    kept.keep_vectors(ENCODER, vectors_of("one", "two"))
+    kept.store_matcher("a", {"heads": np.arange(1000.0)})
+    kept.store_vectors(ENCODER, vectors_of("one", "two"))
     for path in files(tmp_path):
         content = path.read_bytes()
         path.write_bytes(content[: int(share * len(content))])
     assert kept.matcher("a") is None
     assert found(kept, "one") == []
-    kept.keep_matcher("a", {"heads": np.arange(3.0)})
-    kept.keep_vectors(ENCODER, vectors_of("one", "two"))
+    kept.store_matcher("a", {"heads": np.arange(3.0)})
+    kept.store_vectors(ENCODER, vectors_of("one", "two"))
     assert kept.matcher("a") is not None
     assert found(kept, "one") == ["one"]
 
 
 def test_damaged_and_foreign_files_count_as_absent(tmp_path: Path) -> None:
     kept = DiskCache(tmp_path)
-    kept.keep_matcher("a", {"heads": np.arange(1000.0)})
+    kept.store_matcher("a", {"heads": np.arange(1000.0)})
     (path,) = files(tmp_path)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -119,7 +119,7 @@ def test_damaged_and_foreign_files_count_as_absent(tmp_path: Path) -> None:
     assert kept.matcher("a") is None
     arrays_in(path, format=np.array({"pickled": "object"}, dtype=object))
     assert kept.matcher("a") is None
-    kept.keep_vectors(ENCODER, vectors_of("one"))
+    kept.store_vectors(ENCODER, vectors_of("one"))
     assert len(kept.vectors(ENCODER, 4, text_keys(["one"]))) == 0  # of other dimensions
 
 
@@ -127,7 +127,7 @@ def test_damaged_and_foreign_files_count_as_absent(tmp_path: Path) -> None:
 def test_a_file_that_says_it_is_encrypted_or_packed_otherwise_counts_as_absent(place: int, value: int, tmp_path: Path) -> None:
     """One wrong byte in the directory of a file is enough for that."""
     kept = DiskCache(tmp_path)
-    kept.keep_matcher("a", {"heads": np.arange(3.0)})
+    kept.store_matcher("a", {"heads": np.arange(3.0)})
     (path,) = files(tmp_path)
     content = bytearray(path.read_bytes())
     content[content.index(b"PK\x01\x02") + place] = value
@@ -141,8 +141,8 @@ def test_a_folder_that_cannot_be_used_is_said_once(tmp_path: Path, caplog: pytes
     (tmp_path / "file").write_text("no folder")
     kept = DiskCache(tmp_path / "file" / "cache")
     with caplog.at_level(logging.WARNING, "turnwise.matching"):
-        assert not kept.keep_vectors(ENCODER, vectors_of("one"))
-        kept.keep_matcher("a", {"heads": np.arange(3.0)})
+        assert not kept.store_vectors(ENCODER, vectors_of("one"))
+        kept.store_matcher("a", {"heads": np.arange(3.0)})
     assert found(kept, "one") == []
     assert kept.matcher("a") is None
     assert len(caplog.records) == 1
@@ -152,12 +152,12 @@ def test_a_folder_that_cannot_be_used_is_said_once(tmp_path: Path, caplog: pytes
 def test_what_was_not_used_for_the_longest_time_goes_first(tmp_path: Path) -> None:
     kept = DiskCache(tmp_path, limit=30_000)
     for age, name in ((3, "old"), (2, "older but used"), (1, "new")):
-        kept.keep_matcher(name, {"heads": np.zeros(1_000)})
+        kept.store_matcher(name, {"heads": np.zeros(1_000)})
         newest = max(files(tmp_path), key=lambda path: path.stat().st_mtime)
         os.utime(newest, (time.time() - age * 200_000,) * 2)
     assert kept.matcher("older but used") is not None  # notes that it is in use
-    kept.keep_matcher("newest", {"heads": np.zeros(1_000)})
-    kept.keep_matcher("last", {"heads": np.zeros(1_000)})
+    kept.store_matcher("newest", {"heads": np.zeros(1_000)})
+    kept.store_matcher("last", {"heads": np.zeros(1_000)})
     kept_names = [name for name in ("old", "older but used", "new", "newest", "last") if kept.matcher(name) is not None]
     assert kept_names == ["older but used", "newest", "last"]
 
@@ -167,7 +167,7 @@ def test_what_a_killed_process_left_is_removed_and_what_is_not_ours_stays(tmp_pa
     for path in (left, begun, foreign):
         path.write_bytes(b"x" * 100)
     os.utime(left, (time.time() - 10_000,) * 2)
-    DiskCache(tmp_path, limit=0).keep_matcher("a", {"heads": np.zeros(3)})
+    DiskCache(tmp_path, limit=0).store_matcher("a", {"heads": np.zeros(3)})
     assert not left.exists()
     assert begun.exists()
     assert foreign.exists()
@@ -177,7 +177,7 @@ def test_many_small_files_become_one(tmp_path: Path) -> None:
     kept = DiskCache(tmp_path)
     texts = [f"text {number}" for number in range(12)]
     for text in texts:
-        kept.keep_vectors(ENCODER, vectors_of(text))
+        kept.store_vectors(ENCODER, vectors_of(text))
     assert len(files(tmp_path)) == 12
     assert found(kept, *texts) == texts
     assert len(files(tmp_path)) == 1
@@ -189,15 +189,15 @@ def test_processes_that_start_at_once_do_not_disturb_each_other(tmp_path: Path) 
 import sys
 from pathlib import Path
 import numpy as np
-from turnwise.matching.disk_cache import Kept, Vectors, keys_of
-kept = Kept(Path(sys.argv[1]))
+from turnwise.matching.disk_cache import DiskCache, Vectors, text_keys
+kept = DiskCache(Path(sys.argv[1]))
 texts = [f"text {number}" for number in range(200)]
 for turn in range(30):
-    kept.keep_matcher("a", {"heads": np.full(5_000, turn % 7)})
+    kept.store_matcher("a", {"heads": np.full(5_000, turn % 7)})
     heads = kept.matcher("a")["heads"]
     assert (heads == heads[0]).all()
-    kept.keep_vectors("words:1", Vectors(keys_of(texts), np.ones((200, 3), np.float16)))
-    assert len(kept.vectors("words:1", 3, keys_of(texts))) == 200
+    kept.store_vectors("words:1", Vectors(text_keys(texts), np.ones((200, 3), np.float16)))
+    assert len(kept.vectors("words:1", 3, text_keys(texts))) == 200
 """
     processes = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(3)]
     assert [process.wait(60) for process in processes] == [0, 0, 0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from turnwise.matching.index import NOTHING, Index
+from turnwise.matching.index import NO_PHRASE, Index
 
 Floats = NDArray[np.float32]
 
@@ -51,7 +51,7 @@ def test_a_small_index_is_exact() -> None:
         assert found.cosines == pytest.approx(vectors[found.places] @ text, abs=1e-6)
         cosines = vectors @ text
         assert found.best[:20] == pytest.approx([cosines[owners == label].max() for label in range(20)], abs=1e-6)
-        assert found.best[20] == NOTHING  # nobody's phrases
+        assert found.best[20] == NO_PHRASE  # nobody's phrases
 
 
 def test_equal_phrases_come_in_their_order_and_a_label_with_many_leaves_room_for_others() -> None:
@@ -68,7 +68,7 @@ def test_one_phrase_and_none() -> None:
     assert one.search(unit(np.ones((1, 8)))[0]).places.tolist() == [0]
     none = Index(np.empty((0, 8), np.float32), np.empty(0, np.int64), 2)
     found = none.search(np.ones(8, np.float32))
-    assert (found.places.tolist(), found.best.tolist()) == ([], [NOTHING, NOTHING])
+    assert (found.places.tolist(), found.best.tolist()) == ([], [NO_PHRASE, NO_PHRASE])
 
 
 def test_many_texts_are_searched_as_one_by_one() -> None:

@@ -12,7 +12,7 @@ from turnwise.matching.heads import Floats, Head, directions
 from turnwise.matching.lexical import Lexicon
 from turnwise.matching.match import Match, Phrase
 from turnwise.matching.matcher import Matcher, fit, nearest
-from turnwise.matching.scorers import COSINE_SCALE, OPINIONS, SHORTLISTED_ABOVE, FittedScorers, fit_scorers, prepare
+from turnwise.matching.scorers import COSINE_SCALE, SCORERS, SHORTLISTED_ABOVE, FittedScorers, fit_scorers, prepare
 
 SUBJECTS = {
     "orders": ("order", "parcel", "delivery", "shipment", "tracking"),
@@ -78,7 +78,7 @@ def test_names_alone_are_something_to_go_by() -> None:
 
 
 def test_where_examples_are_few_the_mean_of_what_is_known_counts_more_than_a_linear_model() -> None:
-    weights = [dict(zip(OPINIONS, fitted(phrases(each)).arrays()["weights"], strict=True)) for each in (0, 1)]
+    weights = [dict(zip(SCORERS, fitted(phrases(each)).arrays()["weights"], strict=True)) for each in (0, 1)]
     none, one = weights
     assert none["mean"] > none["meaning"]
     assert one["meaning"] / one["mean"] > none["meaning"] / none["mean"]
@@ -93,7 +93,7 @@ def learned(skills: int) -> FittedScorers:
 def test_what_opinions_weigh_goes_with_examples_and_skills() -> None:
     one, several = learned(1), learned(4)
     untold, few, told, many = (one.weights(np.full(3, count)) for count in (0, 2, 10, 1_000))
-    meaning, *_, mean = range(len(OPINIONS))
+    meaning, *_, mean = range(len(SCORERS))
     assert untold[meaning] < few[meaning] < told[meaning]
     assert untold[mean] > few[mean] > told[mean]
     assert many.tolist() == told.tolist()
@@ -109,10 +109,10 @@ def test_of_very_many_labels_each_counts_by_its_nearest_skill() -> None:
     vectors = directions(np.random.default_rng(3).normal(size=(len(texts), 24)).astype(np.float32))
     held = fit_scorers(prepare(texts, vectors, skills // 2, skills, skills // 2))
     for skill in (0, 7, 2 * labels - 1):
-        said = held.say([texts[skill]], vectors[[skill]], np.zeros((1, labels), np.float32))
+        said = held.score([texts[skill]], vectors[[skill]], np.zeros((1, labels), np.float32))
         assert said.labels is not None
         place = said.labels[0].tolist().index(skill // 2)
-        assert said.opinions[0, place, OPINIONS.index("mean")] == pytest.approx(COSINE_SCALE, rel=1e-4)
+        assert said.raw_scores[0, place, SCORERS.index("mean")] == pytest.approx(COSINE_SCALE, rel=1e-4)
 
 
 def test_a_match_is_what_its_contract_says() -> None:

@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from turnwise.matching.novelty import REFUSED, SURELY, SURELY_REFUSED, default_gate, fit_gate, signs, tune_gate
+from turnwise.matching.novelty import REJECTED, SURELY, SURELY_REJECTED, default_gate, fit_gate, signals, tune_gate
 
 UNTRIED = default_gate(20)
 
 
-def drawn(belonging: int, strange: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def drawn(belonging: int, out_of_scope: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     generator = np.random.default_rng(4)
-    strength = np.concatenate([generator.normal(10.0, 1.0, belonging), generator.normal(5.0, 1.0, strange)])
-    return np.stack([strength, np.full(belonging + strange, 0.5)], axis=1).astype(np.float32)
+    strength = np.concatenate([generator.normal(10.0, 1.0, belonging), generator.normal(5.0, 1.0, out_of_scope)])
+    return np.stack([strength, np.full(belonging + out_of_scope, 0.5)], axis=1).astype(np.float32)
 
 
 def test_the_stated_share_of_what_belongs_is_refused() -> None:
     belonging = drawn(2000, 0)
     assert (fit_gate(UNTRIED, belonging, np.ones(len(belonging), np.float32)).novelty(belonging) > 0.5).mean() == pytest.approx(
-        REFUSED, abs=0.002
+        REJECTED, abs=0.002
     )
 
 
@@ -27,8 +27,8 @@ def test_the_stated_share_of_what_belongs_is_surely_refused_however_it_is_spread
     for strength in (light, heavy):
         belonging = np.stack([strength, np.full(4000, 0.5)], axis=1).astype(np.float32)
         novelty = fit_gate(UNTRIED, belonging, np.ones(4000, np.float32)).novelty(belonging)
-        assert (novelty > 0.5).mean() == pytest.approx(REFUSED, abs=0.002)
-        assert (novelty > SURELY).mean() == pytest.approx(SURELY_REFUSED, abs=0.001)
+        assert (novelty > 0.5).mean() == pytest.approx(REJECTED, abs=0.002)
+        assert (novelty > SURELY).mean() == pytest.approx(SURELY_REJECTED, abs=0.001)
 
 
 def test_how_steep_the_gate_is_only_many_texts_can_say() -> None:
@@ -73,16 +73,16 @@ def test_the_more_phrases_the_nearer_must_one_of_them_be() -> None:
 
 def test_strangers_that_are_known_count_more_than_the_nearest_phrase() -> None:
     texts = drawn(300, 100)
-    strange = np.arange(400) >= 300
-    gate = tune_gate(UNTRIED, texts, ~strange, strange)
+    out_of_scope = np.arange(400) >= 300
+    gate = tune_gate(UNTRIED, texts, ~out_of_scope, out_of_scope)
     assert gate.novelty(np.array([[20, 0.0]], np.float32)) == pytest.approx([0.0], abs=0.01)
 
 
 def test_tuning_puts_the_threshold_between_right_and_strange() -> None:
     texts = drawn(300, 100)
-    strange = np.arange(400) >= 300
-    gate = tune_gate(UNTRIED, texts, ~strange, strange)
-    assert ((gate.novelty(texts) > 0.5) == strange).mean() > 0.98
+    out_of_scope = np.arange(400) >= 300
+    gate = tune_gate(UNTRIED, texts, ~out_of_scope, out_of_scope)
+    assert ((gate.novelty(texts) > 0.5) == out_of_scope).mean() > 0.98
 
 
 def test_tuning_without_both_kinds_changes_nothing() -> None:
@@ -93,8 +93,8 @@ def test_tuning_without_both_kinds_changes_nothing() -> None:
 
 def test_strangers_that_look_more_at_home_than_the_rest_change_nothing() -> None:
     texts = drawn(50, 50)
-    strange = np.arange(100) < 50
-    assert tune_gate(UNTRIED, texts, ~strange, strange) is UNTRIED
+    out_of_scope = np.arange(100) < 50
+    assert tune_gate(UNTRIED, texts, ~out_of_scope, out_of_scope) is UNTRIED
 
 
 def test_a_text_that_fits_nothing_has_low_signs_though_its_best_label_is_far_ahead() -> None:
@@ -102,6 +102,6 @@ def test_a_text_that_fits_nothing_has_low_signs_though_its_best_label_is_far_ahe
     evidence[0, 0] = [8.0, 2.0, 9.0, 8.0]
     evidence[0, 1:] = [7.0, 1.0, 8.0, 7.0]
     evidence[1, 0] = [1.0, 0.0, 2.0, 1.0]
-    strength = signs(evidence)
+    strength = signals(evidence)
     assert strength[0, 0] > strength[1, 0]
     assert strength[:, 1] == pytest.approx([0.9, 0.2])

@@ -29,39 +29,39 @@ def test_a_word_that_nobody_knows_is_read_as_the_one_it_nearly_is(text: str, sli
     expected = text
     for typed, meant in slips:
         expected = expected.replace(typed, meant)
-    assert AGENTS.mended(text) == CorrectedText(expected, tuple(Correction(*each) for each in slips))
+    assert AGENTS.corrected(text) == CorrectedText(expected, tuple(Correction(*each) for each in slips))
 
 
 def test_agents_words_come_before_english_ones() -> None:
-    assert SpellingCorrector([]).mended("about my plaze").text == "about my place"
-    assert SpellingCorrector(["the plaza hotel"]).mended("about my plaze").text == "about my plaza"
-    assert SpellingCorrector(["the glimmerbox is broken"]).mended("my glimerbox hums").text == "my glimmerbox hums"
+    assert SpellingCorrector([]).corrected("about my plaze").text == "about my place"
+    assert SpellingCorrector(["the plaza hotel"]).corrected("about my plaze").text == "about my plaza"
+    assert SpellingCorrector(["the glimmerbox is broken"]).corrected("my glimerbox hums").text == "my glimmerbox hums"
 
 
 def test_a_part_of_an_agents_word_is_no_word() -> None:
-    assert SpellingCorrector(["eine Überweisung"]).mended("my berweisng is here").slips == ()
+    assert SpellingCorrector(["eine Überweisung"]).corrected("my berweisng is here").corrections == ()
 
 
 def test_the_first_letter_stays_unless_two_are_swapped() -> None:
     """What is put before a word often turns it round."""
     agents = SpellingCorrector(["rechnungen anmelden", "lock the glimmerbox", "quittance"])
-    assert agents.mended("my zlimmerbox is here").slips == ()
-    assert agents.mended("my climmerbox is here").slips == ()
-    assert agents.mended("my lgimmerbox is here").slips == (Correction("lgimmerbox", "glimmerbox"),)
-    assert agents.mended("an acquittance is here, uittance").slips == ()
+    assert agents.corrected("my zlimmerbox is here").corrections == ()
+    assert agents.corrected("my climmerbox is here").corrections == ()
+    assert agents.corrected("my lgimmerbox is here").corrections == (Correction("lgimmerbox", "glimmerbox"),)
+    assert agents.corrected("an acquittance is here, uittance").corrections == ()
 
 
 def test_of_two_words_as_near_the_one_with_the_same_letters_is_meant() -> None:
-    assert SpellingCorrector(["salsa salsa salsa", "a salad"]).mended("one salda please").text == "one salad please"
+    assert SpellingCorrector(["salsa salsa salsa", "a salad"]).corrected("one salda please").text == "one salad please"
 
 
 def test_where_most_words_are_strange_only_agents_words_count() -> None:
     """It may be another language."""
-    assert AGENTS.mended("chnge plaese") == CorrectedText("chnge plaese")
-    assert AGENTS.mended("pasword chnge").text == "password chnge"
-    assert AGENTS.mended("thnks").text == "thanks"
+    assert AGENTS.corrected("chnge plaese") == CorrectedText("chnge plaese")
+    assert AGENTS.corrected("pasword chnge").text == "password chnge"
+    assert AGENTS.corrected("thnks").text == "thanks"
     strange = "".join(f"pasword xq{letter * 4} " for letter in "abcdefghijk")
-    assert AGENTS.mended("please look at what I wrote about this today and then " * 4 + strange).slips == ()
+    assert AGENTS.corrected("please look at what I wrote about this today and then " * 4 + strange).corrections == ()
 
 
 @pytest.mark.parametrize(
@@ -93,19 +93,19 @@ def test_where_most_words_are_strange_only_agents_words_count() -> None:
     ],
 )
 def test_what_is_no_slip_stays(text: str) -> None:
-    assert AGENTS.mended(text) == CorrectedText(text)
+    assert AGENTS.corrected(text) == CorrectedText(text)
 
 
 def test_a_long_text_is_mended_where_it_is_read_and_no_word_is_cut() -> None:
     for space in (" ", "\n"):
         begins = f"pasword{space}" + f"please reset it{space}" * 130
         text = begins[: READ_CHARACTERS - 7].strip().ljust(READ_CHARACTERS - 7, "!") + space + "passwordx pasword"
-        mended = AGENTS.mended(text)
-        assert mended.slips == (Correction("pasword", "password"),)
+        mended = AGENTS.corrected(text)
+        assert mended.corrections == (Correction("pasword", "password"),)
         assert mended.text == "password" + text.removeprefix("pasword")
-    assert AGENTS.mended(" " * 5_000) == CorrectedText(" " * 5_000)
+    assert AGENTS.corrected(" " * 5_000) == CorrectedText(" " * 5_000)
     word = "p" * 40
-    assert SpellingCorrector([word]).mended(f"my {word}q is here").slips == ()
+    assert SpellingCorrector([word]).corrected(f"my {word}q is here").corrections == ()
 
 
 def test_one_slip_in_most_words_is_found() -> None:
@@ -122,17 +122,19 @@ def test_one_slip_in_most_words_is_found() -> None:
             word[:at] + word[at + 1] + word[at] + word[at + 2 :],
             word[:at] + chance.choice("qzxv") + word[at + 1 :],
         ))  # fmt: skip
-        found += AGENTS.mended(f"about my {slipped}").text == f"about my {word}"
+        found += AGENTS.corrected(f"about my {slipped}").text == f"about my {word}"
     assert found > 190
 
 
 @given(st.text(max_size=300) | st.text("abcdeioprstw  .,ABP", max_size=300))
 def test_only_slips_change_and_what_is_mended_stays(text: str) -> None:
-    mended = AGENTS.mended(text)
-    assert AGENTS.mended(mended.text) == CorrectedText(mended.text)
+    mended = AGENTS.corrected(text)
+    assert AGENTS.corrected(mended.text) == CorrectedText(mended.text)
     rest = text
-    for slip in mended.slips:
+    for slip in mended.corrections:
         _, typed, rest = rest.partition(slip.typed)
         assert typed == slip.typed
-    assert not mended.slips or len(mended.text) == len(text) + sum(len(s.meant) - len(s.typed) for s in mended.slips)
-    assert mended.slips or mended.text == text
+    assert not mended.corrections or len(mended.text) == len(text) + sum(
+        len(s.meant) - len(s.typed) for s in mended.corrections
+    )
+    assert mended.corrections or mended.text == text

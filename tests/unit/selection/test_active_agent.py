@@ -15,8 +15,8 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Candidate, Selection, Verdict
 from turnwise.facts.sessions import AuthorMark, Exchange, Head, OpenInvocation
 from turnwise.facts.tree import AgentTree
+from turnwise.matching.encoder.caching import CachingEncoder
 from turnwise.matching.encoder.onnx_encoder import OnnxEncoder
-from turnwise.matching.encoder.remembered import CachingEncoder
 from turnwise.matching.patterns import PatternIndex
 from turnwise.ports.model import ModelRequest
 from turnwise.selection.active_agent import conversation_state

@@ -211,7 +211,7 @@ class TestSegments:
     @pytest.mark.parametrize(
         ("segment", "says"),
         [
-            (SegmentSpec(when={"weather": "fine"}), "'weather' is no condition"),
+            (SegmentSpec(when={"weather": "fine"}), "'weather' is not a condition"),
             (SegmentSpec(when={}), "it has no condition"),
             (SegmentSpec(when={"channel": "x"}, options={"resume": {}}), "no stage 'resume'"),
             (SegmentSpec(when={"channel": "x"}, options={"patterns": {"threshold": 7}}), "'threshold'"),

@@ -20,7 +20,7 @@ OFFERED = choices_of(TREE, ["orders", "returns", "password_reset", "Gift Cards"]
 
 def place(text: str) -> int | None:
     answer = read_answer(text, OFFERED)
-    return answer.place if answer is not None and answer.kind == "chosen" else None
+    return answer.position if answer is not None and answer.kind == "chosen" else None
 
 
 def kind(text: str) -> str | None:

@@ -89,7 +89,7 @@ async def test_names_of_agents_that_count_by_nothing_else_are_no_slips() -> None
     cards = [AgentCard(name="revolut", examples=("hello",)), AgentCard(name="a", parent="revolut", examples=("a revolt",))]
     meaning = Meaning(AgentTree(cards), Words())
     readings = await meaning.read(["talk to revolut please", "talk to revoltu please"])
-    assert [reading.mended.text for reading in readings] == ["talk to revolut please"] * 2
+    assert [reading.corrected.text for reading in readings] == ["talk to revolut please"] * 2
 
 
 @pytest.mark.parametrize("text", ["my pas\u200bword please", "my pa\u00adsword please", "ｍｙ ｐａｓｗｏｒｄ please"])
@@ -97,7 +97,7 @@ async def test_slips_are_mended_in_the_form_that_texts_are_compared_in(text: str
     """C2"""
     meaning = Meaning(tree_of({"account": ("I forgot my password",)}), Words())
     (reading,) = await meaning.read([text])
-    assert reading.mended.text == "my password please"
+    assert reading.corrected.text == "my password please"
 
 
 async def test_another_dictionary_is_another_state() -> None:
@@ -121,26 +121,26 @@ async def test_a_remote_encoder_is_asked_once_for_a_long_message() -> None:
     meaning = Meaning(tree_of(), Remote())
     await meaning.fitted()
     asked.clear()
-    heard = await meaning.hear("my aunt has a dog and the dog has a cat. pay my bill. " * 4)
+    heard = await meaning.read_message("my aunt has a dog and the dog has a cat. pay my bill. " * 4)
     assert len(asked) == 1
     assert heard.match.ranked(1)[0][0] == "billing"
 
 
 async def test_slips_in_any_part_are_told() -> None:
     told = "my aunt has a dog and the dog has a cat. " * 60
-    heard = await Meaning(tree_of(), Words()).hear(f"{told}send the invocie")
-    assert heard.mended.slips == (Correction("invocie", "invoice"),)
+    heard = await Meaning(tree_of(), Words()).read_message(f"{told}send the invocie")
+    assert heard.corrected.corrections == (Correction("invocie", "invoice"),)
 
 
 async def test_what_a_user_tells_at_length_is_heard_part_by_part() -> None:
     meaning, chatter = Meaning(tree_of(), Words()), "my aunt has a dog and the dog has a cat. " * 3
     told = f"{chatter}book a flight to rome. {chatter}"
-    whole, heard = (await meaning.read([told]))[0], await meaning.hear(told)
-    assert (heard.text, heard.mended, heard.smalltalk) == (told, whole.mended, whole.smalltalk)
+    whole, heard = (await meaning.read([told]))[0], await meaning.read_message(told)
+    assert (heard.text, heard.corrected, heard.smalltalk) == (told, whole.corrected, whole.smalltalk)
     assert (heard.match.similarities[1] > 0.9, whole.match.similarities[1] < 0.5) == (True, True)
     assert heard.match.nearest[0].text == "book a flight to rome"
-    assert (await meaning.hear("my flight")).match is (await meaning.read(["my flight"]))[0].match
-    assert np.array_equal((await meaning.hear(told)).match.probabilities, heard.match.probabilities)
+    assert (await meaning.read_message("my flight")).match is (await meaning.read(["my flight"]))[0].match
+    assert np.array_equal((await meaning.read_message(told)).match.probabilities, heard.match.probabilities)
 
 
 async def test_one_process_fits_and_the_next_takes_it_over(tmp_path: Path) -> None:
@@ -160,12 +160,12 @@ async def test_one_process_fits_and_the_next_takes_it_over(tmp_path: Path) -> No
 
 async def test_a_kept_matcher_that_is_none_is_fitted_again(tmp_path: Path) -> None:
     await Meaning(tree_of(), Words(), tmp_path).fitted()
-    kept = DiskCache(tmp_path)
+    cache = DiskCache(tmp_path)
     fingerprint = fingerprint_of(phrases_of(tree_of()), Words())
-    kept.keep_matcher(fingerprint, {"nonsense": np.zeros(3)})
+    cache.store_matcher(fingerprint, {"nonsense": np.zeros(3)})
     meaning = Meaning(tree_of(), Words(), tmp_path)
     assert await best(meaning, "my flight") == "travel"
-    arrays = kept.matcher(fingerprint)
+    arrays = cache.matcher(fingerprint)
     assert arrays is not None
     assert len(arrays) > 2
 
@@ -184,12 +184,12 @@ async def test_a_kept_matcher_whose_parts_do_not_belong_together_is_fitted_again
 ) -> None:
     meaning = Meaning(tree_of(), Words(), tmp_path)
     await meaning.fitted()
-    kept = DiskCache(tmp_path)
+    cache = DiskCache(tmp_path)
     fingerprint = meaning.fingerprint.removesuffix("-fitted")
-    arrays = kept.matcher(fingerprint)
+    arrays = cache.matcher(fingerprint)
     assert arrays is not None
     assert name in arrays
-    kept.keep_matcher(fingerprint, {**arrays, name: wrong})
+    cache.store_matcher(fingerprint, {**arrays, name: wrong})
     assert await best(Meaning(tree_of(), Words(), tmp_path), "my flight") == "travel"
 
 

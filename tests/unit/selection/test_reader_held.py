@@ -2,28 +2,28 @@
 
 import asyncio
 
-from turnwise.selection.reader import snapshot, snapshot_of
+from turnwise.selection.reader import current_snapshot, snapshot
 
 ONE, OTHER = object(), object()
 
 
 def test_a_hold_is_its_owners_and_ends_with_the_block() -> None:
-    assert snapshot_of(ONE) is None
+    assert current_snapshot(ONE) is None
     with snapshot(ONE, None) as hold:
-        assert snapshot_of(ONE) is hold
-        assert snapshot_of(OTHER) is None
+        assert current_snapshot(ONE) is hold
+        assert current_snapshot(OTHER) is None
         assert hold.fingerprint == ""
-    assert snapshot_of(ONE) is None
+    assert current_snapshot(ONE) is None
 
 
 def test_inside_another_of_its_owner_it_is_the_same() -> None:
     """A selector that asks a cascade with the same meaning is part of the decision."""
     with snapshot(ONE, None) as outer:
         with snapshot(OTHER, None) as between:
-            assert snapshot_of(OTHER) is between
+            assert current_snapshot(OTHER) is between
         with snapshot(ONE, None) as inner:
             assert inner is outer
-        assert snapshot_of(ONE) is outer
+        assert current_snapshot(ONE) is outer
 
 
 async def test_tasks_begun_inside_share_it_while_it_lasts() -> None:
@@ -31,10 +31,10 @@ async def test_tasks_begun_inside_share_it_while_it_lasts() -> None:
 
     async def later() -> bool:
         await ended.wait()
-        return snapshot_of(ONE) is None
+        return current_snapshot(ONE) is None
 
     async def now() -> bool:
-        return snapshot_of(ONE) is hold
+        return current_snapshot(ONE) is hold
 
     with snapshot(ONE, None) as hold:
         assert await asyncio.create_task(now())

@@ -9,7 +9,7 @@ from turnwise.matching.match import Phrase
 from turnwise.matching.matcher import nearest
 from turnwise.matching.smalltalk import SmallTalk
 from turnwise.matching.spelling import SpellingCorrector
-from turnwise.selection.reader import REMEMBERED, TextReader, with_parts
+from turnwise.selection.reader import CACHED_READINGS, TextReader, with_parts
 
 PHRASES = (Phrase("billing", "where is my invoice"), Phrase("travel", "book a flight to rome"))
 
@@ -42,28 +42,28 @@ def test_texts_are_read_in_their_normal_form_and_kept_as_they_were() -> None:
 
 def test_what_was_read_is_remembered_and_long_texts_are_not() -> None:
     served = served_of(Words())
-    assert served.remembered(["my invoice"]) == {}
+    assert served.cached(["my invoice"]) == {}
     (reading,) = served.read(["my invoice"])
-    assert served.remembered(["my invoice", "other"]) == {"my invoice": reading}
+    assert served.cached(["my invoice", "other"]) == {"my invoice": reading}
     served.read(["long " * 1_000])
-    assert served.remembered(["long " * 1_000]) == {}
+    assert served.cached(["long " * 1_000]) == {}
 
 
 def test_the_memory_is_bounded_and_what_is_used_stays() -> None:
     served = served_of(Words(), ())
     served.read(["first"])
-    for start in range(0, REMEMBERED, 1_000):
+    for start in range(0, CACHED_READINGS, 1_000):
         served.read([str(number) for number in range(start, start + 999)])
-        served.remembered(["first"])
+        served.cached(["first"])
     served.read([f"more {number}" for number in range(100)])
-    assert list(served.remembered(["first", "0", "more 99"])) == ["first", "more 99"]
+    assert list(served.cached(["first", "0", "more 99"])) == ["first", "more 99"]
 
 
 def test_with_thousands_of_agents_fewer_readings_are_remembered() -> None:
     """Each holds numbers for every agent."""
     served = served_of(Words(), tuple(Phrase(f"agent {number}", f"word{number % 50}") for number in range(20_000)))
     served.read([str(number) for number in range(400)])
-    assert len(served.remembered([str(number) for number in range(400)])) == 300
+    assert len(served.cached([str(number) for number in range(400)])) == 300
 
 
 def test_without_phrases_nobody_fits() -> None:

@@ -128,7 +128,7 @@ async def test_answers_and_empty_messages_are_not_read() -> None:
 
 
 def test_to_consider_nobody_is_refused() -> None:
-    with pytest.raises(PolicyError, match="'meaning' is to consider the best 0"):
+    with pytest.raises(PolicyError, match="'meaning' has `top` 0"):
         Semantic(Meaning(sample(), ENCODER), top=0, name="meaning")
 
 

@@ -76,7 +76,7 @@ def test_options_are_filled_in() -> None:
         ("patterns", {"margin": -0.1}, "'margin'"),
         ("resume", {"rule": "adc"}, "'rule'"),
         ("resume", {"only": "asked"}, "'only'"),
-        ("resume", {"stage": "stage"}, "'stage' is no stage that goes by `nobody`"),
+        ("resume", {"stage": "stage"}, "'stage' is not a `contextual` stage"),
         ("resume", {"novelty": "high"}, "'novelty'"),
         ("iterative", {}, "empty order"),
         ("iterative", {"order": []}, "empty order"),
@@ -144,8 +144,8 @@ class Sync:
     [
         (Own, {"wrod": "x"}, "could not be made: it raised TypeError"),
         (broken, {}, "could not be made: it raised KeyError"),
-        (lambda _tree: None, {}, "is no selector"),
-        (lambda _tree: Sync(), {}, "is no selector"),
+        (lambda _tree: None, {}, "is not a selector"),
+        (lambda _tree: Sync(), {}, "is not a selector"),
     ],
 )
 def test_one_that_cannot_be_made_is_named(factory: Any, options: dict[str, Any], says: str) -> None:

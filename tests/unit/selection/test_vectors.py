@@ -30,7 +30,7 @@ class Fragile(Words):
 def test_each_text_has_its_row_and_each_text_is_encoded_once() -> None:
     encoder = Words()
     texts = ["one two", "three", "one two", ""]
-    rows = vectors_of(texts, encoder, kept=None, progress=silent)
+    rows = vectors_of(texts, encoder, cache=None, progress=silent)
     assert sorted(encoder.asked) == ["", "one two", "three"]
     assert rows.dtype == np.float32
     assert np.allclose(rows, Words().encode(texts), atol=1e-3)
@@ -39,34 +39,34 @@ def test_each_text_has_its_row_and_each_text_is_encoded_once() -> None:
 
 def test_kept_vectors_are_taken_and_are_the_same(tmp_path: Path) -> None:
     """E9: whether a vector is new or kept makes no difference."""
-    first = vectors_of(["one", "two"], Words(), kept=DiskCache(tmp_path), progress=silent)
+    first = vectors_of(["one", "two"], Words(), cache=DiskCache(tmp_path), progress=silent)
     encoder = Words()
-    second = vectors_of(["two", "three"], encoder, kept=DiskCache(tmp_path), progress=silent)
+    second = vectors_of(["two", "three"], encoder, cache=DiskCache(tmp_path), progress=silent)
     assert encoder.asked == ["three"]
     assert np.array_equal(first[1], second[0])
-    assert np.array_equal(second[1], vectors_of(["three"], Words(), kept=None, progress=silent)[0])
+    assert np.array_equal(second[1], vectors_of(["three"], Words(), cache=None, progress=silent)[0])
 
 
 def test_vectors_of_another_encoder_are_not_taken(tmp_path: Path) -> None:
-    vectors_of(["one"], Words(), kept=DiskCache(tmp_path), progress=silent)
+    vectors_of(["one"], Words(), cache=DiskCache(tmp_path), progress=silent)
     other = Words("words:2")
-    vectors_of(["one"], other, kept=DiskCache(tmp_path), progress=silent)
+    vectors_of(["one"], other, cache=DiskCache(tmp_path), progress=silent)
     assert other.asked == ["one"]
 
 
 def test_what_was_encoded_before_a_failure_is_kept(tmp_path: Path) -> None:
     texts = [f"text {number}" for number in range(300)]
     with pytest.raises(EncoderError):
-        vectors_of(texts, Fragile(), kept=DiskCache(tmp_path), progress=silent)
+        vectors_of(texts, Fragile(), cache=DiskCache(tmp_path), progress=silent)
     encoder = Words()
-    vectors_of(texts, encoder, kept=DiskCache(tmp_path), progress=silent)
+    vectors_of(texts, encoder, cache=DiskCache(tmp_path), progress=silent)
     assert 0 < len(encoder.asked) < 300
 
 
 def test_progress_is_told_and_can_stop_it() -> None:
     told = []
     texts = [f"text {number}" for number in range(300)]
-    vectors_of(texts, Words(), kept=None, progress=lambda *step: told.append(step))
+    vectors_of(texts, Words(), cache=None, progress=lambda *step: told.append(step))
     assert told[0] == ("encoding", 0, 300)
     assert told[-1] == ("encoding", 300, 300)
 
@@ -75,7 +75,7 @@ def test_progress_is_told_and_can_stop_it() -> None:
 
     encoder = Words()
     with pytest.raises(InterruptedError):
-        vectors_of(texts, encoder, kept=None, progress=stop)
+        vectors_of(texts, encoder, cache=None, progress=stop)
     assert encoder.asked == []
 
 
@@ -100,5 +100,5 @@ def test_what_is_no_number_is_an_error_and_never_kept(wrong: float, tmp_path: Pa
 
     for encoder in (Wrong(), Short()):
         with pytest.raises(EncoderError, match="gave something else than 2 rows of 128 numbers"):
-            vectors_of(["one", "two"], encoder, kept=DiskCache(tmp_path), progress=silent)
+            vectors_of(["one", "two"], encoder, cache=DiskCache(tmp_path), progress=silent)
     assert not [*tmp_path.iterdir()]

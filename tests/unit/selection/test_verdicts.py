@@ -3,7 +3,7 @@
 import pytest
 
 from turnwise.facts.selections import Candidate, Exclusion, Verdict
-from turnwise.selection.verdicts import RECORDED, abstained, checked_verdict, chosen, shortened
+from turnwise.selection.verdicts import MAX_RECORDED, abstained, checked_verdict, chosen, shortened
 from turnwise.testing.selector_suite import request_for, sample_tree
 
 REQUEST = request_for(sample_tree(), "hi")
@@ -61,7 +61,7 @@ def test_numbers_are_brought_into_bounds(number: float, kept: float) -> None:
 def test_a_record_stays_small() -> None:
     many = tuple(Candidate(agent="orders", score=0.5) for _ in range(500))
     found = checked_verdict(pick(candidates=many, ignored=("x",) * 500, reason="r" * 10_000), REQUEST, "theirs")
-    assert (len(found.candidates), len(found.ignored), len(found.reason)) == (RECORDED, RECORDED, 500)
+    assert (len(found.candidates), len(found.ignored), len(found.reason)) == (MAX_RECORDED, MAX_RECORDED, 500)
 
 
 def test_a_choice_without_a_method_gets_the_stages_name() -> None:

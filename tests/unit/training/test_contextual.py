@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from turnwise.selection.contextual.belief import CUES, UNTRAINED
-from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, Features
+from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES, Features
 from turnwise.selection.contextual.model import Coefficients, Model
 
 TRAINING = Path(__file__).resolve().parents[3] / "training"
@@ -84,9 +84,9 @@ def test_the_fit_learns_whom_a_claim_speaks_for(modules: dict[str, Any]) -> None
     for _ in range(600):
         claims = np.zeros((3, len(CLAIMS)))
         claims[:, CLAIMS.index("message")] = chance.standard_normal(3)
-        around, said = np.zeros(len(AROUND)), np.zeros(len(SAID))
+        around, said = np.zeros(len(TURN_FEATURES)), np.zeros(len(CONVERSATION_FEATURES))
         around[0] = 1.0
-        said[SAID.index("asked")] = asked = float(chance.random() < 0.5)
+        said[CONVERSATION_FEATURES.index("asked")] = asked = float(chance.random() < 0.5)
         right = 0 if asked else int(claims[:, CLAIMS.index("message")].argmax())
         cases.append(modules["fit"].Case(Features(claims, 0, around, said, 0.0, 0.0), right))
     model = Model(modules["fit"].fit(modules["fit"].Table(cases), hidden=4, epochs=200), UNTRAINED)
@@ -96,11 +96,16 @@ def test_the_fit_learns_whom_a_claim_speaks_for(modules: dict[str, Any]) -> None
 
 def test_fits_that_are_blended_agree_on_the_mean(modules: dict[str, Any]) -> None:
     chance = np.random.default_rng(4)
-    context, around = len(AROUND) + len(SAID), len(AROUND)
+    context, around = len(TURN_FEATURES) + len(CONVERSATION_FEATURES), len(TURN_FEATURES)
     sizes = (len(CLAIMS), context, context, around, (context, 3), (3, len(CLAIMS) + 2))
     fits = [Coefficients(*(0.1 * chance.standard_normal(size) for size in sizes)) for _ in range(3)]
     found = Features(
-        chance.standard_normal((4, len(CLAIMS))), 1, chance.standard_normal(around), chance.standard_normal(len(SAID)), 0.0, 0.0
+        chance.standard_normal((4, len(CLAIMS))),
+        1,
+        chance.standard_normal(around),
+        chance.standard_normal(len(CONVERSATION_FEATURES)),
+        0.0,
+        0.0,
     )
     logs = [np.log(Model(each, UNTRAINED).scores(found).agents) for each in fits]
     blend = np.log(Model(modules["fit"].blended(fits), UNTRAINED).scores(found).agents)

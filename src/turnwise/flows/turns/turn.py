@@ -11,7 +11,7 @@ from turnwise.flows.tasks.progress import Progress
 from turnwise.ports.assignment import AssignedTask, Scope
 from turnwise.ports.selector import SelectionRequest, Selector
 from turnwise.selection.conversational import matching_name
-from turnwise.selection.verdicts import abstained, ask_selector, chosen, shortened
+from turnwise.selection.verdicts import abstained, chosen, run_selector, shortened
 
 Pool = Mapping[str, Sequence[str]]
 """Agents who have something to do, in the order of their first task, and with each the tasks that it may do, in the flow's
@@ -132,7 +132,7 @@ class TurnChoice:
             method, why = ("active", "is at work") if agent == self._active else ("named", "was named as the next")
             reason = f"{agent} {why}. {pool}"
             return chosen(self.name, agent, method=method, confidence=1.0, reason=reason, ignored=ignored)
-        verdict = await ask_selector(self._strategy, request, self.name)
+        verdict = await run_selector(self._strategy, request, self.name)
         ignored = (*ignored, *verdict.ignored)
         if verdict.outcome == "chosen":
             reason = f"{verdict.reason} {pool}" if len(request.eligible) > 1 else _alone(request)

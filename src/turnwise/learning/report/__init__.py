@@ -1,4 +1,4 @@
-"""An evaluation as one HTML page with plots."""
+"""Renders an evaluation as a self-contained HTML page with plots."""
 
 from turnwise.learning.report.page import page
 

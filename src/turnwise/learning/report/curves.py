@@ -1,4 +1,4 @@
-"""How far confidence can be trusted, how long decisions take, and how dialogues go: the plots with axes."""
+"""SVG plots with axes: reliability, coverage, latency, and accuracy by turn."""
 
 import math
 from collections.abc import Sequence
@@ -8,94 +8,14 @@ from turnwise.learning.measures import Bin, coverage, percentile, reliability, s
 from turnwise.learning.outcomes import Outcome
 from turnwise.learning.report.markup import Child, Markup, joined, tag
 
-
-class Frame(NamedTuple):
-    """A plot's box in an image of `width` × `height`, and what its edges stand for."""
-
-    width: float = 520.0
-    height: float = 320.0
-    left: float = 64.0
-    right: float = 16.0
-    top: float = 16.0
-    bottom: float = 44.0
-    x0: float = 0.0
-    x1: float = 1.0
-    y0: float = 0.0
-    y1: float = 1.0
-
-    def x(self, value: float) -> float:
-        """Where a value of the horizontal scale lies."""
-        return self.left + (value - self.x0) / (self.x1 - self.x0) * (self.width - self.left - self.right)
-
-    def y(self, value: float) -> float:
-        """Where a value of the vertical scale lies."""
-        return self.height - self.bottom - (value - self.y0) / (self.y1 - self.y0) * (self.height - self.top - self.bottom)
-
-
 Ticks = Sequence[tuple[float, str]]
-
-
-def percents(low: float = 0.0, high: float = 1.0, parts: int = 5) -> list[tuple[float, str]]:
-    """Ticks of a share, evenly spread."""
-    values = [low + (high - low) * number / parts for number in range(parts + 1)]
-    return [(value, f"{100 * value:g} %") for value in values]
-
-
-def plot(frame: Frame, *marks: Child, xs: Ticks, ys: Ticks, x_label: str, y_label: str, about: str) -> Markup:
-    """The marks over a grid. `about` says in words what is shown, for who does not see it."""
-    grid = [
-        tag("line", x1=frame.left, x2=frame.width - frame.right, y1=frame.y(at), y2=frame.y(at), class_="grid") for at, _ in ys
-    ]
-    texts = [
-        tag("text", label, x=frame.left - 8, y=frame.y(at), class_="tick", text_anchor="end", dominant_baseline="central")
-        for at, label in ys
-    ]
-    below = frame.height - frame.bottom
-    texts += [tag("text", label, x=frame.x(at), y=below + 18, class_="tick", text_anchor="middle") for at, label in xs]
-    texts += [
-        _middle(x_label, x=(frame.left + frame.width - frame.right) / 2, y=frame.height - 6),
-        _middle(y_label, x=-(frame.top + below) / 2, y=13.0, transform="rotate(-90)"),
-    ]
-    floor = tag("line", x1=frame.left, x2=frame.width - frame.right, y1=below, y2=below, class_="base")
-    return tag(
-        "svg",
-        joined(*grid, *marks, floor, *texts),
-        viewBox=f"0 0 {frame.width:g} {frame.height:g}",
-        role="img",
-        aria_label=about,
-    )
-
-
-def _middle(text: str, **attributes: object) -> Markup:
-    return tag("text", text, class_="axis", text_anchor="middle", **attributes)
-
-
-def line(frame: Frame, points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """A line through points of the scales."""
-    places = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in points)
-    return tag("polyline", points=places, class_=class_)
-
-
-def area(frame: Frame, points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """The same, filled down to the floor."""
-    inside = [(points[0][0], frame.y0), *points, (points[-1][0], frame.y0)]
-    places = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in inside)
-    return tag("polygon", points=places, class_=class_)
-
-
-def round_step(span: float, parts: int = 5) -> float:
-    """A step of 1, 2 or 5 times a power of ten that divides the span into about so many parts."""
-    raw = max(span, 1e-9) / parts
-    power = 10.0 ** math.floor(math.log10(raw))
-    return next((factor * power for factor in (1, 2, 5) if factor * power >= raw), 10 * power)
-
 
 POINTS, BINS, TURNS = 240, 36, 20
 _FEW = 5
 
 
 def reliability_plot(in_scope: Sequence[Outcome]) -> Markup:
-    """Of decisions made with a confidence, which share was right; the nearer to the diagonal, the better."""
+    """Plots accuracy by reported confidence; the diagonal is ideal."""
     frame = Frame()
     bins = reliability(in_scope)
     most = max(each.cases for each in bins)
@@ -110,26 +30,14 @@ def reliability_plot(in_scope: Sequence[Outcome]) -> Markup:
         *dots,
         xs=percents(),
         ys=percents(),
-        x_label="confidence that was reported",
+        x_label="reported confidence",
         y_label="share that was right",
         about="Reliability: the share of right decisions by reported confidence.",
     )
 
 
-def _column(frame: Frame, each: Bin, height: float) -> Markup:
-    top = frame.y(0.25 * height)
-    x, width = frame.x(each.low) + 1, frame.x(each.high) - frame.x(each.low) - 2
-    return tag("rect", x=x, y=top, width=width, height=frame.y(0) - top, class_="ghost", rx=1.5)
-
-
-def _dot(frame: Frame, each: Bin) -> Markup:
-    told = f"{each.cases:,} cases, confidence {100 * each.confidence:.1f} %, right {100 * each.accuracy:.1f} %"
-    class_ = "dot faint" if each.cases < _FEW else "dot"
-    return tag("circle", tag("title", told), cx=frame.x(each.confidence), cy=frame.y(each.accuracy), r=4.0, class_=class_)
-
-
 def coverage_plot(scored: Sequence[Outcome]) -> Markup:
-    """If only the surest decisions were taken: how many are right, by how many are taken."""
+    """Plots precision against coverage when only the most confident decisions are accepted."""
     points = _thinned(coverage(scored))
     low = min(0.9, max(0.0, int(min(y for _, y in points) * 10) / 10))
     frame = Frame(y0=low)
@@ -137,34 +45,20 @@ def coverage_plot(scored: Sequence[Outcome]) -> Markup:
     marks = [area(frame, points, "fill"), line(frame, points, "curve")]
     precision = share(outcome.right for outcome in taken)
     if precision is not None and precision >= low:
-        marks.append(_here(frame, len(taken) / len(scored), precision))
+        marks.append(_operating_point(frame, len(taken) / len(scored), precision))
     return plot(
         frame,
         *marks,
         xs=percents(),
         ys=percents(low, 1.0, 5),
-        x_label="share of all cases that an agent takes, the surest first",
-        y_label="share of those that is right",
+        x_label="coverage: share of all cases, most confident first",
+        y_label="precision",
         about="Coverage against precision.",
     )
 
 
-def _here(frame: Frame, x: float, y: float) -> Markup:
-    told = f"As decided: an agent takes {100 * x:.1f} %, and {100 * y:.1f} % of those are right."
-    place = {"cx": frame.x(x), "cy": frame.y(y)}
-    label = tag(
-        "text", "as decided", x=frame.x(x) - 10, y=frame.y(y) + 18, class_="note", text_anchor="end" if x > 0.3 else "start"
-    )
-    return joined(tag("circle", tag("title", told), **place, r=6.0, class_="here"), label)
-
-
-def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    step = max(1, len(points) // POINTS)
-    return [*points[::step], points[-1]]
-
-
 def latency_plot(times: Sequence[float]) -> Markup:
-    """How many decisions took how long; what took longest stands in the last column."""
+    """Plots a histogram of decision times. The last column holds all longer times."""
     ordered = sorted(times)
     most = (percentile(ordered, 0.995) or 0.0) * 1.1 or 1.0
     step = round_step(most)
@@ -188,27 +82,8 @@ def latency_plot(times: Sequence[float]) -> Markup:
     )
 
 
-def _latency_column(frame: Frame, number: int, count: int, total: int, most: float) -> Markup:
-    low, high = most * number / BINS, most * (number + 1) / BINS
-    to = "or longer" if number == BINS - 1 else f"to {high:.2f} ms"
-    told = f"{low:.2f} ms {to}: {count:,} ({100 * count / total:.1f} %)"
-    top = frame.y(count)
-    width = frame.x(high) - frame.x(low) - 1.5
-    return tag("rect", tag("title", told), x=frame.x(low), y=top, width=width, height=frame.y(0) - top, class_="bar", rx=1.5)
-
-
-def _limit(frame: Frame, time: float, label: str) -> Markup:
-    x = frame.x(min(time, frame.x1))
-    near = x > frame.width - 90
-    text = tag(
-        "text", f"{label} {time:.2f} ms", x=x - 5 if near else x + 5, y=frame.top + 9, class_="note",
-        text_anchor="end" if near else "start",
-    )  # fmt: skip
-    return joined(tag("line", x1=x, x2=x, y1=frame.top, y2=frame.height - frame.bottom, class_="mark"), text)
-
-
 def turns_plot(scored: Sequence[Outcome]) -> Markup | None:
-    """How many are right at each turn of the dialogues; None without dialogues."""
+    """Plots accuracy by turn of the dialogue; None without dialogues."""
     by_turn: dict[int, list[bool]] = {}
     for outcome in scored:
         if outcome.dialogue is not None:
@@ -239,3 +114,126 @@ def turns_plot(scored: Sequence[Outcome]) -> Markup | None:
         y_label="share that was right",
         about="Accuracy by turn of the dialogue.",
     )
+
+
+class Frame(NamedTuple):
+    """A plot's box in an image of `width` × `height`, and the data range of its axes."""
+
+    width: float = 520.0
+    height: float = 320.0
+    left: float = 64.0
+    right: float = 16.0
+    top: float = 16.0
+    bottom: float = 44.0
+    x0: float = 0.0
+    x1: float = 1.0
+    y0: float = 0.0
+    y1: float = 1.0
+
+    def x(self, value: float) -> float:
+        """Returns the horizontal position of a value."""
+        return self.left + (value - self.x0) / (self.x1 - self.x0) * (self.width - self.left - self.right)
+
+    def y(self, value: float) -> float:
+        """Returns the vertical position of a value."""
+        return self.height - self.bottom - (value - self.y0) / (self.y1 - self.y0) * (self.height - self.top - self.bottom)
+
+
+def percents(low: float = 0.0, high: float = 1.0, parts: int = 5) -> list[tuple[float, str]]:
+    """Returns evenly spaced ticks of a share."""
+    values = [low + (high - low) * number / parts for number in range(parts + 1)]
+    return [(value, f"{100 * value:g} %") for value in values]
+
+
+def plot(frame: Frame, *marks: Child, xs: Ticks, ys: Ticks, x_label: str, y_label: str, about: str) -> Markup:
+    """Draws the marks over a grid. `about` is the text alternative."""
+    grid = [
+        tag("line", x1=frame.left, x2=frame.width - frame.right, y1=frame.y(at), y2=frame.y(at), class_="grid") for at, _ in ys
+    ]
+    texts = [
+        tag("text", label, x=frame.left - 8, y=frame.y(at), class_="tick", text_anchor="end", dominant_baseline="central")
+        for at, label in ys
+    ]
+    below = frame.height - frame.bottom
+    texts += [tag("text", label, x=frame.x(at), y=below + 18, class_="tick", text_anchor="middle") for at, label in xs]
+    texts += [
+        _middle(x_label, x=(frame.left + frame.width - frame.right) / 2, y=frame.height - 6),
+        _middle(y_label, x=-(frame.top + below) / 2, y=13.0, transform="rotate(-90)"),
+    ]
+    floor = tag("line", x1=frame.left, x2=frame.width - frame.right, y1=below, y2=below, class_="base")
+    return tag(
+        "svg",
+        joined(*grid, *marks, floor, *texts),
+        viewBox=f"0 0 {frame.width:g} {frame.height:g}",
+        role="img",
+        aria_label=about,
+    )
+
+
+def _middle(text: str, **attributes: object) -> Markup:
+    return tag("text", text, class_="axis", text_anchor="middle", **attributes)
+
+
+def line(frame: Frame, points: Sequence[tuple[float, float]], class_: str) -> Markup:
+    """Draws a line through data points."""
+    places = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in points)
+    return tag("polyline", points=places, class_=class_)
+
+
+def area(frame: Frame, points: Sequence[tuple[float, float]], class_: str) -> Markup:
+    """Draws the area below a line."""
+    inside = [(points[0][0], frame.y0), *points, (points[-1][0], frame.y0)]
+    places = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in inside)
+    return tag("polygon", points=places, class_=class_)
+
+
+def round_step(span: float, parts: int = 5) -> float:
+    """Returns a tick step of 1, 2 or 5 times a power of ten that divides the span into about `parts` parts."""
+    raw = max(span, 1e-9) / parts
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next((factor * power for factor in (1, 2, 5) if factor * power >= raw), 10 * power)
+
+
+def _column(frame: Frame, each: Bin, height: float) -> Markup:
+    top = frame.y(0.25 * height)
+    x, width = frame.x(each.low) + 1, frame.x(each.high) - frame.x(each.low) - 2
+    return tag("rect", x=x, y=top, width=width, height=frame.y(0) - top, class_="ghost", rx=1.5)
+
+
+def _dot(frame: Frame, each: Bin) -> Markup:
+    tooltip = f"{each.cases:,} cases, confidence {100 * each.confidence:.1f} %, right {100 * each.accuracy:.1f} %"
+    class_ = "dot faint" if each.cases < _FEW else "dot"
+    return tag("circle", tag("title", tooltip), cx=frame.x(each.confidence), cy=frame.y(each.accuracy), r=4.0, class_=class_)
+
+
+def _operating_point(frame: Frame, x: float, y: float) -> Markup:
+    tooltip = f"As decided: an agent takes {100 * x:.1f} %, and {100 * y:.1f} % of those are right."
+    place = {"cx": frame.x(x), "cy": frame.y(y)}
+    label = tag(
+        "text", "as decided", x=frame.x(x) - 10, y=frame.y(y) + 18, class_="note", text_anchor="end" if x > 0.3 else "start"
+    )
+    return joined(tag("circle", tag("title", tooltip), **place, r=6.0, class_="here"), label)
+
+
+def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    step = max(1, len(points) // POINTS)
+    return [*points[::step], points[-1]]
+
+
+def _latency_column(frame: Frame, number: int, count: int, total: int, most: float) -> Markup:
+    low, high = most * number / BINS, most * (number + 1) / BINS
+    to = "or longer" if number == BINS - 1 else f"to {high:.2f} ms"
+    tooltip = f"{low:.2f} ms {to}: {count:,} ({100 * count / total:.1f} %)"
+    top = frame.y(count)
+    width = frame.x(high) - frame.x(low) - 1.5
+    return tag("rect", tag("title", tooltip), x=frame.x(low), y=top, width=width, height=frame.y(0) - top, class_="bar", rx=1.5)
+
+
+def _limit(frame: Frame, time: float, label: str) -> Markup:
+    x = frame.x(min(time, frame.x1))
+    near = x > frame.width - 90
+    text = tag(
+        "text", f"{label} {time:.2f} ms", x=x - 5 if near else x + 5, y=frame.top + 9, class_="note",
+        text_anchor="end" if near else "start",
+    )  # fmt: skip
+    return joined(tag("line", x1=x, x2=x, y1=frame.top, y2=frame.height - frame.bottom, class_="mark"), text)

@@ -1,4 +1,4 @@
-"""Who is mistaken for whom: the most confused agents as a map, those that are mistaken for each other side by side."""
+"""A confusion map of the agents with the most mistakes, with confused agents next to each other."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,17 +7,17 @@ from turnwise.learning.outcomes import Outcome
 from turnwise.learning.report.markup import Markup, joined, tag
 
 AGENTS = 30
-OTHERS = " others"  # with its space no agent's name
+OTHERS = " others"  # the leading space keeps it distinct from agents' names
 _CELL, _LABEL, _MARGIN = 22.0, 168.0, 8.0
 _CHARACTERS = 24
-_LEAN = 5.4  # how far a character of the leaning names above reaches up, and to the right at most
+_LEAN = 5.4  # height and maximum width of one character of a rotated column label
 
 Agent = str | None
 Counts = Counter[tuple[Agent, Agent]]
 
 
 def heat_map(scored: Sequence[Outcome]) -> Markup | None:
-    """Rows are who should have taken a message, columns who did, shares of the row; None when nothing was confused."""
+    """Draws expected agents as rows and chosen agents as columns, with shares of the row; None without mistakes."""
     counts: Counts = Counter((outcome.expected, outcome.chosen) for outcome in scored)
     shown = ordered(counts)
     if not shown:
@@ -35,7 +35,7 @@ def heat_map(scored: Sequence[Outcome]) -> Markup | None:
     for number, agent in enumerate(columns):
         x = _LABEL + _CELL * (number + 0.5)
         parts.append(tag("text", label(agent), x=x, y=top - 7, class_="name", transform=f"rotate(-60 {x:.1f} {top - 7:.1f})"))
-    about = "Confusion map: who should have taken a message, by who did."
+    about = "Confusion map: expected agent by chosen agent."
     box, most = f"0 0 {width:.0f} {height:.0f}", f"max-width:{1.2 * width:.0f}px"
     return tag("svg", joined(*parts), viewBox=box, role="img", aria_label=about, class_="map", style=most)
 
@@ -54,9 +54,9 @@ def _row(counts: Counts, agent: Agent, shown: Sequence[Agent], columns: Sequence
 def _cell(agent: Agent, other: Agent, count: int, total: int, x: float, y: float) -> Markup:
     right = agent == other
     share = count / total
-    told = f"{label(agent, None)} → {label(other, None)}: {count:,} of {total:,} ({100 * share:.1f} %)"
+    tooltip = f"{label(agent, None)} → {label(other, None)}: {count:,} of {total:,} ({100 * share:.1f} %)"
     strength = 0.12 + 0.88 * min(1.0, share if right else (share * 3) ** 0.5)
-    inside = tag("rect", tag("title", told), x=x + 1, y=y + 1, width=_CELL - 2, height=_CELL - 2, rx=3.0,
+    inside = tag("rect", tag("title", tooltip), x=x + 1, y=y + 1, width=_CELL - 2, height=_CELL - 2, rx=3.0,
                  class_="hit" if right else "miss", fill_opacity=strength)  # fmt: skip
     if right:
         return inside
@@ -72,16 +72,16 @@ def _outside(counts: Counts, agent: Agent, shown: Sequence[Agent]) -> int:
 
 
 def label(agent: Agent, characters: int | None = _CHARACTERS) -> str:
-    """An agent's name for a reader; long ones are cut."""
-    name = "nobody" if agent is None else agent.strip()
+    """Returns an agent's display name, cut to `characters`."""
+    name = "out of scope" if agent is None else agent.strip()
     return name if characters is None or len(name) <= characters else name[: characters - 1] + "…"
 
 
 def ordered(counts: Counts, most: int = AGENTS) -> list[Agent]:
-    """The agents with the most mistakes, so that those that are mistaken for each other stand together.
+    """Returns the agents with the most mistakes, ordered so that confused agents are adjacent.
 
-    The two groups with the strongest bond are joined again and again, beginning with single agents: a group's bond to
-    another is the mean of the mistakes between their agents, in both directions.
+    Agglomerative clustering: starting with single agents, the two groups with the most mistakes between their agents, on
+    average and in both directions, are merged repeatedly.
     """
     mistakes = {pair: count for pair, count in counts.items() if pair[0] != pair[1]}
     involved: Counter[Agent] = Counter()

@@ -1,4 +1,4 @@
-"""HTML and SVG as text. Whatever comes in as text goes out escaped; only `Markup` is taken as it is."""
+"""Builds HTML and SVG as text. Plain text is escaped; `Markup` is inserted unchanged."""
 
 import html
 import re
@@ -8,7 +8,7 @@ _VOID = frozenset({"meta", "br", "line", "rect", "circle", "path", "polyline", "
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ Child = str | Markup | None
 
 
 def tag(name: str, *children: Child, **attributes: object) -> Markup:
-    """An element. Attributes: `class_` is class, `_` stands for `-`; those that are None are left out, numbers are rounded."""
+    """Returns an element. In attribute names, a trailing `_` is dropped and other `_` become `-`. None is left out."""
     named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
     given = "".join(f' {key}="{_text(_number(value))}"' for key, value in named.items())
     inner = joined(*children)
@@ -27,12 +27,12 @@ def tag(name: str, *children: Child, **attributes: object) -> Markup:
 
 
 def joined(*children: Child) -> Markup:
-    """One after the other; text is escaped."""
+    """Concatenates the children; plain text is escaped."""
     return Markup("".join(child if isinstance(child, Markup) else _text(child) for child in children if child is not None))
 
 
 def quoted(text: str, limit: int) -> Markup:
-    """What somebody wrote: cut, and kept from changing the direction of what stands around it."""
+    """Returns a user's or agent's text, cut and isolated from the surrounding text direction."""
     return tag("bdi", text if len(text) <= limit else text[:limit].rstrip() + "…")
 
 

@@ -1,4 +1,4 @@
-"""The page as a whole."""
+"""The complete report page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ STYLE = Path(__file__).with_name("page.css")
 
 
 def page(found: Evaluation) -> str:
-    """The evaluation as one HTML document that needs nothing else: no script, no font, no image from elsewhere."""
+    """Returns the evaluation as a self-contained HTML document: no scripts, fonts or images from elsewhere."""
     title = f"{tables.percent(found.measures.accuracy)} right · Turnwise evaluation"
     head = tag(
         "head",
@@ -28,25 +28,25 @@ def page(found: Evaluation) -> str:
 def _body(found: Evaluation) -> Markup:
     scored = [outcome for outcome in found.outcomes if outcome.scored]
     in_scope = [outcome for outcome in scored if outcome.expected is not None]
-    sections: list[Child] = [tag("header", tag("h1", "How good the decisions are"), *_about(found.subject))]
+    sections: list[Child] = [tag("header", tag("h1", "Evaluation"), *_about(found.subject))]
     sections.append(tables.tiles(found.measures))
     plots: list[Child] = []
     if in_scope:
-        note = "On the dashed line, confidence means what it says: 80 % of those reported at 80 % are right. Grey: how many."
-        plots.append(_figure("Is the confidence right?", curves.reliability_plot(in_scope), note))
+        note = "On the dashed line, 80 % of the decisions with a confidence of 80 % are right. Grey: number of decisions."
+        plots.append(_figure("Confidence calibration", curves.reliability_plot(in_scope), note))
     if scored:
-        note = "What an agent would be given if only the surest decisions were taken. The dot is what the policy did."
-        plots.append(_figure("Fewer, but surer", curves.coverage_plot(scored), note))
+        note = "Precision if only the most confident decisions were accepted. The dot is the policy as it is."
+        plots.append(_figure("Coverage and precision", curves.coverage_plot(scored), note))
     turns = curves.turns_plot(scored)
     if turns:
-        plots.append(_figure("Through a dialogue", turns, "The share of right decisions by the turn of the dialogue."))
+        plots.append(_figure("Accuracy by turn", turns, "The share of right decisions by the turn of the dialogue."))
     if found.outcomes:
         times = [outcome.ms for outcome in found.outcomes]
-        plots.append(_figure("How long a decision takes", curves.latency_plot(times), "On one thread of this machine."))
-    plots.append(tag("figure", tag("h2", "Who decided"), tables.methods(found.measures)))
+        plots.append(_figure("Decision latency", curves.latency_plot(times), "On one thread of this machine."))
+    plots.append(tag("figure", tag("h2", "Decisions by method"), tables.methods(found.measures)))
     sections.append(tag("div", *plots, class_="plots"))
     sections += _mistakes(found, scored)
-    note = "A measure is explained in the documentation, under evaluation."
+    note = "The documentation explains the measures, under evaluation."
     sections.append(tag("footer", note))
     return tag("main", *sections)
 
@@ -54,15 +54,15 @@ def _body(found: Evaluation) -> Markup:
 def _mistakes(found: Evaluation, scored: Sequence[Outcome]) -> list[Child]:
     drawn = heat_map(scored)
     if drawn is None:
-        return [_section("Mistakes", tag("p", "There are none."))]
+        return [_section("Mistakes", tag("p", "No mistakes."))]
     note = (
-        f"The {AGENTS} agents with the most mistakes. Rows: who should have taken a message. Columns: who did. "
-        "Red with a number: mistakes; green: right. Agents that are mistaken for each other stand together."
+        f"The {AGENTS} agents with the most mistakes. Rows: expected agent. Columns: chosen agent. "
+        "Red with a number: mistakes; green: right. Agents that are often confused are next to each other."
     )
     return [
-        _section("Who is mistaken for whom", tag("p", note), tag("div", drawn, class_="scroll")),
-        _section("The most frequent mistakes", tables.confusions(found.measures.confusions, scored)),
-        tag("section", tag("details", tag("summary", "Every agent, the worst first"), tables.agents(scored))),
+        _section("Confusion map", tag("p", note), tag("div", drawn, class_="scroll")),
+        _section("Most frequent mistakes", tables.confusions(found.measures.confusions, scored)),
+        tag("section", tag("details", tag("summary", "All agents, worst first"), tables.agents(scored))),
     ]
 
 
@@ -71,14 +71,14 @@ def _about(subject: Subject) -> list[Markup]:
         f"{subject.agents:,} agents",
         f"{subject.examples:,} examples",
         f"policy {subject.policy} ({subject.fingerprint})",
-        f"dialogues go on with the {'policy’s own' if subject.history == 'own' else 'right'} choice",
+        f"dialogues continue with the {'chosen' if subject.history == 'own' else 'expected'} agent",
     ]
     lines = [tag("p", " · ".join(facts))]
     if subject.tuning is not None:
         lines.append(tag("p", f"Tuned on validation cases: {subject.tuning}"))
     if subject.unknown:
         names = ", ".join(f"{name} ({count})" for name, count in subject.unknown.items())
-        lines.append(tag("p", f"Cases name agents that do not exist, and are wrong: {names}", class_="warning"))
+        lines.append(tag("p", f"Cases name agents that do not exist, which counts as wrong: {names}", class_="warning"))
     return lines
 
 

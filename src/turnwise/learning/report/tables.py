@@ -1,4 +1,4 @@
-"""The parts of the page that are read: tiles with the figures, methods, confusions, agents."""
+"""The report's tables: tiles with measures, methods, confusions, agents."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,25 +11,25 @@ PAIRS, EXAMPLES, CHARACTERS, AGENTS = 25, 4, 160, 300
 
 
 def percent(value: float | None) -> str:
-    """A share as a reader wants it."""
+    """Formats a share as a percentage."""
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
 def tiles(measures: Measures) -> Markup:
-    """The figures, the first one larger; those that could not be measured are left out."""
+    """Returns the tiles with the measures, the first one larger. Missing measures are left out."""
     nobody, latency = measures.nobody, measures.latency_ms
     points = None if measures.ece is None else f"{100 * measures.ece:.1f}"
     every: list[tuple[str, str | None, str]] = [
         ("right", percent(measures.accuracy), f"of {measures.cases:,} cases"),
-        ("best-scored agent", _known(measures.in_scope_accuracy), "is right, where there is one"),
-        ("among the three best", _known(measures.top3_accuracy), "is the right one"),
-        ("where the agent changes", _known(measures.switch_accuracy), "turns are right"),
-        ("where it stays", _known(measures.stay_accuracy), "turns are right"),
+        ("best-scored agent", _known(measures.in_scope_accuracy), "is right, in scope"),
+        ("among the best three", _known(measures.top3_accuracy), "is the right one"),
+        ("when the agent changes", _known(measures.switch_accuracy), "turns are right"),
+        ("when it stays", _known(measures.stay_accuracy), "turns are right"),
         ("A → B → A", _known(measures.bounce_rate), f"changes in all: {percent(measures.switch_rate)}"),
-        ("nobody: F1", _known(nobody.f1), f"found: {percent(nobody.recall)}"),
-        ("nobody: AUROC", _known(nobody.auroc), "50 % says nothing"),
+        ("out of scope: F1", _known(nobody.f1), f"recall: {percent(nobody.recall)}"),
+        ("out of scope: AUROC", _known(nobody.auroc), "50 % is chance"),
         ("calibration error", points, "points, in 15 bins"),
-        ("a decision", None if latency.p50 is None else f"{latency.p50:.2f} ms", f"p99 {latency.p99 or 0:.2f} ms"),
+        ("latency", None if latency.p50 is None else f"{latency.p50:.2f} ms", f"p99 {latency.p99 or 0:.2f} ms"),
     ]
     return tag(
         "div",
@@ -47,7 +47,7 @@ def _known(value: float | None) -> str | None:
 
 
 def methods(measures: Measures) -> Markup:
-    """How many each method decided, and how many of those were right: a bar each."""
+    """Returns the table of methods: number of decisions, accuracy, and a bar."""
     most = max((each.cases for each in measures.by_method.values()), default=1)
     rows = [
         tag(
@@ -68,7 +68,7 @@ def _split_bar(length: float, right: float) -> Markup:
 
 
 def confusions(pairs: Sequence[Confusion], scored: Iterable[Outcome]) -> Markup:
-    """The most frequent mistakes with what was said."""
+    """Returns the table of the most frequent mistakes with example messages."""
     texts: dict[tuple[str | None, str | None], list[Outcome]] = {}
     for outcome in scored:
         if not outcome.right:
@@ -85,7 +85,7 @@ def confusions(pairs: Sequence[Confusion], scored: Iterable[Outcome]) -> Markup:
                 tag("td", _examples(said), class_="said"),
             )
         )
-    return _table(("cases", "belongs to", "went to", "what was said, and why it went there"), rows)
+    return _table(("cases", "belongs to", "went to", "messages, and reasons of the decisions"), rows)
 
 
 def _examples(said: Sequence[Outcome]) -> Markup:
@@ -97,11 +97,11 @@ def _examples(said: Sequence[Outcome]) -> Markup:
 
 
 def _agent(name: str | None) -> Markup:
-    return tag("em", "nobody") if name is None else tag("bdi", name)
+    return tag("em", "out of scope") if name is None else tag("bdi", name)
 
 
 def agents(scored: Sequence[Outcome]) -> Markup:
-    """Every agent: how many cases are its own, how many of them it got, and how much of what it got is its own."""
+    """Returns the table of all agents with recall and precision, worst first."""
     own: dict[str | None, list[bool]] = {}
     got: dict[str | None, list[bool]] = {}
     for outcome in scored:
@@ -119,7 +119,7 @@ def agents(scored: Sequence[Outcome]) -> Markup:
         )
         for name in worst[:AGENTS]
     ]
-    return _table(("agent", "cases", "of its own, got", "of what it got, its own", ""), rows)
+    return _table(("agent", "cases", "recall", "precision", ""), rows)
 
 
 def _share(rights: Sequence[bool] | None) -> float:

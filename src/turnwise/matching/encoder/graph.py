@@ -1,8 +1,8 @@
-"""A BERT encoder as an ONNX graph: from the numbers of one text's word pieces to its vector of length 1.
+"""Builds a BERT encoder as an ONNX graph: from one text's token ids to its vector of length 1.
 
-Weights are int8, one scale for each output of a layer and for each word piece, computed here; a layer's inputs become
-uint8 as they come, with one scale for all of the text. So the graph takes one text at a time: in a batch a text's vector
-would depend on its neighbours.
+Weights are int8, with one scale per output of a layer and per token, computed here. A layer's inputs are quantized to
+uint8 at run time, with one scale for the whole input. The graph therefore takes one text at a time: in a batch, a text's
+vector would depend on the other texts.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     Weights = dict[str, NDArray[np.float32]]
     Divisors = Mapping[str, NDArray[np.float32]]
 
-# Two products of a uint8 and a weight within this bound fit in 16 bits: processors without a dot product of bytes add
-# them up so, and would cut off what is larger. Thus all processors compute the same integers.
+# With weights within this bound, the sum of two uint8 products fits in 16 bits. Processors without a byte dot product
+# saturate larger sums. The bound makes all processors compute the same integers.
 _LARGEST = 64
 _OPSET, _IR_VERSION = 20, 9
 
 
 class Shape(NamedTuple):
-    """What a BERT's settings say about its graph. `pooling` is `mean` or `cls`; `activation` is `gelu` or `relu`."""
+    """Graph parameters from a BERT model's settings. `pooling` is `mean` or `cls`; `activation` is `gelu` or `relu`."""
 
     layers: int
     heads: int
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
 
 class _Writer:
-    """Nodes and tensors so far. Every method returns the name of what it adds."""
+    """Collects the graph's nodes and tensors. Every method returns the name of the node or tensor that it adds."""
 
     def __init__(self, *, quantized: bool, divisors: "Divisors") -> None:
         from onnx import NodeProto, TensorProto
@@ -57,52 +57,52 @@ class _Writer:
         return name
 
     def linear(self, inputs: str, name: str, weight: "NDArray[np.float32]", bias: "NDArray[np.float32]") -> str:
-        """`weight` has a row for each input."""
+        """Adds a linear layer. `weight` has one row per input."""
         if not self.quantized:
             product = self.node("MatMul", [inputs, self.constant(f"{name}.weight", weight)], f"{name}.product")
             return self.node("Add", [product, self.constant(f"{name}.bias", bias)], name)
-        inputs, weight = self._evened(inputs, weight)
-        tensors = [*self._as_bytes(name, weight), self.constant(f"{name}.bias", bias)]
+        inputs, weight = self._scale_outliers(inputs, weight)
+        tensors = [*self._quantize(name, weight), self.constant(f"{name}.bias", bias)]
         return self.node("DynamicQuantizeMatMul", [inputs, *tensors], name, domain="com.microsoft")
 
     def attention(self, inputs: str, name: str, weight: "NDArray[np.float32]", bias: "NDArray[np.float32]", heads: int) -> str:
-        """`weight` and `bias` have the queries' columns, then the keys', then the values'."""
+        """Adds attention. The columns of `weight` and `bias` are the queries', the keys', then the values'."""
         if not self.quantized:
             tensors = [self.constant(f"{name}.weight", weight), self.constant(f"{name}.bias", bias)]
             return self.node("Attention", [inputs, *tensors], name, domain="com.microsoft", num_heads=heads)
-        inputs, weight = self._evened(inputs, weight)
+        inputs, weight = self._scale_outliers(inputs, weight)
         rounded = self.node("DynamicQuantizeLinear", [inputs], f"{name}.input", outputs=3)
-        values, scale, zero = self._as_bytes(name, weight)
+        values, scale, zero = self._quantize(name, weight)
         tensors = [values, self.constant(f"{name}.bias", bias), f"{rounded}.1", scale, "", f"{rounded}.2", zero]
         return self.node("QAttention", [rounded, *tensors], name, domain="com.microsoft", num_heads=heads)
 
-    def normalized(self, inputs: str, name: str, weights: "Weights", source: str, epsilon: float) -> str:
+    def layer_norm(self, inputs: str, name: str, weights: "Weights", source: str, epsilon: float) -> str:
         tensors = [self.constant(f"{name}.{part}", weights[f"{source}.{part}"]) for part in ("weight", "bias")]
         return self.node("LayerNormalization", [inputs, *tensors], name, axis=-1, epsilon=epsilon)
 
     def rows(self, numbers: str, name: str, table: "NDArray[np.float32]") -> str:
-        """The rows of `table` that `numbers` asks for."""
+        """Adds a lookup of the rows of `table` by token id."""
         from onnx import TensorProto
 
         if not self.quantized:
             return self.node("Gather", [self.constant(f"{name}.table", table), numbers], name)
-        values, scales = _rounded(table, axis=1, largest=127)
+        values, scales = _round_to_int8(table, axis=1, largest=127)
         picked = self.node("Gather", [self.constant(f"{name}.table", values), numbers], f"{name}.picked")
         scale = self.node("Gather", [self.constant(f"{name}.scales", scales[:, None]), numbers], f"{name}.scale")
         return self.node("Mul", [self.node("Cast", [picked], f"{name}.float", to=TensorProto.FLOAT), scale], name)
 
-    def _evened(self, inputs: str, weight: "NDArray[np.float32]") -> "tuple[str, NDArray[np.float32]]":
-        """The same product of other factors: inputs whose channels reach about equally far, and weights to them."""
+    def _scale_outliers(self, inputs: str, weight: "NDArray[np.float32]") -> "tuple[str, NDArray[np.float32]]":
+        """Scales down outlier channels of the inputs and scales up their weights; the product is unchanged."""
         if inputs not in self._divisors:
             return inputs, weight
         divisor = self._divisors[inputs]
         parts = self.constant(f"{inputs}.parts", 1 / divisor)
         return self.node("Mul", [inputs, parts], f"{inputs}.evened"), weight * divisor[:, None]
 
-    def _as_bytes(self, name: str, weight: "NDArray[np.float32]") -> tuple[str, str, str]:
+    def _quantize(self, name: str, weight: "NDArray[np.float32]") -> tuple[str, str, str]:
         import numpy as np
 
-        values, scales = _rounded(weight, axis=0, largest=_LARGEST)
+        values, scales = _round_to_int8(weight, axis=0, largest=_LARGEST)
         zeros = np.zeros(weight.shape[1], np.int8)
         return (
             self.constant(f"{name}.weight", values),
@@ -111,7 +111,7 @@ class _Writer:
         )
 
 
-def _rounded(values: "NDArray[np.float32]", *, axis: int, largest: int) -> "tuple[NDArray[np.int8], NDArray[np.float32]]":
+def _round_to_int8(values: "NDArray[np.float32]", *, axis: int, largest: int) -> "tuple[NDArray[np.int8], NDArray[np.float32]]":
     import numpy as np
 
     scales = (np.abs(values).max(axis=axis) / largest).astype(np.float32)
@@ -121,10 +121,18 @@ def _rounded(values: "NDArray[np.float32]", *, axis: int, largest: int) -> "tupl
 
 
 def write(weights: "Weights", shape: Shape, *, quantized: bool = True, divisors: "Divisors | None" = None) -> bytes:
-    """The model's file. Input `numbers`: int64, 1 × n, n at most `max_tokens`. Output `vector`: float32, 1 × dimensions.
+    """Returns the bytes of the ONNX file. Deterministic.
 
-    divisors: of the channels of layers' inputs, by the tensor's name; for a quantized graph.
-    The same weights give the same bytes. KeyError names a weight that is missing.
+    The input `numbers` is int64, 1 × n, with n at most `max_tokens`. The output `vector` is float32, 1 × dimensions.
+
+    Args:
+        weights: The model's weights by name.
+        shape: The graph's parameters.
+        quantized: Whether to quantize weights to int8.
+        divisors: Divisors of layers' input channels by tensor name, for a quantized graph.
+
+    Raises:
+        KeyError: A weight is missing.
     """
     from onnx import TensorProto, helper
 
@@ -150,14 +158,14 @@ def _embedded(writer: _Writer, weights: "Weights", shape: Shape) -> str:
     import numpy as np
 
     words = writer.rows("numbers", "words", weights["embeddings.word_embeddings.weight"])
-    # All of a text is of the first kind, so the kinds' table shrinks to a row that the positions can carry.
+    # All tokens have segment type 0, so that one row of the type table is added to the positions.
     positions = weights["embeddings.position_embeddings.weight"][: shape.max_tokens]
     positions = positions + weights["embeddings.token_type_embeddings.weight"][0]
     length = writer.node("Shape", ["numbers"], "length", start=1, end=2)
     ends = [writer.constant("first", np.array([0], np.int64)), length]
     places = writer.node("Slice", [writer.constant("positions", positions), *ends], "places")
     added = writer.node("Add", [words, places], "embedded.sum")
-    return writer.normalized(added, "embedded", weights, "embeddings.LayerNorm", shape.epsilon)
+    return writer.layer_norm(added, "embedded", weights, "embeddings.LayerNorm", shape.epsilon)
 
 
 def _layer(writer: _Writer, weights: "Weights", shape: Shape, layer: int, hidden: str) -> str:
@@ -177,12 +185,12 @@ def _layer(writer: _Writer, weights: "Weights", shape: Shape, layer: int, hidden
     part = "attention.output.dense"
     seen = writer.linear(seen, f"{name}.seen", weight(part), bias(part))
     added = writer.node("Add", [seen, hidden], f"{name}.seen.sum")
-    middle = writer.normalized(added, f"{name}.middle", weights, f"{source}.attention.output.LayerNorm", shape.epsilon)
+    middle = writer.layer_norm(added, f"{name}.middle", weights, f"{source}.attention.output.LayerNorm", shape.epsilon)
     wide = writer.linear(middle, f"{name}.wide", weight("intermediate.dense"), bias("intermediate.dense"))
     wide = writer.node({"gelu": "Gelu", "relu": "Relu"}[shape.activation], [wide], f"{name}.active")
     narrow = writer.linear(wide, f"{name}.narrow", weight("output.dense"), bias("output.dense"))
     added = writer.node("Add", [narrow, middle], f"{name}.sum")
-    return writer.normalized(added, name, weights, f"{source}.output.LayerNorm", shape.epsilon)
+    return writer.layer_norm(added, name, weights, f"{source}.output.LayerNorm", shape.epsilon)
 
 
 def _pooled(writer: _Writer, shape: Shape, hidden: str) -> None:

@@ -1,4 +1,4 @@
-"""An encoder of files on this machine: the one that comes with Turnwise, or one exported by `export`."""
+"""An encoder that runs local files: the bundled model, or one written by `export`."""
 
 import hashlib
 import json
@@ -22,23 +22,30 @@ SHIPPED = Path(__file__).parent / "minilm"
 SETTINGS_FILE, MODEL_FILE, VOCABULARY_FILE = "encoder.json", "encoder.onnx", "vocab.txt"
 FORMAT = 1
 
-# onnxruntime works without the interpreter's lock. More threads than this gain little and take the cores of others.
+# onnxruntime releases the GIL. More threads gain little and take cores from other work.
 _THREADS = 4
 _WORTH_THREADS = 32
 
 
 class OnnxEncoder:
-    """Safe to share between threads. A text's vector does not depend on what is encoded with it.
+    """A local encoder. Safe to share between threads. A text's vector does not depend on the other texts of a call.
 
-    About a millisecond of one core for a message of ten words; many texts share a few threads. Files are read once: the
-    small ones when it is made, the model at the first `encode`. Texts of more than `max_tokens` word pieces (128 for the
-    one that is shipped) are read from their beginning.
+    A ten-word message takes about a millisecond on one core; larger calls use a few threads. The settings are read by the
+    constructor, the model and vocabulary at the first `encode`. Texts are truncated to `max_tokens` tokens (128 for the bundled
+    model).
     """
 
     is_local = True
 
     def __init__(self, directory: Path | str | None = None) -> None:
-        """`directory` holds what `export` writes; None means the encoder that is shipped. EncoderError when it does not."""
+        """Reads the settings of an exported encoder.
+
+        Args:
+            directory: Folder written by `export`; None = the bundled encoder.
+
+        Raises:
+            EncoderError: The folder is not an exported encoder.
+        """
         self._directory = SHIPPED if directory is None else Path(directory)
         settings = _settings(self._directory)
         try:
@@ -57,7 +64,7 @@ class OnnxEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the model's bytes, the vocabulary, the way texts are cut, and the release of onnxruntime."""
+        """Identifies the model's bytes, the vocabulary, the tokenizer's options and the onnxruntime release."""
         return self._fingerprint
 
     @property
@@ -65,7 +72,11 @@ class OnnxEncoder:
         return self._dimensions
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """One row a text, in their order, each of length 1. EncoderError when the model's files are damaged."""
+        """Returns one row of length 1 for each text, in order.
+
+        Raises:
+            EncoderError: The model's files are damaged.
+        """
         import numpy as np
 
         vectors = np.empty((len(texts), self._dimensions), np.float32)
@@ -122,8 +133,10 @@ def _settings(directory: Path) -> dict[str, Any]:
 
 
 def _fingerprint(settings: dict[str, Any]) -> str:
-    """Returns `NAME:DIGEST@RUNTIME`. Releases of onnxruntime round differently, so the release counts; what was trained on the
-    model's vectors compares the part before the `@`, as it stands a difference that small.
+    """Returns `NAME:DIGEST@RUNTIME`.
+
+    onnxruntime releases round differently, so the release is included. Weights trained on the model's vectors tolerate such
+    differences; their check compares only the part before the `@`.
     """
     decisive = {key: settings[key] for key in ("format", "max_tokens", "model_sha256", "tokenizer", "vocabulary_sha256")}
     digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
@@ -133,13 +146,13 @@ def _fingerprint(settings: dict[str, Any]) -> str:
 def _runtime_version() -> str:
     try:
         return version("onnxruntime")
-    except PackageNotFoundError:  # another build of it, under another name
+    except PackageNotFoundError:  # another build, under another package name
         onnxruntime = _runtime()
         return f"{onnxruntime.__version__} {onnxruntime.get_device()}"
 
 
 def _runtime() -> Any:
-    """The library. Unless somebody wants it otherwise, it reports to nobody, and leaves no files in the user's folders."""
+    """Imports onnxruntime, with telemetry disabled unless the environment enables it."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read once, when the library is imported
     import onnxruntime
 
@@ -147,15 +160,15 @@ def _runtime() -> Any:
 
 
 def session_of(model: bytes, name: str) -> "InferenceSession":
-    """The graph, ready to run on one thread. EncoderError, with the name, when it does not load."""
+    """Loads the graph for single-threaded use. Raises EncoderError with `name` when it does not load."""
     onnxruntime = _runtime()
     onnxruntime.set_default_logger_severity(4)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    # The graph is written as it should run; a newer library's rewriting could change the vectors.
+    # The graph is already optimized; rewriting by another release could change the vectors.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.enable_mem_pattern = False  # it keeps a plan for every length that was seen
+    options.enable_mem_pattern = False  # it would store a plan for every input length
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the library's errors share no class

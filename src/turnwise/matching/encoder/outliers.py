@@ -1,8 +1,8 @@
-"""What a layer's inputs are divided by, channel by channel, before they are rounded.
+"""Finds outlier channels of layers' inputs, and the divisors that even them out before quantization.
 
-All inputs of a layer share one scale when they become bytes, and in a BERT a few of its channels reach five to twenty times as
-far as the others, which are then left with a few bits. Such a channel is divided, and its row of the weights multiplied, so
-that the product is the same (SmoothQuant, Xiao et al. 2023; here only what sticks out is moved, by powers of two).
+All inputs of a layer share one quantization scale. In BERT, a few channels have values five to twenty times larger than the
+others, which are then left with a few bits. Such a channel is divided and its row of weights multiplied, so the product is
+unchanged (SmoothQuant, Xiao et al. 2023; here only for outliers, by powers of two).
 """
 
 import random
@@ -20,14 +20,22 @@ if TYPE_CHECKING:
 
 _TEXTS, _MOST_WORDS = 200, 40
 _USUAL = 99
-"""In percent: as far as so many channels reach, the others should reach, too."""
+"""Percentile of the channels' ranges; channels above it are scaled down to it."""
 
 
 def divisors(model: bytes, vocabulary: str, tokenizer: WordPiece, max_tokens: int) -> "Mapping[str, NDArray[np.float32]]":
-    """For each tensor that goes into a layer and has channels that stick out: one number a channel, 1 or a power of two.
+    """Returns the divisors of the tensors with outlier channels: one number per channel, 1 or a power of two.
 
-    model: the graph with weights of float32. It reads words of its vocabulary at random, the same ones each time: what sticks
-    out does so for every text. EncoderError when it cannot be run.
+    The model runs on a fixed random sample of its vocabulary, since outlier channels are the same for every text.
+
+    Args:
+        model: The graph with float32 weights.
+        vocabulary: The tokens, one a line.
+        tokenizer: The model's tokenizer.
+        max_tokens: Maximum number of tokens of a text.
+
+    Raises:
+        EncoderError: The model cannot be run.
     """
     import numpy as np
     import onnx

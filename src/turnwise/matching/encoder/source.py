@@ -1,4 +1,4 @@
-"""What a directory or a wheel holds of a sentence-transformers model, and whether `graph` can write it."""
+"""Reads a sentence-transformers model from a directory or a wheel, and checks that `graph` supports it."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ Read = Callable[[str], bytes]
 
 
 class SourceModel(NamedTuple):
-    """A model as it was published. `tokenizer` holds the options of `WordPiece`."""
+    """A published model. `tokenizer` holds the options of `WordPiece`."""
 
     name: str
     weights: "Weights"
@@ -32,10 +32,16 @@ class SourceModel(NamedTuple):
 
 
 def load(path: Path, *, max_tokens: int, sha256: str | None = None) -> SourceModel:
-    """Reads a directory, or a wheel or zip that holds one such directory.
+    """Reads a model's directory, or a wheel or zip that contains exactly one.
 
-    `sha256` is what the weights' file must have. EncoderError says what is missing or of another kind; MissingExtra
-    without the `export` extra.
+    Args:
+        path: The directory or archive.
+        max_tokens: Upper limit for the model's maximum number of tokens.
+        sha256: Required hash of the weights file; None = any.
+
+    Raises:
+        EncoderError: A file is missing or the model is not supported.
+        MissingExtra: The `export` extra is not installed.
     """
     read = _reader(path)
     settings = _json(read, "config.json")
@@ -101,7 +107,7 @@ def _weights(raw: bytes) -> "Weights":
 
 
 def _shape(settings: dict[str, Any], *, pooling: str, max_tokens: int) -> Shape:
-    """EncoderError when the graph would not be this model's."""
+    """Returns the graph's parameters. Raises EncoderError when the graph does not support the model."""
     expected = {"model_type": ("bert",), "position_embedding_type": ("absolute", None), "hidden_act": ("gelu", "relu")}
     for key, allowed in expected.items():
         if settings.get(key) not in allowed:

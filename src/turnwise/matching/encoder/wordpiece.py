@@ -1,7 +1,7 @@
-"""BERT's tokenizer: a text becomes the numbers of its word pieces.
+"""BERT's WordPiece tokenizer: converts a text to token ids.
 
-Gives what the `tokenizers` library gives for a BERT vocabulary, without that library: it brings a client of a model hub
-along. One difference is meant: a text that spells `[SEP]` or another special token is read as text.
+It produces the same ids as the `tokenizers` library for a BERT vocabulary. That library would also install the client of a
+model hub. One difference is intended: special tokens such as `[SEP]` in a text are read as plain text.
 """
 
 import re
@@ -23,7 +23,7 @@ _IDEOGRAPHS = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
     "\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f]"
 )
-# The tokenizer knows Unicode 8. What became a mark, a format character or punctuation later is a letter to it.
+# The tokenizer follows Unicode 8: characters that became marks, format characters or punctuation later are letters.
 _LATER = re.compile(
     "[\u061d\u07fd\u0890-\u08e2\u09fd-\u09fe\u0a76\u0afa-\u0aff\u0b55\u0c04-\u0c3c\u0c77\u0c84\u0d00\u0d3b-\u0d3c"
     "\u0d81\u0eba\u180f-\u1886\u1abf-\u1ace\u1b7d-\u1b7e\u1df6-\u1dfb\u2e43-\u2e5d\ua82c\ua8c5\ua8ff\ua9bd"
@@ -34,7 +34,7 @@ _LATER = re.compile(
 
 
 class _ByCharacter(dict[int, str]):
-    """A table for `str.translate` that works out what it is asked for, and keeps a bounded number of answers."""
+    """A table for `str.translate` that computes entries on demand and caches a bounded number of them."""
 
     def __init__(self, replace: Callable[[str], str]) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class _ByCharacter(dict[int, str]):
 
 
 def _category(character: str) -> str:
-    if character in "\u166d\u1734\U000111c9":  # three that changed theirs since
+    if character in "\u166d\u1734\U000111c9":  # their category has changed since
         return "Mn" if character == "\u1734" else "Po"
     return "Lo" if _LATER.match(character) else unicodedata.category(character)
 
@@ -62,12 +62,15 @@ def _is_punctuation(character: str) -> bool:
 
 
 class WordPiece:
-    """Safe to share between threads. `vocabulary` is one piece a line, its number is the line's, counted from 0."""
+    """A WordPiece tokenizer. Safe to share between threads.
+
+    `vocabulary` has one token a line; a token's id is its line number, from 0.
+    """
 
     def __init__(
         self, vocabulary: str, *, lower: bool = True, strip_accents: bool = True, split_ideographs: bool = True
     ) -> None:
-        """KeyError names a special token that the vocabulary lacks."""
+        """Raises KeyError when the vocabulary lacks a special token."""
         self._numbers = {piece: number for number, piece in enumerate(vocabulary.removesuffix("\n").split("\n"))}
         self._unknown, self._start, self._end = (self._numbers[token] for token in ("[UNK]", "[CLS]", "[SEP]"))
         self._lower, self._strip_accents, self._split_ideographs = lower, strip_accents, split_ideographs
@@ -76,12 +79,12 @@ class WordPiece:
         self._pieces = lru_cache(_REMEMBERED_WORDS)(self._split_word)
 
     def numbers(self, text: str, limit: int) -> list[int]:
-        """The start token, the text's pieces, the end token: at most `limit` in all, a long text from its beginning."""
+        """Returns the ids: the start token, the text's tokens, the end token. Truncated to `limit` ids in total."""
         room = limit - 2
         return [self._start, *self._beginning(text, room), self._end]
 
     def _beginning(self, text: str, room: int) -> list[int]:
-        """Reads no more of a long text than is needed. The last word of a part is not counted: it may go on."""
+        """Tokenizes only as much of a long text as needed. A prefix's last word is ignored, since it may be cut."""
         cut = _FIRST_CUT
         while cut < len(text):
             found = self._all_pieces(self._words(text[:cut])[:-1])
@@ -117,7 +120,10 @@ class WordPiece:
         return f" {character} " if len(character) == 1 and _is_punctuation(character) else character
 
     def _split_word(self, word: str) -> tuple[int, ...]:
-        """The longest piece that fits, again and again; one unknown for the whole word when nothing fits."""
+        """Splits a word greedily into the longest known pieces.
+
+        Returns one unknown token for the whole word when a part is unknown.
+        """
         if len(word) > _LONGEST_WORD:
             return (self._unknown,)
         found: list[int] = []

@@ -164,7 +164,11 @@ class Planner:
         head = session_after(session, over).head if over and not content.tool_results else session.head
         admission = _Admission(self._runtime.store, run, session)
         selection = await self._cascade.decide(
-            head=head, message=content, context=run.message.context, before_asking=admission.accept, message_id=run.message.id
+            head=head,
+            message=content,
+            context=run.message.context,
+            before_remote_call=admission.accept,
+            message_id=run.message.id,
         )
         continues = None
         if selection.outcome == "chosen":

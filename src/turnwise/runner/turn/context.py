@@ -26,7 +26,7 @@ from turnwise.runner.turn.run_agent import run_agent
 from turnwise.runner.turn.state import Handoff, InvocationState
 from turnwise.runner.turn.steps import Steps
 from turnwise.runner.turn.views import ArtifactsView, HistoryView, StateView
-from turnwise.selection.verdicts import ask_selector
+from turnwise.selection.verdicts import run_selector
 
 T = TypeVar("T")
 
@@ -225,7 +225,7 @@ class TurnContext:
             tasks=tasks or {},
             lead=lead,
         )
-        verdict = await ask_selector(selector, request, selector.name)
+        verdict = await run_selector(selector, request, selector.name)
         if self._invocation.has_undelivered_decision:
             self._invocation.buffer(self.event())
         positions = {} if verdict.position is None else {place: verdict.position}

@@ -1,5 +1,10 @@
-"""Stay with the active agent, or leave it, and for whom (behaviours C9, C17): one trained model over any set of agents."""
+"""A trained model that decides whether the conversation stays with the active agent (behaviours C9, C17).
+
+It works for any set of agents.
+"""
 
 NOBODY = 0.85
-"""The novelty above which nobody takes a message, unless the policy says otherwise: of requests like the examples 1 in 200 lies
-above it (`matching.novelty.SURELY`), of others some more."""
+"""Default novelty limit: above it a message is out of scope.
+
+About 1 in 200 in-scope messages similar to the examples exceed it (`matching.novelty.SURELY`), and somewhat more of others.
+"""

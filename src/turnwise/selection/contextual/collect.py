@@ -1,4 +1,4 @@
-"""From a request to what the decision rests on: who has the conversation, who was visited, who waits."""
+"""Collects the inputs of the contextual decision from a request."""
 
 from collections.abc import Mapping
 
@@ -11,13 +11,13 @@ from turnwise.selection.meaning import TextReading
 
 
 def user_messages(request: SelectionRequest) -> list[str]:
-    """What the user said that is looked at, each text once: the message and earlier ones."""
+    """Returns the user's messages to read, without duplicates: the current one and earlier ones."""
     texts = [request.text, *(each.message for each in _earlier(request))]
     return [text for text in dict.fromkeys(texts) if text.strip()]
 
 
 def context_texts(request: SelectionRequest) -> list[str]:
-    """What else is read, each text once: the last reply, and all messages joined with what was said before them."""
+    """Returns the other texts to read, without duplicates: the last reply, and each message joined with the reply before it."""
     reply = request.head.last_reply
     texts = [reply, joined_text(reply, request.text), *(joined_text(each.before, each.message) for each in _earlier(request))]
     return [text for text in dict.fromkeys(texts) if text.strip()]
@@ -25,40 +25,40 @@ def context_texts(request: SelectionRequest) -> list[str]:
 
 def build_turn(
     request: SelectionRequest,
-    stands: ConversationState,
+    state: ConversationState,
     readings: Mapping[str, TextReading],
     *,
     hits: Mapping[str, float],
     named: Mapping[str, float],
     general: str | None,
 ) -> Turn:
-    """The turn. readings: of `user_messages` and `context_texts`.
+    """Builds the turn from the readings of `user_messages` and `context_texts`.
 
-    When the agent that had the conversation may not go on, the message is read as an opening: what was said before would
-    speak for that agent.
+    When the active agent may not continue, the message is treated as the start of a conversation: the history would favour
+    that agent.
     """
-    reply = "" if stands.passed_over else request.head.last_reply
-    earlier = [] if stands.passed_over else _earlier(request)
+    reply = "" if state.passed_over else request.head.last_reply
+    earlier = [] if state.passed_over else _earlier(request)
     return Turn(
         message=readings[request.text],
-        wording=read_message(readings[request.text].mended.text),
+        wording=read_message(readings[request.text].corrected.text),
         reply=readings.get(reply),
         joined=readings.get(joined_text(reply, request.text)),
-        said=read_reply(reply),
+        reply_wording=read_reply(reply),
         past=tuple(
             EarlierMessage(
                 reading=readings[exchange.message],
-                wording=read_message(readings[exchange.message].mended.text),
+                wording=read_message(readings[exchange.message].corrected.text),
                 agent=continuing_agent(exchange.agent, request),
-                said=read_reply(exchange.before),
+                reply_wording=read_reply(exchange.before),
                 joined=readings.get(joined_text(exchange.before, exchange.message)),
             )
             for exchange in earlier
         ),
-        active=stands.active,
-        visited=stands.visited,
+        active=state.active,
+        visited=state.visited,
         previous=tuple(n for n in request.context.previous_agents if continuing_agent(n, request) == n),
-        awaiting=stands.awaiting,
+        awaiting=state.awaiting,
         offered=tuple(name for name in request.head.offered if name in request.eligible),
         hits=hits,
         named=named,
@@ -67,7 +67,10 @@ def build_turn(
 
 
 def joined_text(reply: str, message: str) -> str:
-    """A reply's end and the message after it as one text, which often says more than both apart; empty without a reply."""
+    """Joins the end of a reply with the message after it; empty without a reply.
+
+    The joined text is often more informative than the two texts separately.
+    """
     end = reply[-RECENT_CHARACTERS:].strip()
     return f"{end} {message[:RECENT_CHARACTERS]}" if end else ""
 
@@ -75,5 +78,5 @@ def joined_text(reply: str, message: str) -> str:
 def _earlier(request: SelectionRequest) -> list[Exchange]:
     recent = request.head.recent
     if recent and recent[-1].agent is None and recent[-1].message == request.text[:RECENT_CHARACTERS]:
-        recent = recent[:-1]  # where it is decided inside of a turn, the message itself
+        recent = recent[:-1]  # inside a turn, the last entry is the current message
     return [exchange for exchange in reversed(recent) if exchange.message.strip()]

@@ -1,4 +1,4 @@
-"""Why the decision fell as it did, in words that a user of the console reads at a glance."""
+"""Explains contextual decisions in short sentences for the decision record and the console."""
 
 import math
 from collections.abc import Sequence
@@ -9,22 +9,22 @@ from turnwise.selection.contextual.model import Scores
 from turnwise.selection.contextual.situation import Situation, Turn
 from turnwise.selection.verdicts import shortened
 
-LISTED = 6
+MAX_LISTED = 6
 _LIKELY_SMALLTALK = 0.5
 
 
 def stay_reason(situation: Situation) -> str:
-    """Why the active agent goes on."""
-    turn, seen = situation.turn, situation.turn.wording.clues
+    """Returns why the active agent continues."""
+    turn, seen = situation.turn, situation.turn.wording.features
     agent = turn.active
     brief = seen.rest <= 3 or seen.content <= 1
     if turn.wording.unreadable:
         return f"stays: the message says nothing that can be read, and {agent} has the conversation."
     if turn.awaiting == agent:
         return f"stays: {'short answer' if brief else 'answer'} to {agent}, who waits for it."
-    if turn.message.smalltalk > _LIKELY_SMALLTALK and not (seen.numbers or (brief and turn.said.question)):
+    if turn.message.smalltalk > _LIKELY_SMALLTALK and not (seen.numbers or (brief and turn.reply_wording.question)):
         return f"stays: small talk while {agent} has the conversation."
-    if turn.said.question and not turn.said.offers and not seen.asks:
+    if turn.reply_wording.question and not turn.reply_wording.offers and not seen.asks:
         return f"stays: {'short answer' if brief else 'answer'} to a question of {agent}."
     if seen.thanks or seen.closing:
         return f"stays: thanks or goodbye to {agent}."
@@ -39,17 +39,17 @@ def stay_reason(situation: Situation) -> str:
 
 
 def leave_reason(situation: Situation, agent: str, *, returns: bool) -> str:
-    """Why the conversation goes to somebody else, or begins with somebody."""
+    """Returns why the conversation goes to another agent, or starts with this one."""
     turn = situation.turn
     if turn.named.get(agent, 0.0) >= 0.5 and turn.wording.calls:
         what = f"the message asks for {agent} by name"
     elif turn.hits.get(agent, 0.0) > 0.0:
         what = f"a pattern of {agent} matches{_example(turn, agent)}"
-    elif returns and (turn.wording.resumes or turn.wording.clues.back_to):
+    elif returns and (turn.wording.resumes or turn.wording.features.back_to):
         what = f"the message takes up an earlier subject{_example(turn, agent)}"
     elif turn.active is None:
         what = f"new request{_example(turn, agent) or f', {agent} fits best'}"
-    elif _undoes(situation, agent):
+    elif _fits_another_better(situation, agent):
         what = f"the conversation so far fits {agent} better"
     else:
         what = f"new request{_example(turn, agent) or f' for {agent}'}"
@@ -58,14 +58,17 @@ def leave_reason(situation: Situation, agent: str, *, returns: bool) -> str:
     return f"returns to {agent}: {what}." if returns else f"leaves {turn.active}: {what}."
 
 
-def helped(agent: str, instead: str | None) -> str:
-    """That the caller's `previous_agents` decided. instead: who is chosen without them; None = nobody."""
+def previous_agents_note(agent: str, instead: str | None) -> str:
+    """Returns the sentence that the caller's `previous_agents` decided.
+
+    `instead` is the agent chosen without them; None = none.
+    """
     return f"It decided that {agent} helped before (previous_agents): otherwise it would be {instead or 'nobody'}."
 
 
 def explained_candidates(situation: Situation, scores: Scores) -> tuple[Candidate, ...]:
-    """The best candidates, best first, and what speaks for each."""
-    order = (-scores.agents).argsort(kind="stable")[:LISTED]
+    """Returns the best candidates, best first, with the evidence for each."""
+    order = (-scores.agents).argsort(kind="stable")[:MAX_LISTED]
     return tuple(
         Candidate(
             agent=situation.candidates[place],
@@ -101,16 +104,17 @@ def _evidence(situation: Situation, place: int) -> str:
 
 
 def has_ended(situation: Situation, agent: str, tree: AgentTree, passed_over: Sequence[Exclusion]) -> bool:
-    """Whether the agent is a composite that just ended, and nothing in the message asks for it again: no pattern, not its
-    name, and by itself the message is nearer to another agent.
+    """Returns whether the agent is a composite that just ended and the message does not request it again.
+
+    The message requests it again by a pattern, by its name, or by matching no other agent better.
     """
-    over = any(each.agent == agent for each in passed_over) and agent in tree and tree.card(agent).is_composite
+    ended = any(each.agent == agent for each in passed_over) and agent in tree and tree.card(agent).is_composite
     turn = situation.turn
-    return over and agent not in turn.hits and not turn.named.get(agent) and _undoes(situation, agent)
+    return ended and agent not in turn.hits and not turn.named.get(agent) and _fits_another_better(situation, agent)
 
 
-def _undoes(situation: Situation, agent: str) -> bool:
-    """Whether the message itself says less for the agent than what was said before."""
+def _fits_another_better(situation: Situation, agent: str) -> bool:
+    """Returns whether the message alone fits another agent better."""
     place = situation.place(agent)
     return place is not None and situation.message[place] < situation.message.max()
 

@@ -1,4 +1,4 @@
-"""What speaks for each candidate, in numbers that name no agent: one model serves any set of agents."""
+"""Numeric features for each candidate. They name no agent, so one model serves any set of agents."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,66 @@ _LIKELY, _TIMES = math.log(0.5), math.log(5.0)
 _ALIKE = 0.4
 _PLAIN, _FOREIGN, _SAME = math.log(0.95), math.log(0.03), 0.8
 
+Floats = NDArray[np.float64]
+
+SCALE = -math.log(FLOOR)
+
+_PAST_MESSAGES = 3
+_MAX_COUNT = 40
+_LOGS = tuple(math.log1p(count) for count in range(_MAX_COUNT + 1))
+
 
 class DominatedCandidate(NamedTuple):
-    """place: a candidate. by: one whom the message speaks for so much more clearly; lead: by how much, in log-probability."""
+    """A candidate that another one clearly beats."""
 
     place: int
+    """Index of the candidate."""
     by: int
+    """Index of the better candidate."""
     lead: float
+    """The lead, as a difference of log-probabilities."""
+
+
+class Features(NamedTuple):
+    """The model's input for one turn."""
+
+    claims: Floats
+    """One row per candidate, one column per name in `CLAIMS`."""
+    active: int | None
+    """Row of the active agent; None = no active agent."""
+    turn: Floats
+    """Turn features, as named in `AROUND`."""
+    conversation: Floats
+    """Conversation features, as named in `SAID`; all zero without a conversation."""
+    novelty: float
+    """Probability, by the message alone, that it is out of scope."""
+    rest: float
+    """Total probability of the agents that are not candidates."""
+    dominated: tuple[DominatedCandidate, ...] = ()
+    """The dominated candidates."""
+
+
+def features(situation: Situation) -> Features:
+    """Returns the features of a turn. A candidate's features do not depend on the order of the others."""
+    active = situation.place(situation.turn.active)
+    claims = _claims(situation)
+    conversation = dict.fromkeys(CONVERSATION_FEATURES, 0.0) if active is None else _conversation(situation, active)
+    return Features(
+        claims=np.stack(list(claims.values()), axis=1),
+        active=active,
+        turn=np.array(list(turn_features(situation).values())),
+        conversation=np.array(list(conversation.values())),
+        novelty=_novelty(situation.turn),
+        rest=situation.rest,
+        dominated=dominated_candidates(situation),
+    )
 
 
 def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]:
-    """The candidates whom another outdoes: five times as likely by the message, and behind in nothing else it shows.
+    """Returns the candidates that another one dominates: five times as likely by the message, and ahead or equal in all else.
 
-    The active agent only by a plain request to somebody else, since staying rests on more than the message. Who waits for a
-    reply, or was offered to the user, only by one of whom the same is true.
+    The active agent is dominated only by a clear request for another agent, since staying depends on more than the message.
+    An agent that waits for a reply or was offered to the user is dominated only by another such agent.
     """
     turn, active = situation.turn, situation.place(situation.turn.active)
     if active is None or len(situation.candidates) < 2:
@@ -49,69 +95,22 @@ def dominated_candidates(situation: Situation) -> tuple[DominatedCandidate, ...]
         clear = situation.similarities[better] >= _ALIKE
         weaker = situation.message <= situation.message[better] - _TIMES
         weaker &= (shown <= shown[:, [better]]).all(axis=0) & (clear | (named < named[better]))
-        weaker[active] = weaker[active] and _is_plain(situation, active, better)
+        weaker[active] = weaker[active] and _is_clear_request(situation, active, better)
         leads = situation.message[better] - situation.message
         found += [DominatedCandidate(place, better, float(leads[place])) for place in np.flatnonzero(weaker).tolist()]
     return tuple(found)
 
 
-def _is_plain(situation: Situation, active: int, other: int) -> bool:
-    """Whether the message is plainly a request to another than the active agent, whatever is said around it."""
-    seen = situation.turn.wording.clues
-    asks = seen.asks or seen.imperative or seen.question_word or seen.question_mark
-    return bool(
-        asks
-        and seen.content >= 1
-        and situation.message[other] >= _PLAIN
-        and situation.message[active] <= _FOREIGN
-        and situation.similarities[other] >= _SAME
-    )
-
-
-Floats = NDArray[np.float64]
-
-SCALE = -math.log(FLOOR)
-
-
-def _logit(probability: float) -> float:
-    inside = min(max(probability, 0.002), 0.998)
-    return math.log(inside / (1.0 - inside))
-
-
-def _best_others(rows: Sequence[Floats], active: int) -> list[float]:
-    """Of each row the greatest value but the active agent's."""
-    table = np.stack(rows)
-    if table.shape[1] < 2:
-        return [-SCALE] * len(rows)
-    table[:, active] = -np.inf
-    best: list[float] = table.max(axis=1).tolist()
-    return best
-
-
-def _lead(row: Floats | None, active: int) -> float:
-    """How far the active agent is ahead of all others; 0 without such a text."""
-    return float(row[active]) - _best_others([row], active)[0] if row is not None else 0.0
-
-
-_DOUBTED = 3
-_MOST = 40
-_LOGS = tuple(math.log1p(count) for count in range(_MOST + 1))
-
-
-def _words(count: int) -> float:
-    return _LOGS[min(count, _MOST)]
-
-
 def turn_features(situation: Situation) -> dict[str, float]:
-    """What holds for the turn as a whole, crossed with staying, with nobody and with small talk."""
-    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
+    """Returns features of the whole turn. The model uses them for staying, out of scope and small talk."""
+    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.features
     asks = float(seen.asks or seen.imperative or seen.question_word)
     value = seen.email or seen.phone or seen.date or seen.time or seen.money or seen.order_code or seen.address
     return {
         "one": 1.0,
-        "words": _words(seen.words),
-        "rest": _words(seen.rest),
-        "content": _words(seen.content),
+        "words": _log(seen.words),
+        "rest": _log(seen.rest),
+        "content": _log(seen.content),
         "empty": float(seen.content == 0),
         "brief": float(seen.rest <= 3),
         "long": float(seen.words >= 20),
@@ -147,22 +146,59 @@ def turn_features(situation: Situation) -> dict[str, float]:
         "smalltalk": _logit(turn.message.smalltalk),
         "similar": float(situation.similarities.max(initial=0.0)),
         "best": math.log(max(situation.best, FLOOR)),
-        "asks_content": asks * _words(seen.content),
+        "asks_content": asks * _log(seen.content),
         "named": max(turn.named.values(), default=0.0),
         "named_calls": max(turn.named.values(), default=0.0) * float(words.calls),
         "hit": max(turn.hits.values(), default=0.0),
     }
 
 
+def _is_clear_request(situation: Situation, active: int, other: int) -> bool:
+    """Returns whether the message alone is clearly a request for another agent than the active one."""
+    seen = situation.turn.wording.features
+    asks = seen.asks or seen.imperative or seen.question_word or seen.question_mark
+    return bool(
+        asks
+        and seen.content >= 1
+        and situation.message[other] >= _PLAIN
+        and situation.message[active] <= _FOREIGN
+        and situation.similarities[other] >= _SAME
+    )
+
+
+def _logit(probability: float) -> float:
+    inside = min(max(probability, 0.002), 0.998)
+    return math.log(inside / (1.0 - inside))
+
+
+def _best_others(rows: Sequence[Floats], active: int) -> list[float]:
+    """Returns each row's maximum without the active agent."""
+    table = np.stack(rows)
+    if table.shape[1] < 2:
+        return [-SCALE] * len(rows)
+    table[:, active] = -np.inf
+    best: list[float] = table.max(axis=1).tolist()
+    return best
+
+
+def _lead(row: Floats | None, active: int) -> float:
+    """Returns the active agent's lead over all others; 0 without such a text."""
+    return float(row[active]) - _best_others([row], active)[0] if row is not None else 0.0
+
+
+def _log(count: int) -> float:
+    return _LOGS[min(count, _MAX_COUNT)]
+
+
 def _conversation(situation: Situation, active: int) -> dict[str, float]:
-    """What speaks for the active agent to go on, beside the message alone: facts, and facts crossed with each other."""
-    plain = _facts(situation, active)
-    return plain | _crossed(situation, plain)
+    """Returns features for staying with the active agent, beside the message alone, and their interactions."""
+    facts = _facts(situation, active)
+    return facts | _crossed(situation, facts)
 
 
 def _facts(situation: Situation, active: int) -> dict[str, float]:
-    turn, message, said = situation.turn, situation.message, situation.turn.said
-    reply, joined, past = situation.reply, situation.joined, situation.past[:_DOUBTED]
+    turn, message, said = situation.turn, situation.message, situation.turn.reply_wording
+    reply, joined, past = situation.reply, situation.joined, situation.past[:_PAST_MESSAGES]
     rows = [message, situation.similarities, situation.prior, situation.belief, *past]
     other, near, other_prior, other_belief, *others = _best_others(rows, active)
     doubt = [float(each[active]) - best for each, best in zip(past, others, strict=True)]
@@ -189,12 +225,12 @@ def _facts(situation: Situation, active: int) -> dict[str, float]:
     }
 
 
-def _crossed(situation: Situation, plain: Mapping[str, float]) -> dict[str, float]:
-    turn, seen = situation.turn, situation.turn.wording.clues
-    asked, offers, done, awaits = plain["asked"], plain["offers"], plain["done"], plain["awaits"]
-    other, ahead, general = plain["other"], plain["ahead"], plain["general"]
+def _crossed(situation: Situation, facts: Mapping[str, float]) -> dict[str, float]:
+    turn, seen = situation.turn, situation.turn.wording.features
+    asked, offers, done, awaits = facts["asked"], facts["offers"], facts["done"], facts["awaits"]
+    other, ahead, general = facts["other"], facts["ahead"], facts["general"]
     asks = float(seen.asks or seen.imperative or seen.question_word)
-    content, rest = _words(seen.content), _words(seen.rest)
+    content, rest = _log(seen.content), _log(seen.rest)
     smalltalk, novelty = _logit(turn.message.smalltalk), _logit(turn.message.match.novelty)
     return {
         "asked_rest": asked * rest,
@@ -216,7 +252,7 @@ def _crossed(situation: Situation, plain: Mapping[str, float]) -> dict[str, floa
         "done_asks": done * asks,
         "done_content": done * content,
         "done_other": done * other,
-        "refuses_other": plain["refuses"] * other,
+        "refuses_other": facts["refuses"] * other,
         "empty_other": float(seen.content == 0) * other,
         "content_other": content * other,
         "content_ahead": content * ahead,
@@ -229,7 +265,7 @@ def _crossed(situation: Situation, plain: Mapping[str, float]) -> dict[str, floa
         "thanks_content": float(seen.thanks) * content,
         "smalltalk_other": smalltalk * other,
         "novelty_other": novelty * other,
-        "asks_belief": asks * plain["belief_fits"],
+        "asks_belief": asks * facts["belief_fits"],
         "general_smalltalk": general * smalltalk,
         "general_other": general * other,
     }
@@ -243,47 +279,51 @@ def _stayed(turn: Turn) -> int:
 
 
 def _claims(situation: Situation) -> dict[str, Floats]:
-    """What speaks for each agent, active or not."""
-    return _of_texts(situation) | _of_conversation(situation) | _of_marks(situation)
+    """Returns features of each agent, active or not."""
+    return _text_claims(situation) | _conversation_claims(situation) | _mark_claims(situation)
 
 
-def _of_texts(situation: Situation) -> dict[str, Floats]:
-    """What the message and the reply before it say, each by itself."""
-    turn, seen, none = situation.turn, situation.turn.wording.clues, np.zeros(len(situation.candidates))
-    going, asks = _going(situation), float(seen.asks or seen.imperative or seen.question_word)
+def _text_claims(situation: Situation) -> dict[str, Floats]:
+    """Returns features of the message alone and the reply alone."""
+    turn, seen, none = situation.turn, situation.turn.wording.features, np.zeros(len(situation.candidates))
+    ongoing, asks = _has_active(situation), float(seen.asks or seen.imperative or seen.question_word)
     logs = situation.message
     near = situation.similarities - float(situation.similarities.max(initial=0.0))
     reply = situation.reply if situation.reply is not None else none
     reply_near = situation.reply_similarities
     return {
-        "opening": logs * (1.0 - going),
-        "message": logs * going,
-        "message_content": logs * going * _words(seen.content),
-        "message_asks": logs * going * asks,
-        "message_smalltalk": logs * going * _logit(turn.message.smalltalk),
-        "message_novelty": logs * going * _logit(turn.message.match.novelty),
-        "near": near * going,
-        "near_asks": near * going * asks,
+        "opening": logs * (1.0 - ongoing),
+        "message": logs * ongoing,
+        "message_content": logs * ongoing * _log(seen.content),
+        "message_asks": logs * ongoing * asks,
+        "message_smalltalk": logs * ongoing * _logit(turn.message.smalltalk),
+        "message_novelty": logs * ongoing * _logit(turn.message.match.novelty),
+        "near": near * ongoing,
+        "near_asks": near * ongoing * asks,
         "reply": reply,
         "reply_near": reply_near - reply_near.max(initial=0.0) if reply_near is not None else none,
         "reply_asks": reply * asks,
-        "reply_asked": reply * float(turn.said.question),
-        "reply_offers": reply * float(turn.said.offers or turn.said.done),
-        "reply_refuses": reply * float(turn.said.refuses),
+        "reply_asked": reply * float(turn.reply_wording.question),
+        "reply_offers": reply * float(turn.reply_wording.offers or turn.reply_wording.done),
+        "reply_refuses": reply * float(turn.reply_wording.refuses),
     }
 
 
-def _of_conversation(situation: Situation) -> dict[str, Floats]:
-    """What the message and the conversation say together."""
-    turn, seen, none = situation.turn, situation.turn.wording.clues, np.zeros(len(situation.candidates))
-    going, asks, content = _going(situation), float(seen.asks or seen.imperative or seen.question_word), _words(seen.content)
+def _conversation_claims(situation: Situation) -> dict[str, Floats]:
+    """Returns features of the message combined with the conversation."""
+    turn, seen, none = situation.turn, situation.turn.wording.features, np.zeros(len(situation.candidates))
+    ongoing, asks, content = (
+        _has_active(situation),
+        float(seen.asks or seen.imperative or seen.question_word),
+        _log(seen.content),
+    )
     joined = situation.joined if situation.joined is not None else none
-    prior, belief = situation.prior * going, situation.belief * going
+    prior, belief = situation.prior * ongoing, situation.belief * ongoing
     return {
         "joined": joined,
         "joined_asks": joined * asks,
         "joined_content": joined * content,
-        "joined_asked": joined * float(turn.said.question),
+        "joined_asked": joined * float(turn.reply_wording.question),
         "prior": prior,
         "prior_asks": prior * asks,
         "prior_content": prior * content,
@@ -294,10 +334,10 @@ def _of_conversation(situation: Situation) -> dict[str, Floats]:
     }
 
 
-def _of_marks(situation: Situation) -> dict[str, Floats]:
-    """What is known of agents besides what texts say: who was there before, waits, is called by name, whose pattern matches."""
-    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.clues
-    going, asks = _going(situation), float(seen.asks or seen.imperative or seen.question_word)
+def _mark_claims(situation: Situation) -> dict[str, Floats]:
+    """Returns features that do not come from texts' meaning: earlier turns, open questions, names and patterns."""
+    turn, words, seen = situation.turn, situation.turn.wording, situation.turn.wording.features
+    ongoing, asks = _has_active(situation), float(seen.asks or seen.imperative or seen.question_word)
     resumes, calls = float(words.resumes or seen.back_to), float(words.calls)
     visited, latest = situation.marks(frozenset(turn.visited)), situation.marks(turn.visited[:1])
     named, hits = situation.amounts(turn.named), situation.amounts(turn.hits)
@@ -312,8 +352,8 @@ def _of_marks(situation: Situation) -> dict[str, Floats]:
         "previous": situation.marks(turn.previous),
         "offered": situation.marks(turn.offered),
         "awaits": situation.marks((turn.awaiting,) if turn.awaiting else ()),
-        "named": named * going,
-        "named_alone": named * going * float(seen.rest <= 2),
+        "named": named * ongoing,
+        "named_alone": named * ongoing * float(seen.rest <= 2),
         "named_calls": named * calls,
         "named_calls_brief": named * float(words.calls and seen.words <= 10),
         "hit": hits,
@@ -323,56 +363,24 @@ def _of_marks(situation: Situation) -> dict[str, Floats]:
     }
 
 
-def _going(situation: Situation) -> float:
+def _has_active(situation: Situation) -> float:
     return float(situation.place(situation.turn.active) is not None)
 
 
-class Features(NamedTuple):
-    """What speaks for whom. claims: one row a candidate, a column for each of `CLAIMS`. active: the row of who has the
-    conversation, None = nobody. around: the circumstances, as `AROUND` names them; said: what the conversation adds, as `SAID`
-    names it, all zero without one. Both are crossed with staying, with nobody and with small talk. novelty: how likely nobody
-    should take the message, by itself. rest: the probability of all agents that are no candidates. outdone: rows, each with
-    one that must lead it by so much, as logarithms of probabilities.
-    """
-
-    claims: Floats
-    active: int | None
-    around: Floats
-    said: Floats
-    novelty: float
-    rest: float
-    outdone: tuple[DominatedCandidate, ...] = ()
-
-
-def features(situation: Situation) -> Features:
-    """The features of a turn; those of a candidate do not depend on the order of the others."""
-    active = situation.place(situation.turn.active)
-    claims = _claims(situation)
-    return Features(
-        claims=np.stack(list(claims.values()), axis=1),
-        active=active,
-        around=np.array(list(turn_features(situation).values())),
-        said=np.array(list(_conversation(situation, active).values())) if active is not None else np.zeros(len(SAID)),
-        novelty=_novelty(situation.turn),
-        rest=situation.rest,
-        outdone=dominated_candidates(situation),
-    )
-
-
 def _novelty(turn: Turn) -> float:
-    """The matcher's, less where a pattern or an agent's name says otherwise."""
+    """Returns the matcher's novelty, reduced where a pattern or an agent's name matches."""
     named = max(turn.named.values(), default=0.0) if turn.wording.calls else 0.0
     evidence = max(named, *turn.hits.values()) if turn.hits else named
     return turn.message.match.novelty * (1.0 - min(evidence, 1.0))
 
 
-def _example() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The names of the columns, read off a turn made up for it."""
+def _feature_names() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Returns the features' names, from a sample turn."""
     match = Match(("a",), np.ones(1), np.ones(1), 0.5, ())
     reading = TextReading("", np.zeros(1, np.float32), match, 0.5, CorrectedText(""))
     situation = build_situation(Turn(reading, read_message(""), active="a"), Roster(("a",), ("a",)), UNTRAINED)
     return tuple(_claims(situation)), tuple(turn_features(situation)), tuple(_conversation(situation, 0))
 
 
-CLAIMS, AROUND, SAID = _example()
-"""The features' names in their order."""
+CLAIMS, TURN_FEATURES, CONVERSATION_FEATURES = _feature_names()
+"""Names of the features, in order."""

@@ -1,4 +1,4 @@
-"""The trained model: from features to how likely each candidate is the right one."""
+"""The trained contextual model: maps features to the probability of each candidate."""
 
 import json
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.selection.contextual.belief import CUES, TrackingWeights
-from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, Features
+from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES, Features
 
 Floats = NDArray[np.float64]
 
@@ -19,80 +19,87 @@ _FILE = "contextual.json"
 
 
 class Coefficients(NamedTuple):
-    """A conditional logit whose weights depend on the conversation.
-
-    claims: a weight for each claim of an agent. stay, nobody: a weight for each circumstance and for what the conversation
-    adds, for the active agent, and for nobody while there is one. smalltalk: a weight for each circumstance, where there is
-    none. mixing: circumstances to a few mixtures; gates: how each mixture changes the weights of the claims, of staying, of
-    nobody.
-    """
+    """Weights of a conditional logit model. The weights of the claims vary with the conversation."""
 
     claims: NDArray[Any]
+    """One weight for each feature of an agent."""
     stay: NDArray[Any]
+    """Weights of the turn and conversation features for the active agent."""
     nobody: NDArray[Any]
+    """Weights of the same features for out of scope, during a conversation."""
     smalltalk: NDArray[Any]
+    """Weights of the turn features for small talk, without a conversation."""
     mixing: NDArray[Any]
+    """Projects turn and conversation features to a few mixtures."""
     gates: NDArray[Any]
+    """How each mixture changes the weights of the claims, of staying, and of out of scope."""
 
 
 class Scores(NamedTuple):
-    """agents: how likely each candidate is the right one, if anybody is; with who is no candidate the sum is 1. nobody: how
-    likely nobody should take the message. smalltalk: how likely it is small talk, 0 while an agent has the conversation."""
+    """The model's output for one turn."""
 
     agents: Floats
+    """Probability of each candidate, given that the message is in scope. With the non-candidates the sum is 1."""
     nobody: float
+    """Probability that the message is out of scope."""
     smalltalk: float
+    """Probability of small talk; 0 while an agent has the conversation."""
 
 
 class Model:
-    """Immutable; safe to share.
+    """The contextual model. Immutable and safe to share.
 
-    tracking: what the situations that it judges are made with. temperature: the confidences' sharpness, fitted on turns that
-    were not trained on.
+    Args:
+        coefficients: The weights.
+        tracking: The weights of the belief filter, for building situations.
+        temperature: Calibrates the confidences; fitted on held-out turns.
     """
 
     def __init__(self, coefficients: Coefficients, tracking: TrackingWeights, temperature: float = 1.0) -> None:
         self.coefficients = Coefficients(*(np.asarray(each, np.float64) for each in coefficients))
         self.tracking, self.temperature = tracking, temperature
 
-    def scores(self, found: Features) -> Scores:
-        """Without a conversation agents are in the order of the message's probabilities, where nothing is said besides."""
-        return self._opening(found) if found.active is None else self._going(found, found.active)
+    def scores(self, features: Features) -> Scores:
+        """Returns the scores of a turn.
 
-    def _opening(self, found: Features) -> Scores:
-        utilities = found.claims @ self.coefficients.claims
-        top = max(float(utilities.max(initial=-np.inf)), 0.0)
-        shares = np.exp(utilities - top)
-        smalltalk = 1.0 / (1.0 + math.exp(-min(max(float(found.around @ self.coefficients.smalltalk), -40.0), 40.0)))
-        return Scores(shares / (shares.sum() + found.rest * math.exp(-top)), found.novelty, smalltalk)
+        Without a conversation or other evidence, the agents' order is that of the message's probabilities.
+        """
+        return self._opening(features) if features.active is None else self._during_conversation(features, features.active)
 
-    def _going(self, found: Features, active: int) -> Scores:
-        at, context = self.coefficients, np.concatenate([found.around, found.said])
-        gates = np.tanh(context @ at.mixing) @ at.gates
-        utilities = found.claims @ (at.claims + gates[:-2])
-        utilities[active] += context @ at.stay + gates[-2]
-        for row, better, lead in found.outdone:
+    def _opening(self, features: Features) -> Scores:
+        utilities = features.claims @ self.coefficients.claims
+        highest = max(float(utilities.max(initial=-np.inf)), 0.0)
+        shares = np.exp(utilities - highest)
+        smalltalk = 1.0 / (1.0 + math.exp(-min(max(float(features.turn @ self.coefficients.smalltalk), -40.0), 40.0)))
+        return Scores(shares / (shares.sum() + features.rest * math.exp(-highest)), features.novelty, smalltalk)
+
+    def _during_conversation(self, features: Features, active: int) -> Scores:
+        weights, context = self.coefficients, np.concatenate([features.turn, features.conversation])
+        gates = np.tanh(context @ weights.mixing) @ weights.gates
+        utilities = features.claims @ (weights.claims + gates[:-2])
+        utilities[active] += context @ weights.stay + gates[-2]
+        for row, better, lead in features.dominated:
             utilities[row] = min(utilities[row], utilities[better] - lead)
-        nobody = float(context @ at.nobody + gates[-1])
-        top = float(utilities.max())
-        shares = np.exp((utilities - top) / self.temperature)
+        nobody = float(context @ weights.nobody + gates[-1])
+        highest = float(utilities.max())
+        shares = np.exp((utilities - highest) / self.temperature)
         total = float(shares.sum())
-        missing = math.exp(min((nobody - top) / self.temperature, 40.0))
-        return Scores(shares / total, missing / (missing + total), 0.0)
+        out_of_scope = math.exp(min((nobody - highest) / self.temperature, 40.0))
+        return Scores(shares / total, out_of_scope / (out_of_scope + total), 0.0)
 
 
 def dump(model: Model, note: str) -> str:
-    """The model as the text of its file: weights by the features' names, rounded to what matters."""
-    context = (*AROUND, *SAID)
-    given, tracking = model.coefficients._asdict(), model.tracking
+    """Serializes the model as JSON text: rounded weights by feature name."""
+    context = (*TURN_FEATURES, *CONVERSATION_FEATURES)
+    coefficients, tracking = model.coefficients._asdict(), model.tracking
     data: dict[str, Any] = {"note": note, "temperature": round(model.temperature, 4)}
     data["tracking"] = {name: _short(getattr(tracking, name)) for name in ("first", "message", "joined")}
     data["begins"] = {name: _short(tracking.begins[name]) for name in CUES}
-    for field, names in (("claims", CLAIMS), ("stay", context), ("nobody", context), ("smalltalk", AROUND)):
-        data[field] = {name: _short(value) for name, value in zip(names, given[field], strict=True)}
-    data["mixing"] = {name: [_short(value) for value in row] for name, row in zip(context, given["mixing"], strict=True)}
+    for field, names in (("claims", CLAIMS), ("stay", context), ("nobody", context), ("smalltalk", TURN_FEATURES)):
+        data[field] = {name: _short(value) for name, value in zip(names, coefficients[field], strict=True)}
+    data["mixing"] = {name: [_short(value) for value in row] for name, row in zip(context, coefficients["mixing"], strict=True)}
     gated = (*CLAIMS, "stay", "nobody")
-    data["gates"] = {name: [_short(value) for value in row] for name, row in zip(gated, given["gates"].T, strict=True)}
+    data["gates"] = {name: [_short(value) for value in row] for name, row in zip(gated, coefficients["gates"].T, strict=True)}
     lines = []
     for key, value in data.items():
         if isinstance(value, dict):
@@ -104,16 +111,16 @@ def dump(model: Model, note: str) -> str:
 
 
 def parse(text: str) -> Model:
-    """The model of a file's text. KeyError when the file is of other features."""
+    """Parses a model from JSON text. Raises KeyError when the features' names differ."""
     data: Mapping[str, Any] = json.loads(text)
-    context = (*AROUND, *SAID)
+    context = (*TURN_FEATURES, *CONVERSATION_FEATURES)
     gated = (*CLAIMS, "stay", "nobody")
     return Model(
         Coefficients(
             claims=np.array([data["claims"][name] for name in CLAIMS]),
             stay=np.array([data["stay"][name] for name in context]),
             nobody=np.array([data["nobody"][name] for name in context]),
-            smalltalk=np.array([data["smalltalk"][name] for name in AROUND]),
+            smalltalk=np.array([data["smalltalk"][name] for name in TURN_FEATURES]),
             mixing=np.array([data["mixing"][name] for name in context]),
             gates=np.array([data["gates"][name] for name in gated]).T,
         ),
@@ -124,7 +131,7 @@ def parse(text: str) -> Model:
 
 @cache
 def load_shipped() -> Model:
-    """The model of this package."""
+    """Loads the model that is part of this package."""
     return parse(files("turnwise.selection.contextual").joinpath(_FILE).read_text("utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""Who takes the message, given the conversation: stay with the active agent, or leave it, and for whom (behaviours C9, C17)."""
+"""The contextual selector: stays with the active agent or moves the conversation to another (behaviours C9, C17)."""
 
 import re
 from collections import OrderedDict
@@ -22,35 +22,12 @@ from turnwise.selection.meaning import Meaning, TextReading
 from turnwise.selection.verdicts import abstained, chosen, with_corrections
 
 READ_CHARACTERS = 600
-"""Longer messages are not taken apart: they tell a story."""
+"""Maximum length of a message that is split into requests; longer ones tend to be stories."""
 _FEWEST_WORDS = 3
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+(?:(?:then|and|also|plus)[,\s]+)*", re.IGNORECASE)
 _JOINTS = re.compile(
     r"\s*,?\s+(?:and|plus|also|then)(?:\s+(?:also|then|please|after that|in addition))*\s+|\s*[;\n]\s*", re.IGNORECASE
 )
-
-
-def split_requests(text: str) -> tuple[str, str] | None:
-    """The two parts of a message that seems to ask for two things; None when it does not.
-
-    It is taken apart at a sentence's end or at a joining word, where both sides ask for something or have something to say.
-    """
-    if len(text) > READ_CHARACTERS:
-        return None
-    plain = normalize(text)
-    ends = (each for each in _SENTENCES.finditer(plain) if ends_sentence(plain, each.start()))
-    for joint in (*ends, *_JOINTS.finditer(plain)):
-        first, second = plain[: joint.start()].strip(), plain[joint.end() :].strip()
-        if _asks(first) and _asks(second):
-            return first, second
-    return None
-
-
-def _asks(part: str) -> bool:
-    found = text_features(part)
-    asking = found.asks or found.imperative or found.question_word
-    return found.words >= _FEWEST_WORDS and found.content >= (1 if asking else 2)
-
 
 MARGIN = 0.0
 STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
@@ -60,9 +37,9 @@ STAY, LEAVE, ROUTE, RETURN, SMALLTALK = (
     "contextual_return",
     "smalltalk",
 )
-_ROSTERS = 64
-_BAR, _STRANGE = 0.5, 0.7
-_PLAIN = 0.97
+_CACHE_SIZE = 64
+_PART_SHARE, _PART_NOVELTY = 0.5, 0.7
+_ONE_AGENT_SHARE = 0.97
 _UNREADABLE_STAY = 0.6
 _SMALLTALK = 0.5
 _EMPTY_NOVELTY = 0.9
@@ -71,7 +48,7 @@ _EMPTY = "No word of the message says what it is about, and nobody has the conve
 
 
 class _Candidates(NamedTuple):
-    """Who may be chosen, as the model needs it. The two tuples are those it was made of."""
+    """Cached data about the eligible agents. `labels` and `eligible` are the tuples it was built from."""
 
     labels: tuple[str, ...]
     eligible: tuple[str, ...]
@@ -80,16 +57,22 @@ class _Candidates(NamedTuple):
 
 
 class Contextual:
-    """Chooses by one trained model over the message, the conversation and the candidates; it knows no agent by name.
+    """Chooses with one trained model over the message, the conversation and the candidates. The model knows no agent by name.
 
-    nobody: abstain when nobody should take the message with more than this probability. margin: abstain when the two best
-    are nearer to each other and neither has the conversation (0 = never). general: who takes small talk that opens a
-    conversation; None = the lead of the team that asks, or the root. Methods: `contextual_route` opens, `contextual_stay` goes
-    on, `contextual_leave` changes,
-    `contextual_return` goes back to an agent that spoke before, `smalltalk`. The confidence is the probability that the agent
-    is the right one if anybody is. An abstention lists the candidates all the same. Only the eligible count; who is gone, may
-    not go on, or whose card says `resume: never` does not have the conversation. A second request in the message for somebody
-    else is reported in `also`.
+    The method is `contextual_route` at the start of a conversation, `contextual_stay`, `contextual_leave` for another agent,
+    `contextual_return` for an agent that spoke before, or `smalltalk`. The confidence is the agent's probability, given that
+    the message is in scope. An abstention also lists the candidates. A second request for another agent is reported in `also`.
+
+    Only eligible agents count. An agent that is gone, may not continue, or has `resume: never` is not the active agent.
+
+    Args:
+        meaning: Reads the messages.
+        patterns: The patterns of all agents.
+        general: Agent for small talk at the start of a conversation; None = the asking team's lead, or the root.
+        nobody: Abstain above this probability that the message is out of scope.
+        margin: Abstain when the two best are closer than this and neither is the active agent (0 = never).
+        model: The model; None = the bundled one.
+        name: The stage's name.
     """
 
     def __init__(
@@ -107,144 +90,167 @@ class Contextual:
         self._meaning, self._patterns = meaning, patterns
         self._general, self._nobody, self._margin = general, nobody, margin
         self._model = model or load_shipped()
-        self._companies: OrderedDict[tuple[int, int], _Candidates] = OrderedDict()
+        self._candidates_cache: OrderedDict[tuple[int, int], _Candidates] = OrderedDict()
 
     @property
     def named_agents(self) -> tuple[str, ...]:
-        """The agents that it was given by name."""
+        """Agents named in the configuration."""
         return () if self._general is None else (self._general,)
 
     async def select(self, request: SelectionRequest) -> Verdict:
         if request.occasion == "answer":
             return abstained(self.name, "The conversation is weighed for messages, not for answers.")
-        stands = conversation_state(request)
+        state = conversation_state(request)
         if read_message(request.text).unreadable:
-            return self._unreadable(request, stands)
+            return self._unreadable(request, state)
         readings = await self._readings(request)
-        situation = self._situation(request, stands, readings)
+        situation = self._situation(request, state, readings)
         if not situation.candidates:
-            return abstained(self.name, _NOTHING, passed_over=stands.passed_over)
+            return abstained(self.name, _NOTHING, passed_over=state.passed_over)
         scores = self._model.scores(features(situation))
-        verdict = self._decided(request, stands, situation, scores)
-        has_a_part = verdict.agent is not None and verdict.agent in (stands.awaiting, *stands.visited)
-        if stands.passed_over and not has_a_part:
-            # That others have a part in the conversation must not help an agent that may not go on with it.
-            situation = self._again(request, situation.turn._replace(visited=(), awaiting=None))
+        verdict = self._verdict_for(request, state, situation, scores)
+        takes_part = verdict.agent is not None and verdict.agent in (state.awaiting, *state.visited)
+        if state.passed_over and not takes_part:
+            # Decides again without the other participants: they must not help an agent that may not continue.
+            situation = self._rebuilt(request, situation.turn._replace(visited=(), awaiting=None))
             if not situation.candidates:
-                return abstained(self.name, _NOTHING, passed_over=stands.passed_over)
-            verdict = self._decided(request, stands, situation, self._model.scores(features(situation)))
-        verdict = self._with_what_helped(request, stands, situation, verdict)
-        verdict = with_corrections(verdict, readings[request.text].mended.slips)
-        return await self._with_second(request, situation, verdict)
+                return abstained(self.name, _NOTHING, passed_over=state.passed_over)
+            verdict = self._verdict_for(request, state, situation, self._model.scores(features(situation)))
+        verdict = self._with_previous_agents_note(request, state, situation, verdict)
+        verdict = with_corrections(verdict, readings[request.text].corrected.corrections)
+        return await self._with_second_agent(request, situation, verdict)
 
     async def _readings(self, request: SelectionRequest) -> dict[str, TextReading]:
-        """By text: the user's messages, what was said before them, and both as one."""
-        lines = context_texts(request)
-        readings = dict(zip(lines, await self._meaning.read(lines), strict=True))
-        return readings | {message: await self._meaning.hear(message) for message in user_messages(request)}
+        """Reads the user's messages, the texts before them, and both joined; keyed by text."""
+        texts = context_texts(request)
+        readings = dict(zip(texts, await self._meaning.read(texts), strict=True))
+        return readings | {message: await self._meaning.read_message(message) for message in user_messages(request)}
 
-    def _situation(
-        self, request: SelectionRequest, stands: ConversationState, readings: Mapping[str, TextReading]
-    ) -> Situation:
-        company = self._company(readings[request.text].match.labels, request.eligible)
+    def _situation(self, request: SelectionRequest, state: ConversationState, readings: Mapping[str, TextReading]) -> Situation:
+        cached = self._candidates_for(readings[request.text].match.labels, request.eligible)
         hits = {hit.label: hit.confidence for hit in self._patterns.match(request.text) if hit.label in request.eligible}
-        named = company.names.named(read_message(readings[request.text].mended.text).tokens)
+        named = cached.names.named(read_message(readings[request.text].corrected.text).tokens)
         general = self._general or request.lead or request.tree.root
-        taker = general if general in request.eligible else None
-        turn = build_turn(request, stands, readings, hits=hits, named=named, general=taker)
-        return build_situation(turn, company.roster, self._model.tracking)
+        general_agent = general if general in request.eligible else None
+        turn = build_turn(request, state, readings, hits=hits, named=named, general=general_agent)
+        return build_situation(turn, cached.roster, self._model.tracking)
 
-    def _again(self, request: SelectionRequest, turn: Turn) -> Situation:
-        """The situation of a turn in which less is known."""
-        company = self._company(turn.message.match.labels, request.eligible)
-        return build_situation(turn, company.roster, self._model.tracking)
+    def _rebuilt(self, request: SelectionRequest, turn: Turn) -> Situation:
+        """Rebuilds the situation for a turn with fewer facts."""
+        cached = self._candidates_for(turn.message.match.labels, request.eligible)
+        return build_situation(turn, cached.roster, self._model.tracking)
 
-    def _company(self, labels: tuple[str, ...], eligible: tuple[str, ...]) -> _Candidates:
-        """Remembered by identity: labels belong to a matcher, the eligible to a kind of caller."""
+    def _candidates_for(self, labels: tuple[str, ...], eligible: tuple[str, ...]) -> _Candidates:
+        """Returns cached candidate data. Identity works as the key: a matcher and a kind of caller each reuse their tuple."""
         key = (id(labels), id(eligible))
-        found = self._companies.get(key)
+        found = self._candidates_cache.get(key)
         if found is None or found.labels is not labels or found.eligible is not eligible:
             found = _Candidates(labels, eligible, Roster(labels, eligible), AgentNames(eligible))
-            self._companies[key] = found
-            while len(self._companies) > _ROSTERS:
-                self._companies.popitem(last=False)
+            self._candidates_cache[key] = found
+            while len(self._candidates_cache) > _CACHE_SIZE:
+                self._candidates_cache.popitem(last=False)
         return found
 
-    def _unreadable(self, request: SelectionRequest, stands: ConversationState) -> Verdict:
-        agent = stands.awaiting if stands.awaiting == stands.active else stands.active
+    def _unreadable(self, request: SelectionRequest, state: ConversationState) -> Verdict:
+        agent = state.awaiting if state.awaiting == state.active else state.active
         if agent is None:
             why = "The message holds no words that can be read, and nobody has the conversation."
-            return abstained(self.name, why, passed_over=stands.passed_over)
-        said = f"stays: the message holds no words that can be read, and {agent} has the conversation."
-        return chosen(self.name, agent, method=STAY, confidence=_UNREADABLE_STAY, reason=said, passed_over=stands.passed_over)
+            return abstained(self.name, why, passed_over=state.passed_over)
+        why = f"stays: the message holds no words that can be read, and {agent} has the conversation."
+        return chosen(self.name, agent, method=STAY, confidence=_UNREADABLE_STAY, reason=why, passed_over=state.passed_over)
 
-    def _decided(self, request: SelectionRequest, stands: ConversationState, situation: Situation, scores: Scores) -> Verdict:
+    def _verdict_for(
+        self, request: SelectionRequest, state: ConversationState, situation: Situation, scores: Scores
+    ) -> Verdict:
         turn, candidates, empty = situation.turn, explain.explained_candidates(situation, scores), is_empty(situation)
-        chats = turn.active is None and scores.smalltalk > _SMALLTALK
+        is_smalltalk = turn.active is None and scores.smalltalk > _SMALLTALK
         nobody = max(scores.nobody, _EMPTY_NOVELTY) if empty else scores.nobody
         found: dict[str, Any] = {
             "candidates": candidates,
-            "passed_over": stands.passed_over,
-            "novelty": round(nobody * (1.0 - scores.smalltalk) if chats else nobody, 6),
+            "passed_over": state.passed_over,
+            "novelty": round(nobody * (1.0 - scores.smalltalk) if is_smalltalk else nobody, 6),
         }
         best, second = candidates[0], candidates[1] if len(candidates) > 1 else None
         agent = best.agent
-        if chats:
+        if is_smalltalk:
             if turn.general is None:
-                return abstained(self.name, "Small talk, and nobody is there for it.", confidence=scores.smalltalk, **found)
-            said = f"routes to {turn.general}: small talk, no request."
-            return chosen(self.name, turn.general, method=SMALLTALK, confidence=scores.smalltalk, reason=said, **found)
+                return abstained(self.name, "Small talk, but no agent may take it.", confidence=scores.smalltalk, **found)
+            why = f"routes to {turn.general}: small talk, no request."
+            return chosen(self.name, turn.general, method=SMALLTALK, confidence=scores.smalltalk, reason=why, **found)
         if empty or nobody > self._nobody:
-            said = f"Nobody should take it, it seems: the nearest is {agent} ({best.evidence})."
-            return abstained(self.name, _EMPTY if empty else said, confidence=nobody, **found)
-        if explain.has_ended(situation, agent, request.tree, stands.passed_over):
-            said = f"{agent} has ended, and the message by itself is nearer to another agent, so it is no request for {agent}."
-            return abstained(self.name, said, confidence=best.score, **found)
+            why = f"Nobody should take it, it seems: the nearest is {agent} ({best.evidence})."
+            return abstained(self.name, _EMPTY if empty else why, confidence=nobody, **found)
+        if explain.has_ended(situation, agent, request.tree, state.passed_over):
+            why = f"{agent} has ended, and the message by itself is nearer to another agent, so it is no request for {agent}."
+            return abstained(self.name, why, confidence=best.score, **found)
         if second and best.score - second.score < self._margin and turn.active not in (agent, second.agent):
-            said = f"{agent} ({best.score:.2f}) and {second.agent} ({second.score:.2f}) are too close to tell."
-            return abstained(self.name, said, confidence=best.score, **found)
+            why = f"{agent} ({best.score:.2f}) and {second.agent} ({second.score:.2f}) are too close to tell."
+            return abstained(self.name, why, confidence=best.score, **found)
         if agent == turn.active:
             return chosen(self.name, agent, method=STAY, confidence=best.score, reason=explain.stay_reason(situation), **found)
         returns = agent in turn.visited
         method = ROUTE if turn.active is None else RETURN if returns else LEAVE
-        said = explain.leave_reason(situation, agent, returns=returns)
-        return chosen(self.name, agent, method=method, confidence=best.score, reason=said, **found)
+        why = explain.leave_reason(situation, agent, returns=returns)
+        return chosen(self.name, agent, method=method, confidence=best.score, reason=why, **found)
 
-    def _with_what_helped(
-        self, request: SelectionRequest, stands: ConversationState, situation: Situation, verdict: Verdict
+    def _with_previous_agents_note(
+        self, request: SelectionRequest, state: ConversationState, situation: Situation, verdict: Verdict
     ) -> Verdict:
-        """The verdict, whose reason names the caller's previous agents when it would be another without them."""
+        """Adds a note to the reason when the verdict depends on the caller's previous agents."""
         turn = situation.turn
         if verdict.outcome != "chosen" or verdict.agent not in turn.previous:
             return verdict
-        without = self._again(request, turn._replace(previous=()))
-        instead = None
+        without = self._rebuilt(request, turn._replace(previous=()))
+        other = None
         if without.candidates:
-            instead = self._decided(request, stands, without, self._model.scores(features(without))).agent
-        if instead == verdict.agent:
+            other = self._verdict_for(request, state, without, self._model.scores(features(without))).agent
+        if other == verdict.agent:
             return verdict
-        return verdict.model_copy(update={"reason": f"{verdict.reason} {explain.helped(verdict.agent, instead)}"})
+        note = explain.previous_agents_note(verdict.agent, other)
+        return verdict.model_copy(update={"reason": f"{verdict.reason} {note}"})
 
-    async def _with_second(self, request: SelectionRequest, situation: Situation, verdict: Verdict) -> Verdict:
-        """The verdict, with the other agent's name if the message plainly asks two agents for something."""
-        if verdict.outcome != "chosen" or verdict.agent is None or situation.best > _PLAIN:
+    async def _with_second_agent(self, request: SelectionRequest, situation: Situation, verdict: Verdict) -> Verdict:
+        """Adds the second agent when the message clearly contains requests for two agents."""
+        if verdict.outcome != "chosen" or verdict.agent is None or situation.best > _ONE_AGENT_SHARE:
             return verdict
         parts = split_requests(request.text)
         if parts is None:
             return verdict
-        first, second = agents = [self._plainly(part, situation) for part in await self._meaning.read(parts)]
+        first, second = agents = [self._clear_agent_of(part, situation) for part in await self._meaning.read(parts)]
         if first is None or second is None or first == second:
             return verdict
         if verdict.agent not in agents:
             return verdict
         other = second if verdict.agent == first else first
-        said = f"{verdict.reason} The message also holds a request for {other}."
-        return verdict.model_copy(update={"also": (other,), "reason": said})
+        why = f"{verdict.reason} The message also holds a request for {other}."
+        return verdict.model_copy(update={"also": (other,), "reason": why})
 
-    def _plainly(self, part: TextReading, situation: Situation) -> str | None:
-        """Whose request this part plainly is."""
+    def _clear_agent_of(self, part: TextReading, situation: Situation) -> str | None:
+        """Returns the agent that this part is clearly a request for; None when unclear."""
         match = part.match.among(situation.candidates)
-        if part.match.novelty > _STRANGE or not match.labels:
+        if part.match.novelty > _PART_NOVELTY or not match.labels:
             return None
         agent, share = match.ranked(1)[0]
-        return agent if share >= _BAR else None
+        return agent if share >= _PART_SHARE else None
+
+
+def split_requests(text: str) -> tuple[str, str] | None:
+    """Splits a message into two requests; None when it does not seem to contain two.
+
+    It splits at a sentence's end or a conjunction, if both sides contain a request or enough content.
+    """
+    if len(text) > READ_CHARACTERS:
+        return None
+    plain = normalize(text)
+    ends = (each for each in _SENTENCES.finditer(plain) if ends_sentence(plain, each.start()))
+    for joint in (*ends, *_JOINTS.finditer(plain)):
+        first, second = plain[: joint.start()].strip(), plain[joint.end() :].strip()
+        if _asks(first) and _asks(second):
+            return first, second
+    return None
+
+
+def _asks(part: str) -> bool:
+    found = text_features(part)
+    has_request = found.asks or found.imperative or found.question_word
+    return found.words >= _FEWEST_WORDS and found.content >= (1 if has_request else 2)

@@ -1,4 +1,4 @@
-"""One turn as the contextual model sees it: the candidates, and what each text says of each of them. Pure."""
+"""A turn as the contextual model sees it: the candidates, and each text's scores for them. Pure."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -14,92 +14,104 @@ from turnwise.selection.meaning import TextReading
 
 Floats = NDArray[np.float64]
 
-SCORED = 8
-"""So many of the best by the message itself are candidates, and fewer by anything else."""
-_BY_OTHER_TEXTS, _VISITED, _PREVIOUS, _MARKED = 3, 6, 3, 8
+MAX_BY_MESSAGE = 8
+"""Maximum number of candidates from the message's own ranking; other sources add fewer."""
+_MAX_BY_OTHER_TEXT, _MAX_VISITED, _MAX_PREVIOUS, _MAX_MARKED = 3, 6, 3, 8
 _ALIKE = 0.45
-CANDIDATES = 32
+MAX_CANDIDATES = 32
 
 
 class EarlierMessage(NamedTuple):
-    """An earlier message of the user, how it was understood, and who answered it; None = nobody we know.
-
-    said: how the reply before it ended; joined: that reply and the message as one text, None = there was no reply.
-    """
+    """An earlier message of the user."""
 
     reading: TextReading
     wording: MessageWording
     agent: str | None = None
-    said: ReplyWording = ReplyWording()
+    """The agent that answered; None = unknown, or it may not continue."""
+    reply_wording: ReplyWording = ReplyWording()
+    """The ending of the reply before it."""
     joined: TextReading | None = None
+    """The reply before it, joined with the message; None = no reply."""
 
 
 class Turn(NamedTuple):
-    """All that the decision about one message rests on.
-
-    joined: the reply's end and the message as one text. past: newest first. active: who has the conversation, None = nobody.
-    visited: who else spoke, most recent first. previous: agents that the caller says helped before. awaiting: who waits for a
-    reply. offered: whom the user was just asked to choose from. hits: the confidence of agents' patterns that match. named:
-    how much of agents' names the message holds. general: who takes small talk.
-    """
+    """All inputs of the decision about one message."""
 
     message: TextReading
     wording: MessageWording
     reply: TextReading | None = None
+    """The last reply; None = no reply."""
     joined: TextReading | None = None
-    said: ReplyWording = ReplyWording()
+    """The reply's end joined with the message."""
+    reply_wording: ReplyWording = ReplyWording()
+    """The ending of the last reply."""
     past: tuple[EarlierMessage, ...] = ()
+    """Earlier messages, newest first."""
     active: str | None = None
+    """The agent that has the conversation; None = no agent."""
     visited: tuple[str, ...] = ()
+    """Other agents that spoke, most recent first."""
     previous: tuple[str, ...] = ()
+    """Agents that helped before, according to the caller."""
     awaiting: str | None = None
+    """The agent that waits for a reply."""
     offered: tuple[str, ...] = ()
+    """Agents that the user was just asked to choose from."""
     hits: Mapping[str, float] = {}
+    """Confidence of matching patterns, by agent."""
     named: Mapping[str, float] = {}
+    """Share of each agent's name that the message contains."""
     general: str | None = None
+    """The agent for small talk."""
 
 
 class Situation(NamedTuple):
-    """A turn over its candidates, in a fixed order; arrays have one place for each.
-
-    message, reply, joined, past: log-probabilities for those texts. prior, belief: how likely, as logarithms, the matter was
-    each agent's before this message, and is with it, whoever was chosen so far. similarities, reply_similarities: cosines.
-    Over all who are eligible: entropy, of the message's probabilities, 0 to 1; best, the highest of them; agents, how many
-    have something to go by; rest, the probability of all that are no candidates. echo: the cosine of message and reply; 0
-    without a reply.
-    """
+    """A turn with its candidates in a fixed order. Arrays have one entry per candidate."""
 
     turn: Turn
     candidates: tuple[str, ...]
     message: Floats
+    """Log-probabilities of the message."""
     reply: Floats | None
+    """Log-probabilities of the last reply; None = no reply."""
     joined: Floats | None
+    """Log-probabilities of the reply joined with the message; None = no reply."""
     past: tuple[Floats, ...]
+    """Log-probabilities of the earlier messages, newest first."""
     prior: Floats
+    """Log-probability that the topic belongs to each agent, before this message."""
     belief: Floats
+    """The same after this message. Neither depends on the agents chosen so far, except at the oldest message."""
     similarities: Floats
+    """Cosine similarities of the message."""
     reply_similarities: Floats | None
+    """Cosine similarities of the last reply; None = no reply."""
     entropy: float
+    """Normalized entropy, 0 to 1, of the message's probabilities over all eligible agents."""
     best: float
+    """Highest of those probabilities."""
     agents: int
+    """Number of eligible agents that have phrases."""
     rest: float
+    """Total probability of the agents that are not candidates."""
     echo: float
+    """Cosine similarity of the message and the last reply; 0 without a reply."""
 
     def place(self, agent: str | None) -> int | None:
-        """Where the agent stands among the candidates."""
+        """Returns the agent's index among the candidates; None when it is not one."""
         return _place(agent, self.candidates)
 
     def marks(self, agents: Collection[str]) -> Floats:
-        """1 for each candidate that is one of these."""
+        """Returns 1 for each candidate in `agents`, else 0."""
         return np.array([float(name in agents) for name in self.candidates])
 
     def amounts(self, of: Mapping[str, float]) -> Floats:
-        """The amount of each candidate, 0 where there is none."""
+        """Returns each candidate's value in `of`, 0 where it has none."""
         return np.array([of.get(name, 0.0) for name in self.candidates])
 
 
 class Roster:
-    """Who may be chosen, against the labels of a matcher. Made once for both; immutable."""
+    """Maps the eligible agents to a matcher's labels. Built once for each pair; immutable."""
 
     def __init__(self, labels: tuple[str, ...], eligible: Sequence[str]) -> None:
         self.labels, self.eligible = labels, eligible
@@ -114,7 +126,7 @@ class Roster:
         return name in self._places
 
     def shares(self, matches: Sequence[Match]) -> Floats:
-        """One row a match: the probabilities over the labels, 0 for who may not be chosen, of sum 1 if anybody may."""
+        """Returns one row per match: probabilities over the labels, renormalized over the eligible agents."""
         found = np.stack([match.probabilities for match in matches])
         if self._all:
             return found
@@ -123,7 +135,7 @@ class Roster:
         return np.where(totals > 0.0, found / np.maximum(totals, 1e-300), self._allowed / max(self.agents, 1))
 
     def highest(self, match: Match) -> tuple[float, float]:
-        """The highest share and the highest cosine of anybody who may be chosen; 0 when nobody may."""
+        """Returns the highest probability and the highest cosine similarity of any eligible agent; 0 without one."""
         if self._all:
             return float(match.probabilities.max(initial=0.0)), float(match.similarities.max(initial=0.0))
         shares = match.probabilities[self._allowed]
@@ -131,37 +143,37 @@ class Roster:
         return best, float(match.similarities[self._allowed].max(initial=0.0))
 
     def best(self, shares: Floats, count: int) -> list[list[str]]:
-        """For each row the names of the `count` largest shares, largest first, equal ones in the matcher's order."""
+        """Returns, for each row, the names of the `count` largest values, largest first. Ties keep the matcher's order."""
         if shares.shape[1] > 8 * count:
-            kept = np.sort(np.argpartition(-shares, count, axis=1)[:, : count + 1], axis=1)
-            first = np.argsort(-np.take_along_axis(shares, kept, axis=1), axis=1, kind="stable")
-            order = np.take_along_axis(kept, first, axis=1)[:, :count]
+            top = np.sort(np.argpartition(-shares, count, axis=1)[:, : count + 1], axis=1)
+            first = np.argsort(-np.take_along_axis(shares, top, axis=1), axis=1, kind="stable")
+            order = np.take_along_axis(top, first, axis=1)[:, :count]
         else:
             order = np.argsort(-shares, axis=1, kind="stable")[:, :count]
         return [[self.labels[place] for place in row if self._allowed[place]] for row in order.tolist()]
 
     def places(self, names: Sequence[str]) -> NDArray[np.intp]:
-        """Where these stand among the labels; -1 for those without a label."""
+        """Returns each name's index among the labels; -1 without a label."""
         return np.array([self._places.get(name, -1) for name in names], dtype=np.intp)
 
 
 def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Situation:
-    """The turn over its candidates: who scores well for any of its texts, or has any other claim."""
+    """Builds the situation: selects the candidates and gathers each text's scores for them."""
     texts = _texts(turn)
     shares = roster.shares([text.match for text in texts])
     candidates = _candidates(turn, roster, shares)
     places = roster.places(candidates)
     known = places >= 0
-    kept = shares[:, places] * known if shares.shape[1] else np.zeros((len(texts), len(places)))
-    logs = np.log(np.maximum(kept, FLOOR))
+    probabilities = shares[:, places] * known if shares.shape[1] else np.zeros((len(texts), len(places)))
+    logs = np.log(np.maximum(probabilities, FLOOR))
     lines = iter(logs)
     message, reply, joined = next(lines), next(lines) if turn.reply else None, next(lines) if turn.joined else None
     past = [(next(lines), next(lines) if each.joined else None) for each in turn.past]
-    heard = [MessageEvidence(message, joined, _cues(turn.message, turn.wording, turn.said, roster))]
+    evidence = [MessageEvidence(message, joined, _topic_cues(turn.message, turn.wording, turn.reply_wording, roster))]
     for each, (alone, both) in zip(turn.past, past, strict=True):
-        found = _cues(each.reading, each.wording, each.said, roster)
-        heard.append(MessageEvidence(alone, both, found, _place(each.agent, candidates)))
-    prior, belief = update_belief(heard[::-1], tracking)
+        found = _topic_cues(each.reading, each.wording, each.reply_wording, roster)
+        evidence.append(MessageEvidence(alone, both, found, _place(each.agent, candidates)))
+    prior, belief = update_belief(evidence[::-1], tracking)
     similarities = [text.match.similarities for text in texts[: 2 if turn.reply else 1]]
     cosines = np.stack(similarities)[:, places] * known if shares.shape[1] else np.zeros((len(similarities), len(places)))
     return Situation(
@@ -178,12 +190,12 @@ def build_situation(turn: Turn, roster: Roster, tracking: TrackingWeights) -> Si
         entropy=_entropy(shares[0]),
         best=float(shares[0].max(initial=0.0)),
         agents=roster.agents,
-        rest=max(0.0, 1.0 - float(kept[0].sum())),
+        rest=max(0.0, 1.0 - float(probabilities[0].sum())),
         echo=float(turn.message.vector @ turn.reply.vector) if turn.reply else 0.0,
     )
 
 
-def _cues(reading: TextReading, words: MessageWording, said: ReplyWording, roster: Roster) -> Mapping[str, float]:
+def _topic_cues(reading: TextReading, words: MessageWording, said: ReplyWording, roster: Roster) -> Mapping[str, float]:
     best, near = roster.highest(reading.match)
     return switch_features(words, said, smalltalk=reading.smalltalk, best=best, near=near)
 
@@ -193,7 +205,7 @@ def _place(agent: str | None, candidates: Sequence[str]) -> int | None:
 
 
 def _texts(turn: Turn) -> list[TextReading]:
-    """The message, what was said before it, both as one; then the earlier messages, each with what was said before it."""
+    """Returns the message, the reply before it and both joined; then the same for earlier messages, without their replies."""
     found = [turn.message, turn.reply, turn.joined]
     for past in turn.past:
         found += [past.reading, past.joined]
@@ -201,14 +213,14 @@ def _texts(turn: Turn) -> list[TextReading]:
 
 
 def _candidates(turn: Turn, roster: Roster, shares: Floats) -> tuple[str, ...]:
-    named = sorted(turn.named, key=lambda name: (-turn.named[name], name))[:_MARKED]
-    hit = sorted(turn.hits, key=lambda name: (-turn.hits[name], name))[:_MARKED]
-    ranked = roster.best(shares, SCORED)
-    claims: list[str | None] = [turn.active, *ranked[0], turn.awaiting, *hit, *named]
-    claims += [*turn.visited[:_VISITED], *turn.previous[-_PREVIOUS:], *turn.offered[:_MARKED], turn.general]
+    named = sorted(turn.named, key=lambda name: (-turn.named[name], name))[:_MAX_MARKED]
+    matched = sorted(turn.hits, key=lambda name: (-turn.hits[name], name))[:_MAX_MARKED]
+    ranked = roster.best(shares, MAX_BY_MESSAGE)
+    claims: list[str | None] = [turn.active, *ranked[0], turn.awaiting, *matched, *named]
+    claims += [*turn.visited[:_MAX_VISITED], *turn.previous[-_MAX_PREVIOUS:], *turn.offered[:_MAX_MARKED], turn.general]
     for row in ranked[1:]:
-        claims += row[:_BY_OTHER_TEXTS]
-    return tuple(dict.fromkeys(name for name in claims if name is not None and name in roster))[:CANDIDATES]
+        claims += row[:_MAX_BY_OTHER_TEXT]
+    return tuple(dict.fromkeys(name for name in claims if name is not None and name in roster))[:MAX_CANDIDATES]
 
 
 def _entropy(shares: Floats) -> float:
@@ -217,8 +229,9 @@ def _entropy(shares: Floats) -> float:
 
 
 def is_empty(situation: Situation) -> bool:
-    """Whether the message names nothing and opens a conversation: a bare "yes" or number is nobody's then, unless somebody's
-    phrases are like it.
+    """Returns whether the message has no content and starts a conversation, such as a bare "yes" or a number.
+
+    False when an agent's phrases are similar to it.
     """
     turn = situation.turn
     known = turn.active or turn.awaiting or turn.visited or turn.previous or turn.offered or turn.hits or turn.named

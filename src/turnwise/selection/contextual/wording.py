@@ -1,4 +1,4 @@
-"""How a message, and the reply before it, are worded: what a stay-or-leave decision can read from words alone."""
+"""Wording features of a message and of the reply before it, for the contextual decision."""
 
 import re
 from collections import defaultdict
@@ -11,17 +11,12 @@ from turnwise.matching.normalize import normalize
 from turnwise.matching.text_features import READ_CHARACTERS, TextFeatures, text_features
 from turnwise.selection.phrases import words_of
 
-_REMEMBERED = 4_096
-_TOKENS = 400
-_LONGEST = 60
+_CACHE_SIZE = 4_096
+_MAX_TOKENS = 400
+_MAX_WORD = 60
 _END_OF_REPLY = RECENT_CHARACTERS
 
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
 
 _RESUMES = re.compile(
     r"\bback (?:to|on|with)\b|\breturn(?:ing)? to\b|\bas i (?:was saying|said|mentioned)\b|\bwhere (?:were|was) (?:we|i)\b"
@@ -33,7 +28,7 @@ _CALLS = re.compile(
     r"|go|back)(?: (?:me|us|this|it|my call|back|over|through|on|along))* (?:to|with)\b|\bget me\b|\bput me through\b"
     r"|\bput \w+ on\b"
 )
-_CALLING = re.compile(
+_CALL_PHRASES = re.compile(
     r"\b(?:(?:talk|speak|chat) (?:to|with)"
     r"|(?:connect|transfer|switch|hand|put|pass|route|redirect|forward|direct|bring|send|take)"
     r" (?:me|us|my call)(?: (?:back|over|through|on|along))*(?: (?:to|with))?)\b"
@@ -53,6 +48,16 @@ _REFUSES = re.compile(
     r"\b(?:sorry|apologi[sz]e|unfortunately|can(?:'t|not| not) help|unable to|not able to|only help with|couldn'?t|could not"
     r"|do(?:n'?t| not) (?:know|understand|handle)|didn'?t (?:get|catch|understand))\b"
 )
+
+_STEM_CACHE_SIZE = 16_384
+_MAX_OWNERS = 20
+_EMPTY = frozenset(("team", "department", "desk", "specialist", "the", "of", "and", "for", "a", "an", "to", "my", "in", "on"))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _ENGLISH = _words(
     "a an the i i'm i'd i've me my mine you your yours we our it it's its is are was were be been am do does did don't "
     "doesn't have has had can can't could would will should what what's where where's when why who how which that that's "
@@ -63,25 +68,25 @@ _ENGLISH = _words(
 
 
 class MessageWording(NamedTuple):
-    """A message's words. `tokens` are folded, in order, at most 400, without the verbs of asking for somebody ("transfer me
-    to"), which speak of nobody.
+    """Wording features of a message."""
 
-    resumes: words of taking something up again. calls: words of asking for somebody. strange: four words or more, and none
-    of English's commonest. unreadable: nothing of Latin letters or digits that could be a word, or mostly letters of other
-    scripts. empty: nothing is named, all are small words, openings and numbers.
-    """
-
-    clues: TextFeatures
+    features: TextFeatures
     tokens: tuple[str, ...]
+    """Case-folded words in order, at most 400, without phrases like "transfer me to", which name no agent."""
     resumes: bool
+    """Has words for returning to an earlier topic."""
     calls: bool
+    """Has words that request a person or a team."""
     strange: bool
+    """Has four or more words, and no common English one."""
     unreadable: bool
+    """Has no Latin letters or digits that could form a word, or mostly letters of other scripts."""
     empty: bool
+    """Names nothing: only function words, openings and numbers."""
 
 
 class ReplyWording(NamedTuple):
-    """How the reply before the message ended: with a question, an offer of more help, a report, a refusal."""
+    """How a reply ended: with a question, an offer of more help, a report of completion, or a refusal."""
 
     anything: bool = False
     question: bool = False
@@ -90,28 +95,28 @@ class ReplyWording(NamedTuple):
     refuses: bool = False
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def read_message(text: str) -> MessageWording:
-    """What the message's words say; of long ones the first 2,000 characters."""
+    """Returns the wording features of a message, from its first 2,000 characters."""
     folded = normalize(text[:READ_CHARACTERS], fold=True).replace("’", "'")
     words = _TOKEN.findall(folded)
-    every = words[:_TOKENS]
-    tokens = tuple(_TOKEN.findall(_CALLING.sub(" ", folded))[:_TOKENS])
+    all_words = words[:_MAX_TOKENS]
+    tokens = tuple(_TOKEN.findall(_CALL_PHRASES.sub(" ", folded))[:_MAX_TOKENS])
     found = text_features(text)
     return MessageWording(
-        clues=found,
+        features=found,
         tokens=tokens,
         resumes=bool(_RESUMES.search(folded)),
         calls=found.somebody or bool(_CALLS.search(folded) or _SOMEBODY.search(folded)),
-        strange=len(every) >= 4 and _ENGLISH.isdisjoint(every),
-        unreadable=found.other_script > 0.5 or not any(_is_readable(token) for token in every),
+        strange=len(all_words) >= 4 and _ENGLISH.isdisjoint(all_words),
+        unreadable=found.other_script > 0.5 or not any(_is_readable(token) for token in all_words),
         empty=len(text) <= READ_CHARACTERS and not found.emoji and found.content <= sum(map(str.isdigit, words)),
     )
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def read_reply(reply: str) -> ReplyWording:
-    """How the reply ended; of long ones the last 300 characters."""
+    """Returns how the reply ended, from its last 300 characters."""
     folded = normalize(reply[-_END_OF_REPLY:], fold=True).replace("’", "'")
     return ReplyWording(
         anything=bool(folded),
@@ -123,46 +128,41 @@ def read_reply(reply: str) -> ReplyWording:
 
 
 def _is_readable(token: str) -> bool:
-    return len(token) <= _LONGEST and any(c.isascii() or c < "\u0250" for c in token)
+    return len(token) <= _MAX_WORD and any(c.isascii() or c < "\u0250" for c in token)
 
 
-_NAMES_REMEMBERED = 16_384
-_BEARERS = 20
-_EMPTY = frozenset(("team", "department", "desk", "specialist", "the", "of", "and", "for", "a", "an", "to", "my", "in", "on"))
+class AgentNames:
+    """Finds words of agents' names in messages. Immutable."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._words: dict[str, tuple[str, ...]] = {}
+        self._owners: dict[str, list[str]] = defaultdict(list)
+        for name in names:
+            words = [word for word in words_of(name).split() if len(word) >= 2] or [name]
+            informative = [word for word in words if word.casefold() not in _EMPTY] or words
+            self._words[name] = tuple(dict.fromkeys(map(stem, informative)))
+            for word in self._words[name]:
+                self._owners[word].append(name)
+
+    def named(self, tokens: Sequence[str]) -> Mapping[str, float]:
+        """Returns the share of each agent's name that occurs among the tokens, 0 to 1; agents without any are left out.
+
+        A word in several names counts divided by their number. A word in more than 20 names does not count.
+        """
+        found: dict[str, float] = defaultdict(float)
+        for word in dict.fromkeys(map(stem, tokens)):
+            owners = self._owners.get(word, ())
+            if len(owners) <= _MAX_OWNERS:
+                for name in owners:
+                    found[name] += 1.0 / len(self._words[name]) / len(owners)
+        return found
 
 
-@lru_cache(_NAMES_REMEMBERED)
+@lru_cache(_STEM_CACHE_SIZE)
 def stem(word: str) -> str:
-    """The word, folded, without its commonest English endings; long enough ones only."""
+    """Returns the word, case-folded, without common English endings. Short words stay whole."""
     word = word.casefold().removesuffix("'s")
     for ending, least in (("ies", 6), ("ings", 8), ("ing", 7), ("ed", 6), ("es", 6), ("s", 4), ("e", 5)):
         if word.endswith(ending) and len(word) >= least:
             return word.removesuffix(ending) + ("y" if ending == "ies" else "")
     return word
-
-
-class AgentNames:
-    """The words of agents' names, to be found in messages. Immutable."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._words: dict[str, tuple[str, ...]] = {}
-        self._bearers: dict[str, list[str]] = defaultdict(list)
-        for name in names:
-            words = [word for word in words_of(name).split() if len(word) >= 2] or [name]
-            telling = [word for word in words if word.casefold() not in _EMPTY] or words
-            self._words[name] = tuple(dict.fromkeys(map(stem, telling)))
-            for word in self._words[name]:
-                self._bearers[word].append(name)
-
-    def named(self, tokens: Sequence[str]) -> Mapping[str, float]:
-        """How much of each agent's name stands among the tokens, 0 to 1, for those of whom something does.
-
-        A word that several names have counts divided by how many have it; one that very many have does not count.
-        """
-        found: dict[str, float] = defaultdict(float)
-        for word in dict.fromkeys(map(stem, tokens)):
-            bearers = self._bearers.get(word, ())
-            if len(bearers) <= _BEARERS:
-                for name in bearers:
-                    found[name] += 1.0 / len(self._words[name]) / len(bearers)
-        return found

@@ -42,6 +42,6 @@ def test_without_mistakes_there_is_no_map() -> None:
 
 def test_names_are_cut_and_nobody_is_named() -> None:
     """E3"""
-    assert label(None) == "nobody"
+    assert label(None) == "out of scope"
     assert label("x" * 30) == "x" * 23 + "…"
     assert label("x" * 30, None) == "x" * 30

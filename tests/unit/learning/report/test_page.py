@@ -52,7 +52,7 @@ def test_the_page_needs_nothing_else_and_shows_everything() -> None:
     ]
     alone = Outcome("what", None, "root", None, (("a", 0.2),), 0.8, "default_fallback", 0.5)
     text = checked(evaluation(SUBJECT, [*talk, alone]))
-    shown = ["Is the confidence right?", "Through a dialogue", "Who is mistaken for whom", "message 1", "1.50 ms", "ghost (2)"]
+    shown = ["Confidence calibration", "Accuracy by turn", "Confusion map", "message 1", "1.50 ms", "ghost (2)"]
     for expected in [*shown, "contextual.nobody 0.45", "prefers-color-scheme: dark"]:
         assert expected in text
 
@@ -68,5 +68,5 @@ def test_what_others_wrote_is_only_text() -> None:
 def test_nothing_at_all_is_shown_too() -> None:
     """E3: unscored turns only, no mistakes, nothing in scope."""
     checked(evaluation(SUBJECT._replace(tuned=None, unknown={}), [Outcome("x", None, "a", "a", scored=False, dialogue="d")]))
-    assert "There are none." in checked(evaluation(SUBJECT, [Outcome("x", None, "root", None)]))
+    assert "No mistakes." in checked(evaluation(SUBJECT, [Outcome("x", None, "root", None)]))
     checked(evaluation(SUBJECT, []))

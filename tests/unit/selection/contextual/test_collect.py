@@ -87,9 +87,9 @@ def test_texts_and_what_becomes_of_them() -> None:
     assert turn.reply is readings["Which one?"]
     assert turn.joined is readings["Which one? three"]
     assert [past.joined for past in turn.past] == [readings["Two of what? two"], None]
-    assert [past.said.question for past in turn.past] == [True, False]
+    assert [past.reply_wording.question for past in turn.past] == [True, False]
     assert [(past.reading.text, past.agent) for past in turn.past] == [("two", "orders"), ("one", None)]
-    assert turn.said.question
+    assert turn.reply_wording.question
 
 
 def test_of_a_long_reply_the_end_is_joined_with_the_message() -> None:

@@ -3,7 +3,7 @@ import numpy as np
 from turnwise.matching.match import Match
 from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import UNTRAINED
-from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, features
+from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES, features
 from turnwise.selection.contextual.situation import EarlierMessage, Roster, Turn, build_situation
 from turnwise.selection.contextual.wording import read_message, read_reply
 from turnwise.selection.meaning import TextReading
@@ -25,11 +25,11 @@ def turn(text: str = "what is the price", **more: object) -> Turn:
 def test_a_column_for_each_name() -> None:
     found = features(build_situation(turn(active="a"), Roster(LABELS, LABELS), UNTRAINED))
     assert found.claims.shape == (3, len(CLAIMS))
-    assert found.around.shape == (len(AROUND),)
-    assert found.said.shape == (len(SAID),)
+    assert found.turn.shape == (len(TURN_FEATURES),)
+    assert found.conversation.shape == (len(CONVERSATION_FEATURES),)
     assert np.isfinite(found.claims).all()
-    assert np.isfinite(found.around).all()
-    assert np.isfinite(found.said).all()
+    assert np.isfinite(found.turn).all()
+    assert np.isfinite(found.conversation).all()
 
 
 def test_no_feature_names_an_agent() -> None:
@@ -53,13 +53,13 @@ def test_no_feature_names_an_agent() -> None:
         )
     )
     assert (one.claims == other.claims).all()
-    assert (one.said == other.said).all()
+    assert (one.conversation == other.conversation).all()
 
 
 def test_nothing_of_a_conversation_without_one() -> None:
     found = features(build_situation(turn(), Roster(LABELS, LABELS), UNTRAINED))
     assert found.active is None
-    assert not found.said.any()
+    assert not found.conversation.any()
     known = dict(zip(CLAIMS, found.claims[0], strict=True))
     assert known["opening"] < 0.0
     assert known["message"] == 0.0
@@ -67,9 +67,9 @@ def test_nothing_of_a_conversation_without_one() -> None:
 
 def test_a_question_and_its_answer() -> None:
     """C9"""
-    asked = turn("12345", active="a", said=read_reply("What is your order number?"), awaiting="a")
+    asked = turn("12345", active="a", reply_wording=read_reply("What is your order number?"), awaiting="a")
     found = features(build_situation(asked, Roster(LABELS, LABELS), UNTRAINED))
-    known = dict(zip(SAID, found.said, strict=True))
+    known = dict(zip(CONVERSATION_FEATURES, found.conversation, strict=True))
     assert (known["asked"], known["awaits"], known["asked_value"]) == (1.0, 1.0, 1.0)
 
 
@@ -85,7 +85,7 @@ def test_a_request_without_common_words_is_strange_only_as_far_as_it_is_new() ->
         )
         for novelty in (0.1, 0.9)
     )
-    assert [found.around[AROUND.index("strange")] for found in (known, new)] == [0.1, 0.9]
+    assert [found.turn[TURN_FEATURES.index("strange")] for found in (known, new)] == [0.1, 0.9]
 
 
 def test_a_pattern_or_a_name_speaks_against_novelty() -> None:

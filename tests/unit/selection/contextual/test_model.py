@@ -4,7 +4,7 @@ import pytest
 from turnwise.matching.match import Match
 from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import CUES, UNTRAINED
-from turnwise.selection.contextual.features import AROUND, CLAIMS, SAID, features
+from turnwise.selection.contextual.features import CLAIMS, CONVERSATION_FEATURES, TURN_FEATURES, features
 from turnwise.selection.contextual.model import Coefficients, Model, dump, load_shipped, parse
 from turnwise.selection.contextual.situation import Roster, Turn, build_situation
 from turnwise.selection.contextual.wording import read_message
@@ -21,12 +21,12 @@ def opening(shares: np.ndarray, novelty: float = 0.0, smalltalk: float = 0.0) ->
 
 
 def coefficients() -> Coefficients:
-    context = len(AROUND) + len(SAID)
+    context = len(TURN_FEATURES) + len(CONVERSATION_FEATURES)
     chance = np.random.default_rng(1)
     return Coefficients(
         *(
             chance.standard_normal(size)
-            for size in (len(CLAIMS), context, context, len(AROUND), (context, 3), (3, len(CLAIMS) + 2))
+            for size in (len(CLAIMS), context, context, len(TURN_FEATURES), (context, 3), (3, len(CLAIMS) + 2))
         )
     )
 

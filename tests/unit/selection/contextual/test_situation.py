@@ -4,7 +4,7 @@ import pytest
 from turnwise.matching.match import Match
 from turnwise.matching.spelling import CorrectedText
 from turnwise.selection.contextual.belief import CUES, FLOOR, UNTRAINED, TrackingWeights
-from turnwise.selection.contextual.situation import CANDIDATES, EarlierMessage, Roster, Turn, build_situation
+from turnwise.selection.contextual.situation import MAX_CANDIDATES, EarlierMessage, Roster, Turn, build_situation
 from turnwise.selection.contextual.wording import read_message
 from turnwise.selection.meaning import TextReading
 
@@ -38,7 +38,7 @@ def test_candidates_have_a_claim_of_some_kind() -> None:
     )  # fmt: skip
     found = build_situation(turn, Roster(tuple(shares), tuple(shares)), UNTRAINED)
     assert {"a30", "a31", "a32", "a33", "a34", "a35", "a36", "a37", "a39", "a00"} <= set(found.candidates)
-    assert len(found.candidates) <= CANDIDATES
+    assert len(found.candidates) <= MAX_CANDIDATES
     assert found.rest == pytest.approx(1.0 - len(found.candidates) / 40)
 
 

@@ -1,4 +1,4 @@
-"""Vectors that were computed before."""
+"""An in-memory cache around an encoder."""
 
 import threading
 from collections import OrderedDict
@@ -13,7 +13,7 @@ _LONGEST = 2_000
 
 
 class _Encoder(Protocol):
-    """What ports.encoder says; this floor is below the ports."""
+    """The part of `ports.encoder` used here; this layer may not import ports."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -28,11 +28,10 @@ class _Encoder(Protocol):
 
 
 class CachingEncoder:
-    """An encoder that asks another one only for texts it does not remember. Safe to share between threads.
+    """An encoder with an LRU cache around another one. Safe to share between threads.
 
-    Keeps the `capacity` texts used last, with their vectors (about 2 KB each); texts of more than 2,000 characters are
-    not kept. Two threads may ask for one text at the
-    same time; both get the same vector.
+    Caches the `capacity` most recent texts with their vectors (about 2 KB each). Texts of more than 2,000 characters are not
+    cached. Two threads may encode the same text at the same time; both get the same vector.
     """
 
     def __init__(self, encoder: _Encoder, capacity: int = 10_000) -> None:
@@ -42,7 +41,7 @@ class CachingEncoder:
         self._vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"Remembered({self._encoder!r}, capacity={self._capacity})"
+        return f"CachingEncoder({self._encoder!r}, capacity={self._capacity})"
 
     @property
     def fingerprint(self) -> str:
@@ -57,7 +56,7 @@ class CachingEncoder:
         return self._encoder.is_local
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """One row a text, in their order; the rows are the caller's own. What the other encoder raises passes through."""
+        """Returns one row for each text, in order. The caller owns the array. Errors of the wrapped encoder propagate."""
         import numpy as np
 
         found: dict[str, NDArray[np.float32]] = {}
@@ -69,13 +68,13 @@ class CachingEncoder:
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
             found.update(zip(missing, self._encoder.encode(missing), strict=True))
-            self._remember({text: found[text].copy() for text in missing if len(text) <= _LONGEST})
+            self._store({text: found[text].copy() for text in missing if len(text) <= _LONGEST})
         vectors = np.empty((len(texts), self.dimensions), np.float32)
         for row, text in enumerate(texts):
             vectors[row] = found[text]
         return vectors
 
-    def _remember(self, vectors: "dict[str, NDArray[np.float32]]") -> None:
+    def _store(self, vectors: "dict[str, NDArray[np.float32]]") -> None:
         with self._lock:
             self._vectors.update(vectors)
             while len(self._vectors) > self._capacity:

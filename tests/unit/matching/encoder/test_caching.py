@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from turnwise.matching.encoder.remembered import CachingEncoder
+from turnwise.matching.encoder.caching import CachingEncoder
 from turnwise.ports.encoder import Encoder
 
 
