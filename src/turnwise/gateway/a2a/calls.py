@@ -19,8 +19,8 @@ from turnwise.gateway.a2a.errors import Refusal, protocol_refusal, refusal_of
 from turnwise.gateway.a2a.json_values import message_json, task_page_json
 from turnwise.gateway.a2a.operations import Operations
 from turnwise.gateway.a2a.parsing import check_type
-from turnwise.gateway.a2a.request import HEADER, OperationRequest, check_version, context_of
-from turnwise.gateway.a2a.stream import Told
+from turnwise.gateway.a2a.request import VERSION_HEADER, OperationRequest, check_version, context_of
+from turnwise.gateway.a2a.stream import StreamItem
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.problems import problem_of, request_id_of
 from turnwise.gateway.sse import event_stream
@@ -59,7 +59,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
 )
 
 
-Write = Callable[[dict[str, Any] | Refusal], bytes]
+Encode = Callable[[dict[str, Any] | Refusal], bytes]
 
 
 def call_context(request: Request, front: Front, caller: Caller, user: str | None) -> ServerCallContext:
@@ -79,10 +79,10 @@ def check_content(request: Request) -> None:
 
 def check_protocol_version(request: Request) -> None:
     """Whether it is in a version that is spoken here. VersionNotSupportedError."""
-    check_version(request.headers.get(HEADER) or request.query_params.get(HEADER))
+    check_version(request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER))
 
 
-def error_response(error: Exception, request: Request, front: Front) -> Refusal:
+def refusal_for(error: Exception, request: Request, front: Front) -> Refusal:
     """What was raised, as an error of the wire; it is counted. Raises what is no error of ours or of the protocol's."""
     if isinstance(error, TurnwiseError):
         problem = problem_of(error, request)
@@ -96,7 +96,7 @@ def error_response(error: Exception, request: Request, front: Front) -> Refusal:
     return refusal
 
 
-def json_response(told: Message | None, method: Method) -> dict[str, Any] | None:
+def result_json(told: Message | None, method: Method) -> dict[str, Any] | None:
     """An answer as JSON. None stays None."""
     if told is None:
         return None
@@ -107,19 +107,21 @@ def json_response(told: Message | None, method: Method) -> dict[str, Any] | None
     return body
 
 
-async def stream(told: AsyncGenerator[Told], request: Request, front: Front, write: Write, *, again: str) -> Response:
+async def stream_response(
+    told: AsyncGenerator[StreamItem], request: Request, front: Front, write: Encode, *, again: str
+) -> Response:
     """The response that writes what is told; what is raised before the first of it is raised here. again: what to ask for to
     come again when this process is stopped.
     """
     first = await anext(told)
     closing = Closing("This process is being stopped.", fix=f"Ask again, for {again}.")
     hint = write(refusal_of(problem_of(closing, request)))
-    items = _written(first, told, request, front)
+    items = _json_items(first, told, request, front)
     return event_stream(items, write, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
 
 
-async def _written(
-    first: Told, rest: AsyncGenerator[Told], request: Request, front: Front
+async def _json_items(
+    first: StreamItem, rest: AsyncGenerator[StreamItem], request: Request, front: Front
 ) -> AsyncIterator[dict[str, Any] | Refusal]:
     async with aclosing(rest):
         yield message_json(to_stream_response(first))
@@ -127,4 +129,4 @@ async def _written(
             async for told in rest:
                 yield message_json(to_stream_response(told))
         except (A2AError, TurnwiseError) as error:
-            yield error_response(error, request, front)
+            yield refusal_for(error, request, front)

@@ -20,7 +20,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import AuthConfig
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.a2a.messages import INPUT_MODES
-from turnwise.gateway.a2a.request import SPOKEN
+from turnwise.gateway.a2a.request import PROTOCOL_VERSION
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
 from turnwise.selection.eligibility import eligible
@@ -31,13 +31,13 @@ MOST_EXAMPLES, EXAMPLE_CHARACTERS, DESCRIPTION_CHARACTERS = 5, 200, 500
 """Of each of them."""
 BINDINGS = (("JSONRPC", "/a2a"), ("HTTP+JSON", "/a2a/rest"))
 OUTPUT_MODES = ("text/plain", "application/json")
-ANYBODY = Caller(id="-", agent_roles=())
+ANONYMOUS = Caller(id="-", agent_roles=())
 """Who reads the public card: nobody in particular, with no role."""
 
 
 def public_card(front: Front, base: str) -> AgentCard:
     """The card with the agents that anybody reaches. base: the URL of this gateway, without a slash at the end."""
-    return _card(front, base, Redactor(ANYBODY, front.runner.tree))
+    return _card(front, base, Redactor(ANONYMOUS, front.runner.tree))
 
 
 def extended_card(front: Front, caller: Caller, base: str) -> AgentCard:
@@ -56,7 +56,8 @@ def _card(front: Front, base: str, view: Redactor) -> AgentCard:
         description=_short(description or f"The front door of {front.runner.app}."),
         version=config.version,
         supported_interfaces=[
-            AgentInterface(url=base + path, protocol_binding=binding, protocol_version=SPOKEN) for binding, path in BINDINGS
+            AgentInterface(url=base + path, protocol_binding=binding, protocol_version=PROTOCOL_VERSION)
+            for binding, path in BINDINGS
         ],
         capabilities=AgentCapabilities(streaming=True, push_notifications=notifies, extended_agent_card=True),
         security_schemes=schemes,

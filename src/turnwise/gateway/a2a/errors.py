@@ -29,7 +29,7 @@ DOMAIN = "turnwise"
 ACCESS_CODE = -32000
 """JSON-RPC's, for who may not: the protocol leaves it to us."""
 
-KINDS: Mapping[str, type[A2AError]] = MappingProxyType(
+ERROR_TYPES: Mapping[str, type[A2AError]] = MappingProxyType(
     {
         "request": InvalidRequestError,
         "request.invalid": InvalidParamsError,
@@ -46,7 +46,7 @@ KINDS: Mapping[str, type[A2AError]] = MappingProxyType(
     }
 )
 """By our code, or its branch. What is not here is an internal error."""
-_HTTP: Mapping[int, tuple[str, str]] = MappingProxyType(
+_GRPC_STATUSES: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
         401: ("UNAUTHENTICATED", "UNAUTHENTICATED"),
         403: ("PERMISSION_DENIED", "PERMISSION_DENIED"),
@@ -55,7 +55,7 @@ _HTTP: Mapping[int, tuple[str, str]] = MappingProxyType(
     }
 )
 """Statuses for which there is a word of gRPC, and the reason."""
-_KEPT = frozenset({401, 403, 405, 408, 413, 429})
+_HTTP_STATUSES = frozenset({401, 403, 405, 408, 413, 429})
 """Statuses that are HTTP's own, and so are all from 500 on."""
 
 
@@ -85,13 +85,13 @@ class Refusal(NamedTuple):
 
 def refusal_of(problem: Problem) -> Refusal:
     """One of our errors as one of the wire."""
-    kind = KINDS.get(problem.code) or KINDS.get(problem.code.partition(".")[0], InternalError)
+    kind = ERROR_TYPES.get(problem.code) or ERROR_TYPES.get(problem.code.partition(".")[0], InternalError)
     known = A2A_ERROR_MAPPING[kind]
-    kept = problem.status in _KEPT or problem.status >= 500
-    status, reason = _HTTP.get(problem.status, (known.grpc_status, known.reason))
+    kept = problem.status in _HTTP_STATUSES or problem.status >= 500
+    status, reason = _GRPC_STATUSES.get(problem.status, (known.grpc_status, known.reason))
     metadata = {"code": problem.code, "fix": problem.fix, "requestId": problem.request_id}
     message = f"{problem.problem} {problem.fix}".rstrip()
-    details = [_info(reason, metadata, DOMAIN if problem.status in _HTTP else A2A_DOMAIN)]
+    details = [_info(reason, metadata, DOMAIN if problem.status in _GRPC_STATUSES else A2A_DOMAIN)]
     if kind is InvalidParamsError and problem.where:
         details.append(_violation(".".join(map(str, problem.where)), problem.problem))
     code = ACCESS_CODE if problem.status in (401, 403, 429) else JSON_RPC_ERROR_CODE_MAP[kind]
@@ -110,25 +110,25 @@ def protocol_refusal(error: A2AError, request_id: str) -> Refusal:
     return Refusal(known.http_code, False, JSON_RPC_ERROR_CODE_MAP[kind], known.grpc_status, error.message, details, {})
 
 
-def rpc_answer(refusal: Refusal, id_: str | int | float | None = None) -> Response:
+def rpc_response(refusal: Refusal, id_: str | int | float | None = None) -> Response:
     """The answer to a call that has this id."""
     body = {"jsonrpc": "2.0", "id": id_, "error": refusal.as_rpc}
     return JSONResponse(body, refusal.http if refusal.kept else 200, dict(refusal.headers))
 
 
-def rest_answer(refusal: Refusal) -> Response:
+def rest_response(refusal: Refusal) -> Response:
     """The same in the HTTP binding."""
     return JSONResponse(refusal.as_rest, refusal.http, dict(refusal.headers))
 
 
-def rpc_form(problem: Problem) -> Response:
+def rpc_error_response(problem: Problem) -> Response:
     """The answer to a request that is no call yet."""
-    return rpc_answer(refusal_of(problem))
+    return rpc_response(refusal_of(problem))
 
 
-def rest_form(problem: Problem) -> Response:
+def rest_error_response(problem: Problem) -> Response:
     """The same in the HTTP binding."""
-    return rest_answer(refusal_of(problem))
+    return rest_response(refusal_of(problem))
 
 
 def _info(reason: str, metadata: dict[str, str], domain: str) -> dict[str, Any]:

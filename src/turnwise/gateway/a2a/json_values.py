@@ -21,7 +21,7 @@ EXACT = 2**53
 def message_json(held: Any) -> Any:
     """The message as JSON, numbers without a fraction as integers. ValueError for what is no JSON."""
     try:
-        return _whole(MessageToDict(held))
+        return _with_integers(MessageToDict(held))
     except SerializeToJsonError:
         raise ValueError("It holds what is no JSON.") from None
 
@@ -48,11 +48,11 @@ def data_part(value: JsonValue, name: str = "") -> Part:
     return Part(text=to_json(value, inf_nan_mode="null").decode(), media_type=JSON_TYPE, filename=name)
 
 
-def _whole(value: Any) -> Any:
+def _with_integers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
+        return {key: _with_integers(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_whole(each) for each in value]
+        return [_with_integers(each) for each in value]
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < EXACT else value
     return value

@@ -10,7 +10,7 @@ from turnwise.facts.callers import Permission
 from turnwise.facts.errors import ArtifactError, Forbidden, InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.events import Event
 from turnwise.gateway.a2a.ids import TaskId, parse_task_id
-from turnwise.gateway.a2a.parts import MOST_INLINE, File, FileId, named_files
+from turnwise.gateway.a2a.parts import MOST_INLINE, File, FileId, referenced_files
 from turnwise.gateway.a2a.request import OperationRequest
 from turnwise.gateway.a2a.task_state import TaskRecord, task_record
 from turnwise.gateway.front import Front
@@ -53,7 +53,7 @@ async def files_of(front: Front, asking: OperationRequest, name: TaskId, events:
     """The artifacts that are named in these events, as far as there are such; their bytes as far as they are small."""
     found: dict[FileId, File] = {}
     left, user = MOST_INLINE, user_of_task(asking, name)
-    for id_ in named_files(events)[:MOST_FILES]:
+    for id_ in referenced_files(events)[:MOST_FILES]:
         artifact, version = id_
         try:
             infos = await front.artifacts.versions(asking.caller, name.session, artifact, user)

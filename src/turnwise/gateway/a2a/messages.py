@@ -86,7 +86,7 @@ def _part(part: Part, place: int) -> ours.Part:
     if kind == "data":
         return ours.DataPart(data=_json(part.data, f"{where}.data"), name=part.filename or None)
     if kind == "raw":
-        _check_taken(part.media_type or DEFAULT_TYPE, f"{where}.mediaType")
+        _check_media_type(part.media_type or DEFAULT_TYPE, f"{where}.mediaType")
         return ours.BlobPart(data=part.raw, mime_type=part.media_type or DEFAULT_TYPE, name=part.filename or None)
     if kind != "url":
         raise invalid_field(where, "It holds nothing.", fix="Send one of text, raw, url and data.")
@@ -97,11 +97,11 @@ def _part(part: Part, place: int) -> ours.Part:
             data={"field": f"{where}.url"},
         )
     blob = blob.model_copy(update={"mime_type": part.media_type}) if part.media_type else blob
-    _check_taken(blob.mime_type, f"{where}.mediaType")
+    _check_media_type(blob.mime_type, f"{where}.mediaType")
     return blob
 
 
-def _check_taken(mime_type: str, where: str) -> None:
+def _check_media_type(mime_type: str, where: str) -> None:
     kind = mime_type.partition(";")[0].strip().lower()
     if kind not in INPUT_MODES and f"{kind.partition('/')[0]}/*" not in INPUT_MODES:
         problem = f"Files of the type {kind[:100]!r} are not taken. See the card's defaultInputModes."

@@ -37,15 +37,15 @@ from turnwise.gateway.a2a.messages import IncomingMessage, invalid_field
 from turnwise.gateway.a2a.push.configs import PushConfigs
 from turnwise.gateway.a2a.request import OperationRequest, operation_request
 from turnwise.gateway.a2a.start import SentMessage, send_message
-from turnwise.gateway.a2a.stream import TaskStream, Told, history_of
-from turnwise.gateway.a2a.task_state import OVER, TaskRecord
+from turnwise.gateway.a2a.stream import StreamItem, TaskStream, history_of
+from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord
 from turnwise.gateway.front import Front
 from turnwise.gateway.services.invocations import Task as Going
 from turnwise.gateway.services.invocations import TaskPage
 
 PAGE, MOST = 50, 100
 
-STATES: Mapping[int, tuple[str, ...]] = MappingProxyType(
+INVOCATION_STATUSES: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {
         TaskState.TASK_STATE_SUBMITTED: ("queued",),
         TaskState.TASK_STATE_WORKING: ("running", "waiting"),
@@ -60,13 +60,13 @@ STATES: Mapping[int, tuple[str, ...]] = MappingProxyType(
 """How an invocation stands whose task is in that state; some of them stand in two, and are looked at."""
 
 
-async def tasks_of(front: Front, asking: OperationRequest, asked: ListTasksRequest) -> ListTasksResponse:
+async def list_tasks(front: Front, asking: OperationRequest, asked: ListTasksRequest) -> ListTasksResponse:
     """A page of the tasks of the user for whom it is asked, those that changed last first. RequestInvalid, CursorInvalid."""
     size = asked.page_size if asked.HasField("page_size") else PAGE
     if not 1 <= size <= MOST:
         raise invalid_field("pageSize", f"It is not from 1 to {MOST}.")
     wanted = asked.status
-    if wanted and wanted not in STATES:
+    if wanted and wanted not in INVOCATION_STATUSES:
         raise invalid_field("status", "There is no such state.")
     history = history_of(asked) or 0
     since = asked.status_timestamp_after.ToDatetime(UTC) if asked.HasField("status_timestamp_after") else None
@@ -74,7 +74,7 @@ async def tasks_of(front: Front, asking: OperationRequest, asked: ListTasksReque
         asking.caller,
         user=asking.user,
         session=asked.context_id or None,
-        states=STATES[wanted] if wanted else None,
+        states=INVOCATION_STATUSES[wanted] if wanted else None,
         since=since,
         after=asked.page_token or None,
         limit=size,
@@ -116,7 +116,9 @@ class Operations:
             return await telling.task(telling.now(sent))
         return await telling.answer(sent)
 
-    async def on_message_send_stream(self, params: SendMessageRequest, context: ServerCallContext) -> AsyncGenerator[Told]:
+    async def on_message_send_stream(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[StreamItem]:
         """The task, then its updates, until it is over or waits; or the answer, from an agent that answers without a task."""
         sent, telling = await self._sent(params, context, streaming=True)
         if not isinstance(sent, SentMessage):
@@ -133,14 +135,14 @@ class Operations:
 
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         """The tasks of a user, those that changed last first."""
-        return await tasks_of(self._front, operation_request(context), params)
+        return await list_tasks(self._front, operation_request(context), params)
 
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
         """Stops the task, wherever it runs, takes it out of the line, or ends what it waits for."""
         asking = operation_request(context)
         record = await find_task(self._front, asking, params.id, to="invocations:cancel")
         name, caller, user = record.name, asking.caller, user_of_task(asking, record.name)
-        if record.state(asking.view) not in OVER and record.events:
+        if record.state(asking.view) not in FINAL_STATES and record.events:
             await self._front.invocations.cancel(caller, name.session, record.events[0].invocation_id, user)
         elif record.standing == "queued":
             await self._front.threads.cancel(caller, name.session, name.message, user)
@@ -151,11 +153,13 @@ class Operations:
             raise TaskNotCancelableError("The task came to its end before it could be stopped.")
         return await TaskStream(self._front, asking, name).task(record)
 
-    async def on_subscribe_to_task(self, params: SubscribeToTaskRequest, context: ServerCallContext) -> AsyncGenerator[Told]:
+    async def on_subscribe_to_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext
+    ) -> AsyncGenerator[StreamItem]:
         """The task as it is now, then its updates, until it is over or waits."""
         asking = operation_request(context)
         record = await find_task(self._front, asking, params.id)
-        if record.state(asking.view) in OVER:
+        if record.state(asking.view) in FINAL_STATES:
             raise UnsupportedOperationError("The task is over: nothing more comes. Get it as it is.")
         async for told in TaskStream(self._front, asking, record.name).follow(record):
             yield told
@@ -194,7 +198,7 @@ class Operations:
     ) -> tuple[SentMessage | TaskRecord, TaskStream]:
         given, wanted = IncomingMessage(params), params.configuration
         asking, history = operation_request(context).for_user(given.user), history_of(wanted)
-        push = await self._pushes.wanted(asking, params)
+        push = await self._pushes.requested(asking, params)
         sent = await send_message(self._front, asking, params, given, streaming=streaming)
         if push is not None and isinstance(sent, SentMessage):
             await self._pushes.keep(asking, sent.name, push, sent.before)

@@ -15,7 +15,7 @@ TEXT_TYPE = "text/plain"
 MOST_INLINE = 2 * 1024 * 1024
 """How many bytes of files an answer holds; of what is more, it says where it is, or only that it is there."""
 
-ELSEWHERE = ("https://", "http://")
+URL_PREFIXES = ("https://", "http://")
 """How the name of a file begins that is no artifact of ours, but stands there."""
 
 FileId = tuple[str, int | None]
@@ -75,7 +75,7 @@ class PartWriter:
         return shown
 
     def _artifact(self, part: ours.ArtifactPart) -> Part:
-        if part.name.startswith(ELSEWHERE):
+        if part.name.startswith(URL_PREFIXES):
             return Part(url=part.name, media_type=part.mime_type or "", filename=part.title or "")
         file, name = self._files.get((part.name, part.version)), part.title or part.name
         if file is not None and file.data is not None and len(file.data) <= self._left:
@@ -91,7 +91,7 @@ class PartWriter:
         return Part(raw=data, media_type=mime_type, filename=name)
 
 
-def named_files(events: Iterable[Event]) -> list[FileId]:
+def referenced_files(events: Iterable[Event]) -> list[FileId]:
     """The artifacts that are named in what these events say, each once, but for those that stand somewhere else."""
     parts = (part for event in events if event.content for part in event.content.parts if isinstance(part, ours.ArtifactPart))
-    return list(dict.fromkeys((part.name, part.version) for part in parts if not part.name.startswith(ELSEWHERE)))
+    return list(dict.fromkeys((part.name, part.version) for part in parts if not part.name.startswith(URL_PREFIXES)))

@@ -38,19 +38,23 @@ def operation_request(context: ServerCallContext) -> OperationRequest:
     return asking
 
 
-SPOKEN = "1.0"
-HEADER = "A2A-Version"
+PROTOCOL_VERSION = "1.0"
+VERSION_HEADER = "A2A-Version"
 
-_SPOKEN = re.compile(r"1\.0(\.[0-9]{1,6})?")
-_SHOWN = 20
+_SUPPORTED = re.compile(r"1\.0(\.[0-9]{1,6})?")
+_MOST_QUOTED = 20
 
 
 def check_version(asked: str | None) -> None:
     """VersionNotSupportedError unless that is spoken here. Patch numbers do not count; nothing means 0.3, by the protocol."""
     text = (asked or "").strip()
-    if _SPOKEN.fullmatch(text):
+    if _SUPPORTED.fullmatch(text):
         return
     told = (
-        f"Version {text[:_SHOWN]!r} of A2A is not spoken here." if text else f"Without {HEADER}, a request is one of A2A 0.3."
+        f"Version {text[:_MOST_QUOTED]!r} of A2A is not spoken here."
+        if text
+        else f"Without {VERSION_HEADER}, a request is one of A2A 0.3."
     )
-    raise VersionNotSupportedError(f"{told} Send the header {HEADER}: {SPOKEN}.", data={"supported": SPOKEN})
+    raise VersionNotSupportedError(
+        f"{told} Send the header {VERSION_HEADER}: {PROTOCOL_VERSION}.", data={"supported": PROTOCOL_VERSION}
+    )

@@ -24,12 +24,12 @@ from turnwise.gateway.a2a.calls import (
     call_context,
     check_content,
     check_protocol_version,
-    error_response,
-    json_response,
-    stream,
+    refusal_for,
+    result_json,
+    stream_response,
 )
 from turnwise.gateway.a2a.card import public_card
-from turnwise.gateway.a2a.errors import Refusal, rest_answer, rpc_answer
+from turnwise.gateway.a2a.errors import Refusal, rest_response, rpc_response
 from turnwise.gateway.a2a.json_values import message_json
 from turnwise.gateway.a2a.messages import invalid_field as wrong
 from turnwise.gateway.a2a.operations import Operations
@@ -79,11 +79,11 @@ def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
             params = await _params(request, method, {field: request.path_params[name] for name, field in path.fields.items()})
             told = method.operation(Operations(front), params, call_context(request, front, caller, user))
             if method.streamed:
-                return await stream(told, request, front, _write, again=":subscribe")
-            body = json.dumps(json_response(await told, method) or {})
-            return Response(body, media_type=type_for(request.headers.get("accept", "")))
+                return await stream_response(told, request, front, _encode_sse, again=":subscribe")
+            body = json.dumps(result_json(await told, method) or {})
+            return Response(body, media_type=response_type(request.headers.get("accept", "")))
         except (A2AError, TurnwiseError) as error:
-            return rest_answer(error_response(error, request, front))
+            return rest_response(refusal_for(error, request, front))
 
     return answer
 
@@ -111,14 +111,14 @@ def _state(text: str) -> str:
     return text if text.startswith(STATE) else STATE + text.upper().replace("-", "_")
 
 
-def type_for(accepted: str) -> str:
+def response_type(accepted: str) -> str:
     """The media type of answers for who accepts that: the protocol's own, unless plain JSON is asked for."""
-    wanted = dict(map(_weighed, accepted.lower().split(",")))
+    wanted = dict(map(_media_range, accepted.lower().split(",")))
     own = wanted.get(A2A_JSON, wanted.get("application/*", wanted.get("*/*", 0.0)))
     return PLAIN_JSON if wanted.get(PLAIN_JSON, 0.0) > own else A2A_JSON
 
 
-def _weighed(accepted: str) -> tuple[str, float]:
+def _media_range(accepted: str) -> tuple[str, float]:
     kind, _, parameters = accepted.partition(";")
     weight = next((each.partition("=")[2] for each in parameters.split(";") if each.strip().startswith("q=")), "1")
     try:
@@ -127,23 +127,24 @@ def _weighed(accepted: str) -> tuple[str, float]:
         return kind.strip(), 0.0
 
 
-def _write(told: dict[str, Any] | Refusal) -> bytes:
+def _encode_sse(told: dict[str, Any] | Refusal) -> bytes:
     if isinstance(told, Refusal):
         return format_sse_event(data_str=json.dumps(told.as_rest), event="error")
     return format_sse_event(data_str=json.dumps(told))
 
 
-router = APIRouter(include_in_schema=False)
+rest_router = APIRouter(include_in_schema=False)
 for _path in PATHS:
-    router.add_api_route(_path.path, _endpoint(_path), methods=[_path.verb], name=_path.method)
+    rest_router.add_api_route(_path.path, _endpoint(_path), methods=[_path.verb], name=_path.method)
 
 
+rpc_router = APIRouter(include_in_schema=False)
 VERSION = "2.0"
 Id = str | int | float | None
 
 
-@router.post("")
-@router.post("/")
+@rpc_router.post("")
+@rpc_router.post("/")
 async def call(request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Response:
     """Answers a call, or streams what comes of it."""
     id_: Id = None
@@ -152,15 +153,15 @@ async def call(request: Request, front: TheFront, caller: TheCaller, user: User 
         given = json_of(await request.body())
         id_ = _id_of(given)
         check_protocol_version(request)
-        method, params = _asked_for(given)
+        method, params = _method_and_params(given)
         told = method.operation(
             Operations(front), message_of(params, method.params), call_context(request, front, caller, user)
         )
         if method.streamed:
-            return await stream(told, request, front, _writer(id_), again="SubscribeToTask")
-        return JSONResponse({"jsonrpc": VERSION, "id": id_, "result": json_response(await told, method)})
+            return await stream_response(told, request, front, _rpc_encoder(id_), again="SubscribeToTask")
+        return JSONResponse({"jsonrpc": VERSION, "id": id_, "result": result_json(await told, method)})
     except (A2AError, TurnwiseError) as error:
-        return rpc_answer(error_response(error, request, front), id_)
+        return rpc_response(refusal_for(error, request, front), id_)
 
 
 def _id_of(given: Any) -> Id:
@@ -175,7 +176,7 @@ def _id_of(given: Any) -> Id:
     return id_
 
 
-def _asked_for(given: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
+def _method_and_params(given: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
     if given.get("jsonrpc") != VERSION:
         raise InvalidRequestError(f"It is no call of JSON-RPC {VERSION}: 'jsonrpc' says so.")
     name, params = given.get("method"), given.get("params")
@@ -188,7 +189,7 @@ def _asked_for(given: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
     return METHODS[name], params or {}
 
 
-def _writer(id_: Id) -> Callable[[dict[str, Any] | Refusal], bytes]:
+def _rpc_encoder(id_: Id) -> Callable[[dict[str, Any] | Refusal], bytes]:
     def write(told: dict[str, Any] | Refusal) -> bytes:
         if isinstance(told, Refusal):
             return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "error": told.as_rpc}), event="error")
@@ -197,26 +198,27 @@ def _writer(id_: Id) -> Callable[[dict[str, Any] | Refusal], bytes]:
     return write
 
 
+card_router = APIRouter(include_in_schema=False)
 PATH = "/.well-known/agent-card.json"
-MODIFIED = SystemIssuer().now().replace(microsecond=0)
+LAST_MODIFIED = SystemIssuer().now().replace(microsecond=0)
 """Agents and settings are those with which this process began."""
 
-_MADE = "a2a_card"
+_CACHED_CARD = "a2a_card"
 
 
-@router.get(PATH)
-@router.head(PATH)
+@card_router.get(PATH)
+@card_router.head(PATH)
 async def get_card(request: Request, front: TheFront) -> Response:
     """The card; nothing of it for who has it."""
     body = json.dumps(_card(request, front), sort_keys=True).encode()
     headers = {
         "Cache-Control": f"public, max-age={front.config.protocols.a2a.card_seconds}",
         "ETag": etag_of(body),
-        "Last-Modified": format_datetime(MODIFIED, usegmt=True),
+        "Last-Modified": format_datetime(LAST_MODIFIED, usegmt=True),
     }
     if front.config.public_url is None:
         headers["Vary"] = "Host"
-    if _is_known(request, headers["ETag"]):
+    if _is_not_modified(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type="application/json")
 
@@ -224,19 +226,19 @@ async def get_card(request: Request, front: TheFront) -> Response:
 def _card(request: Request, front: Front) -> dict[str, Any]:
     """The card for who asks. All but its URLs is made once: anybody can ask, and there may be thousands of agents."""
     state = request.app.state
-    if not hasattr(state, _MADE):
-        setattr(state, _MADE, message_json(public_card(front, "")))
-    card: dict[str, Any] = getattr(state, _MADE)
+    if not hasattr(state, _CACHED_CARD):
+        setattr(state, _CACHED_CARD, message_json(public_card(front, "")))
+    card: dict[str, Any] = getattr(state, _CACHED_CARD)
     base, interfaces = base_of(request, front), card["supportedInterfaces"]
     return card | {"supportedInterfaces": [each | {"url": base + each["url"]} for each in interfaces]}
 
 
-def _is_known(request: Request, etag: str) -> bool:
+def _is_not_modified(request: Request, etag: str) -> bool:
     """Whether who asks has it. What it is counts more than since when it is so."""
     known, since = request.headers.get("if-none-match"), request.headers.get("if-modified-since")
     if known is not None:
         return is_known(known, etag)
     try:
-        return since is not None and parsedate_to_datetime(since) >= MODIFIED
+        return since is not None and parsedate_to_datetime(since) >= LAST_MODIFIED
     except (ValueError, TypeError):  # no date, or one without a zone
         return False

@@ -15,7 +15,7 @@ from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.a2a.lookup import find_task, user_of_task
 from turnwise.gateway.a2a.messages import AGENT, CALL, IncomingMessage, invalid_field
 from turnwise.gateway.a2a.request import OperationRequest
-from turnwise.gateway.a2a.task_state import OVER, TaskRecord
+from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord
 from turnwise.gateway.front import Front
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.packed_ids import new_session
@@ -32,14 +32,14 @@ def answer_to(waits: Sequence[OpenWait], given: IncomingMessage) -> tuple[Conten
     A reply may be anything. Leave to call a tool is given by data, or by a plain yes; what a tool gave is said by data alone:
     words could be anybody's.
     """
-    wait, said = _meant(waits, given), given.data
+    wait, said = _select_wait(waits, given), given.data
     if wait.kind == "reply":
         return given.content, given.context.model_copy(update={"answers": wait.awaited.id})
     tool = wait.call.tool if wait.call else ""
     part = ToolResultPart(call_id=wait.awaited.id, tool=tool)
     if wait.kind == "confirmation":
         return _content(
-            part, {"approved": _word(said), REASON: said.get(REASON)} if APPROVED in said else given.content.text, given
+            part, {"approved": _approval(said), REASON: said.get(REASON)} if APPROVED in said else given.content.text, given
         )
     if RESULT not in said:
         problem = f"The task waits for what the tool {tool!r} gave."
@@ -47,7 +47,7 @@ def answer_to(waits: Sequence[OpenWait], given: IncomingMessage) -> tuple[Conten
     return _content(part.model_copy(update={FAILED: said.get(FAILED) is True}), said[RESULT], given)
 
 
-def _meant(waits: Sequence[OpenWait], given: IncomingMessage) -> OpenWait:
+def _select_wait(waits: Sequence[OpenWait], given: IncomingMessage) -> OpenWait:
     named = given.call if given.call is not None else given.data.get(CALL)
     found = next((wait for wait in waits if named in (None, wait.awaited.id)), None)
     if found is None:
@@ -55,7 +55,7 @@ def _meant(waits: Sequence[OpenWait], given: IncomingMessage) -> OpenWait:
     return found
 
 
-def _word(said: dict[str, JsonValue]) -> bool:
+def _approval(said: dict[str, JsonValue]) -> bool:
     word = said[APPROVED]
     if not isinstance(word, bool):
         raise invalid_field(f"data.{APPROVED}", "It is neither true nor false.")
@@ -88,14 +88,14 @@ async def send_message(
     message = request.message
     ask = MessageRequest("", given.content, asking.user, message.message_id, given.context, config)
     if message.task_id:
-        return await _answered(front, asking, request, given, ask)
+        return await _answer_task(front, asking, request, given, ask)
     if given.agent is not None and not front.addressees.has(asking.caller, given.agent):
         raise invalid_field(f"metadata.{AGENT}", "There is no such agent for you.", fix="See the skills of the agent card.")
     session = message.context_id or new_session()
-    return await _begun(front, asking, ask._replace(session=session, agent=given.agent))
+    return await _start_task(front, asking, ask._replace(session=session, agent=given.agent))
 
 
-async def _begun(front: Front, asking: OperationRequest, ask: MessageRequest) -> SentMessage | TaskRecord:
+async def _start_task(front: Front, asking: OperationRequest, ask: MessageRequest) -> SentMessage | TaskRecord:
     try:
         invocation = await front.messages.start(asking.caller, ask)
     except MessageBlocked:
@@ -107,7 +107,7 @@ async def _begun(front: Front, asking: OperationRequest, ask: MessageRequest) ->
     return SentMessage(_name(asking, key.id, invocation.message_id, key.user), ask.content, (), invocation)
 
 
-async def _answered(
+async def _answer_task(
     front: Front, asking: OperationRequest, request: SendMessageRequest, given: IncomingMessage, ask: MessageRequest
 ) -> SentMessage:
     message = request.message
@@ -115,9 +115,9 @@ async def _answered(
     if message.context_id and message.context_id != record.name.session:
         raise invalid_field("message.contextId", "The task belongs to another context.", fix="Leave out contextId.")
     ask = ask._replace(session=record.name.session, user=user_of_task(asking, record.name))
-    if (invocation := await _again(front, asking, record, ask)) is not None:
+    if (invocation := await _find_repeated(front, asking, record, ask)) is not None:
         return SentMessage(record.name, given.content, record.before(invocation.message_id), invocation)
-    if record.state(asking.view) in OVER:
+    if record.state(asking.view) in FINAL_STATES:
         raise UnsupportedOperationError("The task is over. Begin another: send the message with its contextId alone.")
     waits = record.waits(asking.view)
     if not waits:
@@ -127,7 +127,7 @@ async def _answered(
     return SentMessage(record.name, content, record.events, invocation)
 
 
-async def _again(front: Front, asking: OperationRequest, record: TaskRecord, ask: MessageRequest) -> Invocation | None:
+async def _find_repeated(front: Front, asking: OperationRequest, record: TaskRecord, ask: MessageRequest) -> Invocation | None:
     """The handle of a message that was sent to the task before."""
     assert ask.id is not None
     try:

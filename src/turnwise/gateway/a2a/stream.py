@@ -13,7 +13,7 @@ from turnwise.gateway.a2a.messages import invalid_field
 from turnwise.gateway.a2a.parts import TEXT_TYPE, PartWriter
 from turnwise.gateway.a2a.request import OperationRequest
 from turnwise.gateway.a2a.start import SentMessage
-from turnwise.gateway.a2a.task_state import OVER, TaskRecord, is_output, live_task_record
+from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord, is_output, live_task_record
 from turnwise.gateway.a2a.tasks import answer_of, artifact_of, task_of, update_of
 from turnwise.gateway.front import Front
 from turnwise.gateway.shared.utterances import is_shown_to_user
@@ -74,18 +74,18 @@ class TaskEvents:
         )
 
 
-PLAIN = "a2a:message"
+DIRECT_ANSWER_TAG = "a2a:message"
 """The tag of agents that answer without a task."""
-Told = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
+StreamItem = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 
 
-class _Limited(Protocol):
+class _HistoryParams(Protocol):
     history_length: int
 
     def HasField(self, name: str) -> bool: ...
 
 
-def history_of(asked: _Limited) -> int | None:
+def history_of(asked: _HistoryParams) -> int | None:
     """How many messages of the history are wanted; None = it is not said. RequestInvalid."""
     if not asked.HasField("history_length"):
         return None
@@ -135,32 +135,32 @@ class TaskStream:
                 return answer
         return await self.task(record)
 
-    async def stream(self, sent: SentMessage) -> AsyncGenerator[Told]:
+    async def stream(self, sent: SentMessage) -> AsyncGenerator[StreamItem]:
         """The task of that message and its updates, until it is over or asks; or the answer alone, from an agent that answers
         without a task.
         """
-        if any(PLAIN in card.tags for card in self._front.runner.tree):
-            await _selected(sent.invocation)
+        if any(DIRECT_ANSWER_TAG in card.tags for card in self._front.runner.tree):
+            await _wait_for_selection(sent.invocation)
             if self._has_tag(self.now(sent)):
                 yield await self.answer(sent)
                 return
         begun = self._at = self.now(sent)
         yield await self.task(begun)
-        if begun.state(self._asking.view) not in OVER:
+        if begun.state(self._asking.view) not in FINAL_STATES:
             async for told in self._updates(sent.before, sent.invocation):
                 yield told
             self._at = await self._settled(self._at)
-            if _differs(begun, self._at):
+            if _has_changed(begun, self._at):
                 yield await self._update()
 
-    async def follow(self, record: TaskRecord) -> AsyncGenerator[Told]:
+    async def follow(self, record: TaskRecord) -> AsyncGenerator[StreamItem]:
         """The task on that record, and its updates until it is over, however often it asks."""
         self._at = record
         yield await self.task(record)
-        while self._at.state(self._asking.view) not in OVER:
+        while self._at.state(self._asking.view) not in FINAL_STATES:
             before, message = self._at.before(self._at.last_message), self._at.last_message
             if self._at.standing == "waiting":
-                known, before = await self._gone_on(), self._at.events
+                known, before = await self._wait_for_more(), self._at.events
                 message = known.first_message_after(self._at)
                 if not message:  # it was not answered, but cancelled, or nobody answered in time
                     self._at = known
@@ -171,19 +171,19 @@ class TaskStream:
             begun = self._at
             async for told in self._updates(before, invocation):
                 yield told
-            if _differs(begun, self._at):
+            if _has_changed(begun, self._at):
                 yield await self._update()
 
-    async def _gone_on(self) -> TaskRecord:
+    async def _wait_for_more(self) -> TaskRecord:
         """The task, once more is on record of it than was told."""
         events, caller, session = self._at.events, self._asking.caller, self._name.session
-        await self._front.threads.gone_on(caller, session, events[0].invocation_id, _last(events), self._user)
+        await self._front.threads.gone_on(caller, session, events[0].invocation_id, _last_sequence(events), self._user)
         return await find_task(self._front, self._asking, self._name.id, to=self._to)
 
-    async def _updates(self, before: Sequence[Event], invocation: Invocation) -> AsyncGenerator[Told]:
+    async def _updates(self, before: Sequence[Event], invocation: Invocation) -> AsyncGenerator[StreamItem]:
         """What comes of a message, behind what was told, up to its end or a wait; before: what was on record before it."""
         narration, begins = TaskEvents(self._name), self._at.standing in ("queued", "waiting")
-        async for event in invocation.events(after=_last(self._at.events)):
+        async for event in invocation.events(after=_last_sequence(self._at.events)):
             if event.partial:
                 for update in narration.piece(event):
                     yield update
@@ -202,7 +202,7 @@ class TaskStream:
         if narration.is_open:  # whoever was speaking failed, or was stopped
             yield await self.task(self._at)
 
-    async def _update(self) -> Told:
+    async def _update(self) -> StreamItem:
         return update_of(self._at, self._asking.view, await self._shown(self._at.events))
 
     def _record(self, before: Sequence[Event], invocation: Invocation, *, closed: bool) -> TaskRecord:
@@ -222,18 +222,18 @@ class TaskStream:
         tree = self._front.runner.tree
         selections = (event.actions.selection for event in record.events if event.author == USER)
         selected = next((selection.agent for selection in selections if selection), None)
-        return selected is not None and selected in tree and PLAIN in tree.card(selected).tags
+        return selected is not None and selected in tree and DIRECT_ANSWER_TAG in tree.card(selected).tags
 
 
-def _differs(one: TaskRecord, other: TaskRecord) -> bool:
+def _has_changed(one: TaskRecord, other: TaskRecord) -> bool:
     return (one.standing, list(one.events)) != (other.standing, list(other.events))
 
 
-def _last(events: Sequence[Event]) -> int:
+def _last_sequence(events: Sequence[Event]) -> int:
     return max((event.sequence or 0 for event in events), default=0)
 
 
-async def _selected(invocation: Invocation) -> None:
+async def _wait_for_selection(invocation: Invocation) -> None:
     """Returns when it is known who answers, or nobody will."""
     async for event in invocation.events():
         if event.actions.selection is not None:

@@ -18,7 +18,7 @@ from turnwise.runner.record.events import origin_of
 from turnwise.transcript.visible import question_of
 
 CANCELLED = "cancelled"
-OVER = frozenset(
+FINAL_STATES = frozenset(
     {
         TaskState.TASK_STATE_COMPLETED,
         TaskState.TASK_STATE_FAILED,
@@ -26,8 +26,8 @@ OVER = frozenset(
         TaskState.TASK_STATE_REJECTED,
     }
 )
-Standing = Literal["queued", "running", "waiting", "ended", "cancelled", "rejected"]
-_ALWAYS_GOOD = frozenset({"completed", "clarify"})
+TaskStatus = Literal["queued", "running", "waiting", "ended", "cancelled", "rejected"]
+_ALWAYS_COMPLETED = frozenset({"completed", "clarify"})
 
 
 class TaskRecord(NamedTuple):
@@ -36,7 +36,7 @@ class TaskRecord(NamedTuple):
     """
 
     name: TaskId
-    standing: Standing
+    standing: TaskStatus
     events: Sequence[Event] = ()
     asked: Content | None = None
     problem: str = ""
@@ -133,6 +133,6 @@ def blocked_answer(events: Sequence[Event]) -> Event | None:
 def _state_at(reason: str, events: Sequence[Event]) -> TaskState:
     if reason == "blocked" or (reason in GOOD and blocked_answer(events) is not None):
         return TaskState.TASK_STATE_REJECTED
-    if reason in _ALWAYS_GOOD or (reason in GOOD and any(map(shown_text, events))):
+    if reason in _ALWAYS_COMPLETED or (reason in GOOD and any(map(shown_text, events))):
         return TaskState.TASK_STATE_COMPLETED
     return TaskState.TASK_STATE_CANCELED if reason == CANCELLED else TaskState.TASK_STATE_FAILED

@@ -16,7 +16,7 @@ from turnwise.gateway.shared.utterances import failure_text
 from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner.record.events import origin_of
 
-OURS = "turnwise"
+METADATA_KEY = "turnwise"
 """What of the metadata is ours."""
 MOST_HISTORY = 100
 """How many messages a task shows when it is not said how many are wanted."""
@@ -33,20 +33,20 @@ def task_of(
         status=_status(record, view, shown),
         artifacts=outputs,
         history=_history(record, view, shown, MOST_HISTORY if history is None else history),
-        metadata=json_object({OURS: decision_metadata(record, view)}),
+        metadata=json_object({METADATA_KEY: decision_metadata(record, view)}),
     )
 
 
 def update_of(record: TaskRecord, view: Redactor, shown: PartWriter) -> TaskStatusUpdateEvent:
     """That it stands so now."""
-    status, known = _status(record, view, shown), json_object({OURS: decision_metadata(record, view)})
+    status, known = _status(record, view, shown), json_object({METADATA_KEY: decision_metadata(record, view)})
     return TaskStatusUpdateEvent(task_id=record.name.id, context_id=record.name.session, status=status, metadata=known)
 
 
 def artifact_of(event: Event, parts: Sequence[Part]) -> Artifact:
     """What an agent said in that event."""
     known: dict[str, Any] = {"agent": event.author, "sequence": event.sequence}
-    return Artifact(artifact_id=event.id, name=event.author, parts=parts, metadata=json_object({OURS: known}))
+    return Artifact(artifact_id=event.id, name=event.author, parts=parts, metadata=json_object({METADATA_KEY: known}))
 
 
 def answer_of(record: TaskRecord, shown: PartWriter) -> Message:
@@ -70,8 +70,8 @@ def decision_metadata(record: TaskRecord, view: Redactor) -> dict[str, Any]:
 def _status(record: TaskRecord, view: Redactor, shown: PartWriter) -> TaskStatus:
     """How it stands, since when, and what is to be said of that."""
     state = record.state(view)
-    words = _words(record, view, shown, state)
-    status = TaskStatus(state=state, timestamp=_timestamp(_since(record)))
+    words = _status_parts(record, view, shown, state)
+    status = TaskStatus(state=state, timestamp=_timestamp(_status_time(record)))
     if words:
         status.message.CopyFrom(_message(record, _status_id(record), Role.ROLE_AGENT, words))
     return status
@@ -81,10 +81,10 @@ def _output(event: Event, shown: PartWriter) -> list[Part]:
     return shown.of(event) if is_output(event) else []
 
 
-def _words(record: TaskRecord, view: Redactor, shown: PartWriter, state: TaskState) -> list[Part]:
+def _status_parts(record: TaskRecord, view: Redactor, shown: PartWriter, state: TaskState) -> list[Part]:
     """What is to be said of the state."""
     if state == TaskState.TASK_STATE_INPUT_REQUIRED:
-        return list(_wanted(record.waits(view), shown))
+        return list(_wait_parts(record.waits(view), shown))
     if record.problem:
         return [Part(text=record.problem, media_type=TEXT_TYPE)]
     if state == TaskState.TASK_STATE_REJECTED and (blocked := blocked_answer(record.events)) is not None:
@@ -95,7 +95,7 @@ def _words(record: TaskRecord, view: Redactor, shown: PartWriter, state: TaskSta
     return []
 
 
-def _wanted(waits: Sequence[OpenWait], shown: PartWriter) -> Iterator[Part]:
+def _wait_parts(waits: Sequence[OpenWait], shown: PartWriter) -> Iterator[Part]:
     """The questions, and as data what answers are waited for."""
     for wait in waits:
         if is_question(wait.event):
@@ -116,11 +116,11 @@ def _history(record: TaskRecord, view: Redactor, shown: PartWriter, most: int) -
         return [_message(record, record.name.message, Role.ROLE_USER, shown.parts(record.asked, results=True))]
     open_ = {wait.event.id for wait in record.waits(view)}
     told = [event for event in record.events if event.author == USER or (is_question(event) and event.id not in open_)]
-    messages = (_told(record, event, shown) for event in told[-most:] if event.content) if most > 0 else ()
+    messages = (_history_message(record, event, shown) for event in told[-most:] if event.content) if most > 0 else ()
     return [message for message in messages if message.parts]
 
 
-def _told(record: TaskRecord, event: Event, shown: PartWriter) -> Message:
+def _history_message(record: TaskRecord, event: Event, shown: PartWriter) -> Message:
     if event.author != USER:
         return _message(record, event.id, Role.ROLE_AGENT, shown.of(event))
     return _message(record, origin_of(event.id).message, Role.ROLE_USER, shown.of(event))
@@ -134,7 +134,7 @@ def _status_id(record: TaskRecord) -> str:
     return record.events[-1].id if record.events else f"{record.name.id}-status"
 
 
-def _since(record: TaskRecord) -> datetime | None:
+def _status_time(record: TaskRecord) -> datetime | None:
     """Since when it stands as it does."""
     if not record.events:
         return None

@@ -14,9 +14,9 @@ from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.services.agents import VisibleAgent
 
 router = APIRouter(include_in_schema=False)
-ALL = 1_000_000
+ALL_AGENTS = 1_000_000
 LANGUAGE = "python"
-_UNTOLD: Mapping[str, Any] = {"instruction": "", "tools": []}
+_HIDDEN: Mapping[str, Any] = {"instruction": "", "tools": []}
 
 
 def check_app(front: Front, name: str | None) -> None:
@@ -27,7 +27,7 @@ def check_app(front: Front, name: str | None) -> None:
 
 def tree_of(front: Front, caller: Caller) -> dict[str, VisibleAgent]:
     """The agents that the caller may know of, in the tree's order. Forbidden."""
-    page, _ = front.agents.page(caller, after=None, limit=ALL)
+    page, _ = front.agents.page(caller, after=None, limit=ALL_AGENTS)
     return {known.card.name: known for known in page}
 
 
@@ -58,7 +58,7 @@ async def get_app_info(app_name: str, front: TheFront, caller: TheCaller) -> Res
     tree = tree_of(front, caller)
     check_app(front, app_name)
     agents = {
-        name: {"name": name, "description": known.card.description, **_UNTOLD, "sub_agents": list(known.children)}
+        name: {"name": name, "description": known.card.description, **_HIDDEN, "sub_agents": list(known.children)}
         for name, known in tree.items()
     }
     return JSONResponse({**_info(front, tree), "agents": agents})

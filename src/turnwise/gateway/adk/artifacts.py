@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 from turnwise.facts.callers import Caller, Permission
 from turnwise.facts.errors import NothingHere, RequestInvalid
 from turnwise.gateway.adk.apps import check_app
-from turnwise.gateway.adk.parts import bytes_of, bytes_out, uri_of, version_in, version_out
+from turnwise.gateway.adk.parts import artifact_uri, decode_bytes, encode_bytes, from_adk_version, to_adk_version
 from turnwise.gateway.adk.schema import ArtifactVersion, Blob, Part, SaveBody, json_response
 from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, PLAIN
@@ -35,11 +35,11 @@ async def save_artifact(
 ) -> Response:
     """Keeps a text, or the bytes of `inlineData`, as a new version."""
     _check(front, caller, "artifacts:write", app_name, user_id)
-    data, mime_type = _held(body)
+    data, mime_type = _content_of(body)
     info = await front.artifacts.save(
-        caller, session_id, body.filename, _once(data), mime_type=mime_type, size=len(data), user=user_id
+        caller, session_id, body.filename, _single_chunk(data), mime_type=mime_type, size=len(data), user=user_id
     )
-    return json_response(_version(front, info, user_id, session_id))
+    return json_response(_wire_version(front, info, user_id, session_id))
 
 
 @router.get(_AT + "/versions/{version_id}/metadata")
@@ -55,11 +55,11 @@ async def get_version_metadata(
     """What is known of one version, without what it holds."""
     found = await front.artifacts.versions(caller, session_id, artifact_name, user_id)
     check_app(front, app_name)
-    wanted = _number(version_id)
+    wanted = _parse_version(version_id)
     info = next((info for info in reversed(found) if wanted in (None, info.version)), None)
     if info is None:
         raise NothingHere("There is no such version of an artifact.", fix="List its versions.")
-    return json_response(_version(front, info, user_id, session_id))
+    return json_response(_wire_version(front, info, user_id, session_id))
 
 
 @router.get(_AT + "/versions/metadata")
@@ -69,7 +69,7 @@ async def list_versions_metadata(
     """The same of all versions, oldest first."""
     found = await front.artifacts.versions(caller, session_id, artifact_name, user_id)
     check_app(front, app_name)
-    return json_response([_version(front, info, user_id, session_id) for info in found])
+    return json_response([_wire_version(front, info, user_id, session_id) for info in found])
 
 
 @router.get(_AT + "/versions/{version_id}")
@@ -83,7 +83,7 @@ async def load_version(
     caller: TheCaller,
 ) -> Response:
     """What that version holds."""
-    return await _loaded(front, caller, app_name, user_id, session_id, artifact_name, version_id)
+    return await _load(front, caller, app_name, user_id, session_id, artifact_name, version_id)
 
 
 @router.get(_AT + "/versions")
@@ -93,7 +93,7 @@ async def list_versions(
     """The numbers of its versions, from 0 on."""
     found = await front.artifacts.versions(caller, session_id, artifact_name, user_id)
     check_app(front, app_name)
-    return JSONResponse([version_out(info.version) for info in found])
+    return JSONResponse([to_adk_version(info.version) for info in found])
 
 
 @router.get(_AT)
@@ -107,7 +107,7 @@ async def load_artifact(
     version: str = LATEST,
 ) -> Response:
     """What its latest version holds, or the one that is named."""
-    return await _loaded(front, caller, app_name, user_id, session_id, artifact_name, version)
+    return await _load(front, caller, app_name, user_id, session_id, artifact_name, version)
 
 
 @router.delete(_AT)
@@ -120,10 +120,10 @@ async def delete_artifact(
     return JSONResponse(None)
 
 
-async def _loaded(front: Front, caller: Caller, app: str, user: str, session: str, name: str, version: str) -> Response:
+async def _load(front: Front, caller: Caller, app: str, user: str, session: str, name: str, version: str) -> Response:
     _check(front, caller, "artifacts:read", app, user)
-    found: Artifact = await front.artifacts.load(caller, session, name, _number(version), user)
-    blob = Blob(data=bytes_out(found.data), mime_type=found.info.mime_type)
+    found: Artifact = await front.artifacts.load(caller, session, name, _parse_version(version), user)
+    blob = Blob(data=encode_bytes(found.data), mime_type=found.info.mime_type)
     return json_response(Part(inline_data=blob))
 
 
@@ -133,20 +133,20 @@ def _check(front: Front, caller: Caller, permission: Permission, app: str, user:
     check_app(front, app)
 
 
-def _number(given: str) -> int | None:
+def _parse_version(given: str) -> int | None:
     """A version by our count; None = the latest. RequestInvalid."""
     if given == LATEST:
         return None
     if not (given.isascii() and given.isdigit() and len(given) <= _MOST_DIGITS):
         raise RequestInvalid("This is no number of a version.", fix=f"Send 0, 1, …, or {LATEST!r}.", where=("version",))
-    return version_in(int(given))
+    return from_adk_version(int(given))
 
 
-def _held(body: SaveBody) -> tuple[bytes, str]:
+def _content_of(body: SaveBody) -> tuple[bytes, str]:
     """What the artifact is to hold, and its type."""
     part = body.artifact
     if part.inline_data is not None:
-        return bytes_of(part.inline_data, ("body", "artifact", "inlineData")), part.inline_data.mime_type or DEFAULT_TYPE
+        return decode_bytes(part.inline_data, ("body", "artifact", "inlineData")), part.inline_data.mime_type or DEFAULT_TYPE
     if part.text is None:
         problem = "This is no part that can be kept."
         raise RequestInvalid(problem, fix="Send a text, or inlineData. Nothing is fetched.", where=("body", "artifact"))
@@ -157,13 +157,13 @@ def _held(body: SaveBody) -> tuple[bytes, str]:
         raise RequestInvalid(problem, fix="Correct it.", where=("body", "artifact", "text")) from None
 
 
-async def _once(data: bytes) -> AsyncIterator[bytes]:
+async def _single_chunk(data: bytes) -> AsyncIterator[bytes]:
     yield data
 
 
-def _version(front: Front, info: ArtifactInfo, user: str, session: str) -> ArtifactVersion:
+def _wire_version(front: Front, info: ArtifactInfo, user: str, session: str) -> ArtifactVersion:
     return ArtifactVersion(
-        version=version_out(info.version),
-        canonical_uri=uri_of(front.runner.key(user, session), info.name, info.version),
+        version=to_adk_version(info.version),
+        canonical_uri=artifact_uri(front.runner.key(user, session), info.name, info.version),
         mime_type=info.mime_type,
     )

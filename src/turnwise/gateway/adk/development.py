@@ -54,11 +54,11 @@ def _quoted(name: str) -> str:
 
 
 router = APIRouter(include_in_schema=False)
-LOOKED_AT = 1_000
+MOST_EVENTS_SEARCHED = 1_000
 """Among how many of a session's events one is looked for, the newest."""
 DEEPEST = 50
 """How many agents may stand below each other in a drawing."""
-NOTHING: Mapping[str, Any] = {
+EMPTY_ANSWERS: Mapping[str, Any] = {
     "/debug/trace/session/{session_id}": [],
     "/debug/trace/{event_id}": {},
     "/tests": [],
@@ -71,7 +71,7 @@ NOTHING: Mapping[str, Any] = {
 _APP = "/dev/apps/{app_name}"
 
 
-def _add_nothing(path: str, value: Any) -> None:
+def _add_empty_answer(path: str, value: Any) -> None:
     async def get_nothing(app_name: str, front: TheFront, caller: TheCaller) -> Response:
         tree_of(front, caller)
         check_app(front, app_name)
@@ -80,8 +80,8 @@ def _add_nothing(path: str, value: Any) -> None:
     router.add_api_route(_APP + path, get_nothing, methods=["GET"])
 
 
-for _path, _value in NOTHING.items():
-    _add_nothing(_path, _value)
+for _path, _value in EMPTY_ANSWERS.items():
+    _add_empty_answer(_path, _value)
 
 
 @router.get("/config/telemetry")
@@ -104,7 +104,7 @@ async def get_structure(app_name: str, front: TheFront, caller: TheCaller) -> Re
     """The agents that the caller may know of, each inside the one above it."""
     tree = tree_of(front, caller)
     check_app(front, app_name)
-    return JSONResponse({"name": app_name, "root_agent": _inside(tree, front.runner.tree.root, DEEPEST)})
+    return JSONResponse({"name": app_name, "root_agent": _nested(tree, front.runner.tree.root, DEEPEST)})
 
 
 @router.get(_APP + "/build_graph_image")
@@ -134,7 +134,7 @@ async def get_event_graph(
     app_name: str, user_id: str, session_id: str, event_id: str, front: TheFront, caller: TheCaller
 ) -> Response:
     """The same, with the author of that event marked; nothing for an event that is not there."""
-    found = (await front.sessions.events(caller, session_id, Window(last=LOOKED_AT), user_id)).events
+    found = (await front.sessions.events(caller, session_id, Window(last=MOST_EVENTS_SEARCHED), user_id)).events
     check_app(front, app_name)
     event = next((event for event in found if event.id == event_id), None)
     if event is None:
@@ -147,9 +147,9 @@ def _children(tree: Mapping[str, VisibleAgent]) -> dict[str, tuple[str, ...]]:
     return {name: known.children for name, known in tree.items()}
 
 
-def _inside(tree: Mapping[str, VisibleAgent], name: str, deepest: int) -> dict[str, Any]:
+def _nested(tree: Mapping[str, VisibleAgent], name: str, deepest: int) -> dict[str, Any]:
     known = tree.get(name)
     if known is None:
         return {"name": name, "sub_agents": []}
-    below = [_inside(tree, child, deepest - 1) for child in known.children] if deepest else []
+    below = [_nested(tree, child, deepest - 1) for child in known.children] if deepest else []
     return {"name": name, "description": known.card.description, "type": "agent", "sub_agents": below}

@@ -13,13 +13,13 @@ from turnwise.facts.events import Event as OurEvent
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage
-from turnwise.gateway.adk.parts import parts_of, version_out
+from turnwise.gateway.adk.parts import parts_of, to_adk_version
 from turnwise.gateway.adk.schema import Actions, Confirmation, Content, Event, NodeInfo, UsageMetadata
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.utterances import GOOD, failure_text
 from turnwise.transcript.waits import kind_of
 
-BEHIND = "turnwise"
+METADATA_KEY = "turnwise"
 """Below which key of an event's metadata it stands who was selected, and why."""
 
 
@@ -36,7 +36,7 @@ class EventWriter:
         """The event; None when there is nothing in it for the reader. What is said in private calls is their caller's."""
         event = self._with_call(event)
         if event.is_private and event.actions.awaits is None:
-            event = _kept(event)
+            event = _shared_effects(event)
         shown = self._view.event(event)
         decides = self._decides(shown)
         content, actions, error = self._content(shown), self._actions(shown), self._error(shown)
@@ -90,7 +90,7 @@ class EventWriter:
         hint = event.text
         return Actions(
             state_delta=actions.state_delta,
-            artifact_delta={name: version_out(version) for name, version in actions.artifact_versions.items()},
+            artifact_delta={name: to_adk_version(version) for name, version in actions.artifact_versions.items()},
             transfer_to_agent=actions.transfer_to,
             escalate=True if actions.escalate else None,
             requested_tool_confirmations={str(call.arguments.get("call")): Confirmation(hint=hint) for call in asked},
@@ -128,7 +128,7 @@ class EventWriter:
         if not self._decided or event.author == USER or event.partial:
             return None
         decided = self._decided.popleft()
-        return {BEHIND: {"agent": decided.agent, "method": decided.method, "reason": decided.reason}}
+        return {METADATA_KEY: {"agent": decided.agent, "method": decided.method, "reason": decided.reason}}
 
 
 def write_events(events: Iterable[OurEvent], key: SessionKey, view: Redactor) -> list[Event]:
@@ -137,7 +137,7 @@ def write_events(events: Iterable[OurEvent], key: SessionKey, view: Redactor) ->
     return [shown for shown in map(telling.tell, events) if shown is not None]
 
 
-def _kept(event: OurEvent) -> OurEvent:
+def _shared_effects(event: OurEvent) -> OurEvent:
     """The event with nothing but what it put into the state and among the artifacts, which are everybody's."""
     actions = OurActions(state_delta=event.actions.state_delta, artifact_versions=event.actions.artifact_versions)
     return event.model_copy(update={"content": None, "error": None, "actions": actions})

@@ -21,7 +21,7 @@ from turnwise.facts.content import Part as OurPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import USER
 from turnwise.facts.sessions import USER_PREFIX, SessionKey
-from turnwise.gateway.adk.schema import Blob, FileData, FunctionCall, FunctionResponse, Part, PastEvent, Said
+from turnwise.gateway.adk.schema import Blob, FileData, FunctionCall, FunctionResponse, MessageContent, Part, PastEvent
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE
 from turnwise.runner import PastExchange
 from turnwise.tools.names import CONFIRM
@@ -43,9 +43,9 @@ def _parts(content: Content, key: SessionKey, *, partial: bool) -> Iterator[Part
         elif isinstance(part, ThinkingPart) and part.text:
             yield Part(text=part.text, thought=True)
         elif isinstance(part, BlobPart):
-            yield Part(inline_data=Blob(data=bytes_out(part.data), mime_type=part.mime_type, display_name=part.name))
+            yield Part(inline_data=Blob(data=encode_bytes(part.data), mime_type=part.mime_type, display_name=part.name))
         elif isinstance(part, ArtifactPart):
-            uri = uri_of(key, part.name, part.version)
+            uri = artifact_uri(key, part.name, part.version)
             yield Part(file_data=FileData(file_uri=uri, mime_type=part.mime_type, display_name=part.title or part.name))
         elif isinstance(part, DataPart) and not part.private and not speaks:
             yield Part(text=to_json(part.data).decode())
@@ -55,24 +55,24 @@ def _parts(content: Content, key: SessionKey, *, partial: bool) -> Iterator[Part
             yield Part(function_response=_response(part))
 
 
-def bytes_out(data: bytes) -> str:
+def encode_bytes(data: bytes) -> str:
     """Base64 in the alphabet in which the ADK writes it."""
     return urlsafe_b64encode(data).decode()
 
 
-def uri_of(key: SessionKey, name: str, version: int | None) -> str:
+def artifact_uri(key: SessionKey, name: str, version: int | None) -> str:
     """The ADK's name for an artifact, in which nothing is escaped; `version` is ours, None = the latest."""
     whose = f"artifact://apps/{key.app}/users/{key.user}"
     where = whose if name.startswith(USER_PREFIX) else f"{whose}/sessions/{key.id}"
-    return f"{where}/artifacts/{name}/versions/{'latest' if version is None else version_out(version)}"
+    return f"{where}/artifacts/{name}/versions/{'latest' if version is None else to_adk_version(version)}"
 
 
-def version_out(version: int) -> int:
+def to_adk_version(version: int) -> int:
     """A version of ours, which begin with 1, as the ADK counts, from 0 on."""
     return version - 1
 
 
-def version_in(version: int) -> int:
+def from_adk_version(version: int) -> int:
     """The other way round."""
     return version + 1
 
@@ -105,13 +105,13 @@ MESSAGE: Where = ("body", "newMessage")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
-def message_of(said: Said) -> Content:
+def message_of(said: MessageContent) -> Content:
     """The message of a run."""
     parts = said.parts or ()
     return Content(role="user", parts=tuple(_part(part, (*MESSAGE, "parts", place)) for place, part in enumerate(parts)))
 
 
-def past_of(events: Sequence[PastEvent]) -> list[PastExchange]:
+def past_exchanges(events: Sequence[PastEvent]) -> list[PastExchange]:
     """A conversation that was had elsewhere, as far as it is said in texts and files: what calls gave can be made up."""
     past: list[PastExchange] = []
     for place, event in enumerate(events):
@@ -120,7 +120,7 @@ def past_of(events: Sequence[PastEvent]) -> list[PastExchange]:
             raise RequestInvalid(
                 "An event that is brought in cannot act, nor wait.", fix="Send its content alone.", where=(*where, "actions")
             )
-        parts = tuple(_heard(part, (*where, "content", "parts", at)) for at, part in enumerate(_parts_of(event)))
+        parts = tuple(_past_part(part, (*where, "content", "parts", at)) for at, part in enumerate(_parts_of(event)))
         if not parts:
             continue
         if event.author == USER:
@@ -131,7 +131,7 @@ def past_of(events: Sequence[PastEvent]) -> list[PastExchange]:
     return past
 
 
-def bytes_of(blob: Blob, where: Where) -> bytes:
+def decode_bytes(blob: Blob, where: Where) -> bytes:
     """What it holds. Base64 comes in both alphabets, and without its padding."""
     try:
         data = blob.data.encode("ascii").translate(_STANDARD)
@@ -144,7 +144,7 @@ def _parts_of(event: PastEvent) -> Sequence[Part]:
     return () if event.partial or event.content is None else event.content.parts or ()
 
 
-def _heard(part: Part, where: Where) -> OurPart:
+def _past_part(part: Part, where: Where) -> OurPart:
     if part.function_call or part.function_response:
         problem = "Calls of tools cannot be brought in."
         raise RequestInvalid(problem, fix="Send what was said of them as text.", where=where)
@@ -158,7 +158,7 @@ def _part(part: Part, where: Where) -> OurPart:
         return TextPart(text=part.text)
     if part.inline_data is not None:
         blob = part.inline_data
-        data = bytes_of(blob, (*where, "inlineData"))
+        data = decode_bytes(blob, (*where, "inlineData"))
         return BlobPart(data=data, mime_type=blob.mime_type or DEFAULT_TYPE, name=blob.display_name)
     problem = "This is no part that can be read here."
     raise RequestInvalid(problem, fix="Send a text, inlineData or a functionResponse. Nothing is fetched.", where=where)

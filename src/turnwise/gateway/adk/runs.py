@@ -33,7 +33,7 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 @router.post("/run")
 async def run(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: Key = None) -> Response:
     """What is said to the message, whole, when it has ended or waits. Whoever leaves does not stop it."""
-    invocation = await _begun(front, caller, body, key, streaming=False)
+    invocation = await _start(front, caller, body, key, streaming=False)
     result = await invocation.result()
     found = write_events(result.events, invocation.session, redactor_of(request))
     return json_response([event for event in found if event.author != USER])
@@ -44,21 +44,25 @@ async def run_sse(body: RunBody, request: Request, front: TheFront, caller: TheC
     """The same as server-sent events; with `streaming`, what is being said comes in pieces before. An error before the first
     event is the answer's; one after that is an event.
     """
-    invocation = await _begun(front, caller, body, key, streaming=body.streaming)
-    items = _told(request, invocation, streaming=body.streaming)
+    invocation = await _start(front, caller, body, key, streaming=body.streaming)
+    items = _event_items(request, invocation, streaming=body.streaming)
     closing = Closing("This process is being stopped.", fix="Read the session again.")
     return event_stream(
-        items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=lambda: _written(_failed(closing))
+        items,
+        _encode_sse,
+        ping=front.config.stream_ping_seconds,
+        closing=front.closing,
+        hint=lambda: _encode_sse(_error_item(closing)),
     )
 
 
-async def _begun(front: Front, caller: Caller, body: RunBody, key: str | None, *, streaming: bool) -> Invocation:
+async def _start(front: Front, caller: Caller, body: RunBody, key: str | None, *, streaming: bool) -> Invocation:
     """The invocation that answers the message. As of `Messages.start`; RequestInvalid, SessionMissing, NothingHere."""
     front.whose.session(caller, "messages:write", body.session_id, body.user_id)
     check_app(front, body.app_name)
     content = message_of(body.new_message) if body.new_message else Content()
     if not content.parts:
-        return await _resumed(front, caller, body)
+        return await _attach(front, caller, body)
     ask = MessageRequest(
         session=body.session_id,
         content=content,
@@ -70,7 +74,7 @@ async def _begun(front: Front, caller: Caller, body: RunBody, key: str | None, *
     return await front.messages.start(caller, ask)
 
 
-async def _resumed(front: Front, caller: Caller, body: RunBody) -> Invocation:
+async def _attach(front: Front, caller: Caller, body: RunBody) -> Invocation:
     """The invocation to be read on: nothing is said."""
     if body.invocation_id is None or body.state_delta:
         raise RequestInvalid("There is no message.", fix="Send 'newMessage' with its parts.", where=MESSAGE)
@@ -90,7 +94,7 @@ async def _context(front: Front, caller: Caller, body: RunBody, content: Content
     return MessageContext(attributes=attributes, answers=answers, state=body.state_delta or {})
 
 
-async def _told(request: Request, invocation: Invocation, *, streaming: bool) -> AsyncIterator[bytes]:
+async def _event_items(request: Request, invocation: Invocation, *, streaming: bool) -> AsyncIterator[bytes]:
     telling = EventWriter(invocation.session, redactor_of(request))
     try:
         async for event in invocation.events():
@@ -99,12 +103,12 @@ async def _told(request: Request, invocation: Invocation, *, streaming: bool) ->
                 continue
             yield json_of(shown)
     except TurnwiseError as error:
-        yield _failed(error)
+        yield _error_item(error)
 
 
-def _failed(error: TurnwiseError) -> bytes:
+def _error_item(error: TurnwiseError) -> bytes:
     return stream_error(error.code, f"{error.problem} {error.fix}".rstrip(), time())
 
 
-def _written(item: bytes) -> bytes:
+def _encode_sse(item: bytes) -> bytes:
     return format_sse_event(data_str=item.decode().translate(_LINE_ENDS))

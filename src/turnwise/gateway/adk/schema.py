@@ -136,7 +136,7 @@ State = dict[str, JsonValue]
 MOST_PARTS, MOST_EVENTS = 10_000, 10_000
 
 
-class Said(Content):
+class MessageContent(Content):
     """What somebody says."""
 
     parts: Annotated[list[Part], Field(max_length=MOST_PARTS)] | None = None
@@ -153,7 +153,7 @@ class RunBody(Wire):
     app_name: str | None = None
     user_id: str
     session_id: str
-    new_message: Said | None = None
+    new_message: MessageContent | None = None
     streaming: bool = False
     state_delta: State | None = None
     function_call_event_id: str | None = None
@@ -165,7 +165,7 @@ class PastEvent(Wire):
     """An event of a conversation that was had elsewhere."""
 
     author: str = ""
-    content: Said | None = None
+    content: MessageContent | None = None
     partial: bool | None = None
     actions: State | None = None
     long_running_tool_ids: list[str] | None = None

@@ -10,7 +10,7 @@ from turnwise.facts.errors import RequestError, RequestInvalid, SessionMissing
 from turnwise.facts.sessions import Session as OurSession
 from turnwise.gateway.adk.apps import check_app
 from turnwise.gateway.adk.events import write_events
-from turnwise.gateway.adk.parts import past_of
+from turnwise.gateway.adk.parts import past_exchanges
 from turnwise.gateway.adk.schema import CreateBody, Event, MemoryBody, PastEvent, PatchBody, Session, State, json_response
 from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
 from turnwise.gateway.redaction import Redactor
@@ -42,7 +42,7 @@ async def list_sessions(app_name: str, user_id: str, request: Request, front: Th
             session = await front.sessions.get(caller, info.key.id, user_id)
         except SessionMissing:  # deleted meanwhile
             continue
-        found.append(_shown(session, [], view))
+        found.append(_wire_session(session, [], view))
     return json_response(found)
 
 
@@ -52,7 +52,7 @@ async def create_session(
 ) -> Response:
     """A session with that state, and with what was said elsewhere."""
     given = body or CreateBody()
-    return await _created(front, caller, request, app_name, user_id, given)
+    return await _create(front, caller, request, app_name, user_id, given)
 
 
 @router.post(_AT)
@@ -66,7 +66,7 @@ async def create_session_with_id(
     state: State | None = None,
 ) -> Response:
     """The same by its id; the body is the state."""
-    return await _created(front, caller, request, app_name, user_id, CreateBody(session_id=session_id, state=state))
+    return await _create(front, caller, request, app_name, user_id, CreateBody(session_id=session_id, state=state))
 
 
 @router.get(_AT)
@@ -76,7 +76,7 @@ async def get_session(
     """The session with its state and its events."""
     session = await front.sessions.get(caller, session_id, user_id)
     check_app(front, app_name)
-    return json_response(await _whole(front, caller, session, redactor_of(request)))
+    return json_response(await _with_events(front, caller, session, redactor_of(request)))
 
 
 @router.patch(_AT)
@@ -92,7 +92,7 @@ async def update_session(
     """Writes to the state; nobody is asked to answer."""
     _check_user(front, caller, app_name, user_id, shown=True)
     session = await front.sessions.write_state(caller, session_id, body.state_delta, user_id)
-    return json_response(await _whole(front, caller, session, redactor_of(request)))
+    return json_response(await _with_events(front, caller, session, redactor_of(request)))
 
 
 @router.delete(_AT)
@@ -119,30 +119,30 @@ def _check_user(front: Front, caller: Caller, app: str, user: str, *, shown: boo
     check_app(front, app)
 
 
-async def _created(front: Front, caller: Caller, request: Request, app: str, user: str, given: CreateBody) -> Response:
+async def _create(front: Front, caller: Caller, request: Request, app: str, user: str, given: CreateBody) -> Response:
     _check_user(front, caller, app, user, shown=bool(given.events))
     if given.options:
         raise RequestInvalid("Sessions have no options here.", fix="Leave them out.", where=("body", "options"))
-    past, author = past_of(given.events or ()), _author(front, caller, given.events or ())
+    past, author = past_exchanges(given.events or ()), _last_author(front, caller, given.events or ())
     session = await front.sessions.create(caller, given.session_id, given.state or {}, user, past=past, author=author)
-    return json_response(await _whole(front, caller, session, redactor_of(request)))
+    return json_response(await _with_events(front, caller, session, redactor_of(request)))
 
 
-def _author(front: Front, caller: Caller, events: Sequence[PastEvent]) -> str | None:
+def _last_author(front: Front, caller: Caller, events: Sequence[PastEvent]) -> str | None:
     """Who is to have said what was said elsewhere: who spoke last, if that is an agent here that the caller may know of."""
     view = Redactor(caller, front.runner.tree)
     names = [event.author for event in reversed(events) if event.author in front.runner.tree]
     return next((name for name in names if view.reaches(name)), None)
 
 
-async def _whole(front: Front, caller: Caller, session: OurSession, view: Redactor) -> Session:
+async def _with_events(front: Front, caller: Caller, session: OurSession, view: Redactor) -> Session:
     if not session.last_sequence:
-        return _shown(session, [], view)
+        return _wire_session(session, [], view)
     found = (await front.sessions.events(caller, session.id, Window(last=MOST_EVENTS), session.user)).events
-    return _shown(session, write_events(found, session.key, view), view)
+    return _wire_session(session, write_events(found, session.key, view), view)
 
 
-def _shown(session: OurSession, events: list[Event], view: Redactor) -> Session:
+def _wire_session(session: OurSession, events: list[Event], view: Redactor) -> Session:
     return Session(
         id=session.id,
         app_name=session.app,

@@ -11,7 +11,7 @@ from ag_ui.core import AssistantMessage, Message
 
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Event
-from turnwise.gateway.ag_ui.history import as_text, result_id
+from turnwise.gateway.ag_ui.history import result_id, result_text
 from turnwise.gateway.ag_ui.schema import Wire
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import arguments_of
@@ -138,7 +138,7 @@ def messages_in(events: Iterable[Event], view: Redactor) -> list[Wire]:
                 calls.add(part.call_id)
         for result in results:
             if result.call_id in calls:
-                ledger.result(shown, result.call_id, as_text(result.result), None)
+                ledger.result(shown, result.call_id, result_text(result.result), None)
         messages += ledger.take()
     return messages
 

@@ -56,7 +56,7 @@ def result_of(message: ToolMessage) -> ToolResultPart:
     return ToolResultPart(call_id=message.tool_call_id, result=given, failed=bool(message.error))
 
 
-def as_text(value: JsonValue) -> str:
+def result_text(value: JsonValue) -> str:
     """What a call gave, as a tool message has it; empty when the reader is not shown it."""
     if value is None:
         return ""
@@ -78,7 +78,7 @@ def _name(metadata: Any) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-RESULT = "result:"
+RESULT_ID_PREFIX = "result:"
 """How the ids begin of messages by which we tell what a call gave: they are not for us when they come back."""
 
 
@@ -93,7 +93,7 @@ class NewMessages(NamedTuple):
 
 def result_id(call_id: str) -> str:
     """The id of the message that tells what that call gave."""
-    return RESULT + call_id
+    return RESULT_ID_PREFIX + call_id
 
 
 def new_messages(messages: Sequence[Message]) -> NewMessages:
@@ -106,10 +106,10 @@ def new_messages(messages: Sequence[Message]) -> NewMessages:
             new.append(tuple(parts_of(message.content, ("messages", place, "content"), skipped)))
         elif isinstance(message, ToolMessage) and message.id != result_id(message.tool_call_id):
             new.append((result_of(message),))
-    return NewMessages(tuple(parts for parts in new if any(map(_says, parts))), tuple(skipped))
+    return NewMessages(tuple(parts for parts in new if any(map(_has_content, parts))), tuple(skipped))
 
 
-def past_of(messages: Sequence[Message]) -> tuple[PastTurn, ...]:
+def past_turns(messages: Sequence[Message]) -> tuple[PastTurn, ...]:
     """The exchanges up to the assistant's last message. Files that cannot be read are left out."""
     told = Exchanges()
     for message in messages:
@@ -130,7 +130,7 @@ def instructions_in(messages: Sequence[Message], context: Sequence[Context]) -> 
     return [*wanted, *(f"{each.description}: {each.value}" if each.description else each.value for each in context)]
 
 
-def unanswered(new: Sequence[tuple[Part, ...]], recent: Sequence[Exchange], *, rest: bool) -> Sequence[tuple[Part, ...]]:
+def without_repeated(new: Sequence[tuple[Part, ...]], recent: Sequence[Exchange], *, rest: bool) -> Sequence[tuple[Part, ...]]:
     """What is new of these without what the session has heard already, as its latest messages: a front end tells again what
     got no answer. rest: there is something else in the request, so that all of it may have been heard; else the last of them
     counts.
@@ -142,14 +142,16 @@ def unanswered(new: Sequence[tuple[Part, ...]], recent: Sequence[Exchange], *, r
     return new
 
 
-def still_wanted(new: Sequence[tuple[Part, ...]], calls: Container[str]) -> tuple[Sequence[tuple[Part, ...]], Sequence[str]]:
+def without_late_results(
+    new: Sequence[tuple[Part, ...]], calls: Container[str]
+) -> tuple[Sequence[tuple[Part, ...]], Sequence[str]]:
     """What is new without what calls gave that nobody waits for (any more); and those calls."""
     late = [part.call_id for parts in new for part in parts if isinstance(part, ToolResultPart) and part.call_id not in calls]
     unwanted = set(late)
     return [parts for parts in new if not (isinstance(parts[0], ToolResultPart) and parts[0].call_id in unwanted)], late
 
 
-def as_content(new: Sequence[tuple[Part, ...]]) -> Content:
+def merged_content(new: Sequence[tuple[Part, ...]]) -> Content:
     """Several messages as one."""
     return Content(role="user", parts=tuple(part for parts in new for part in parts))
 
@@ -170,5 +172,5 @@ def _text(parts: Sequence[Part]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, TextPart))
 
 
-def _says(part: Part) -> bool:
+def _has_content(part: Part) -> bool:
     return bool(part.text.strip()) if isinstance(part, TextPart) else True

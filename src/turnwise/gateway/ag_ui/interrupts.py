@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from turnwise.agents.approval import Answer
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
-from turnwise.gateway.ag_ui.history import as_text
+from turnwise.gateway.ag_ui.history import result_text
 from turnwise.gateway.ag_ui.schema import Wire
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.waits import Wait
@@ -70,7 +70,7 @@ def read_answers(entries: Sequence[ResumeEntry], waits: Sequence[Wait]) -> tuple
             raise RequestInvalid("This interrupt is answered twice.", fix="Leave one out.", where=where)
         seen.add(entry.interrupt_id)
         if entry.interrupt_id in open_:
-            found.append(_decided(entry, open_[entry.interrupt_id], (*where, "payload")))
+            found.append(_parse_answer(entry, open_[entry.interrupt_id], (*where, "payload")))
         else:
             unknown.append(entry.interrupt_id)
     stopped = {each.wait.invocation_id for each in found if each.answer is None}
@@ -98,13 +98,13 @@ def _interrupt(wait: Wait, shown: Event) -> Wire:
     return {**interrupt, **{name: value for name, value in known.items() if value}, "metadata": {"turnwise": about}}
 
 
-def _decided(entry: ResumeEntry, wait: Wait, where: Collection[str | int]) -> InterruptAnswer:
+def _parse_answer(entry: ResumeEntry, wait: Wait, where: Collection[str | int]) -> InterruptAnswer:
     if entry.status == "cancelled":
         return InterruptAnswer(wait, None if wait.kind == "reply" else Answer(False, UNANSWERED))
     given, place = entry.payload, tuple(where)
     if wait.kind == "reply":
         text = next((given[name] for name in TEXTS if given.get(name)), given) if isinstance(given, dict) else given
-        words = as_text(text)
+        words = result_text(text)
         if not words.strip():
             raise RequestInvalid("The question has no answer.", fix="Send a text.", where=place)
         return InterruptAnswer(wait, words)

@@ -21,9 +21,9 @@ from turnwise.gateway.ag_ui.client_messages import (
 )
 from turnwise.gateway.ag_ui.errors import error_of
 from turnwise.gateway.ag_ui.interrupts import interrupts_of, waits_for_person
-from turnwise.gateway.ag_ui.schema import VERSION, RunBody, Wire, custom, event, sse_event
+from turnwise.gateway.ag_ui.schema import VERSION, RunBody, Wire, custom_event, event, sse_event
 from turnwise.gateway.ag_ui.speakers import TurnSteps
-from turnwise.gateway.ag_ui.start import RunRequest, session_now, start_run
+from turnwise.gateway.ag_ui.start import RunRequest, current_session, start_run
 from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.ag_ui.stream import RunEvents, is_failed, is_stopped, outcome_of, usage_of
 from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
@@ -35,7 +35,7 @@ from turnwise.gateway.shared.utterances import Behind, failure_text
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 
-LOOKED_AT = 1_000
+MOST_EVENTS_READ = 1_000
 """How many events of a log are read for what it is asked: the newest."""
 
 
@@ -47,7 +47,7 @@ class RunStream:
         self._view = redactor_of(request)
         self._held = client_state(body.messages)
         self._mirror = ClientStateMirror(self._view.state(asked.session) if asked.session else {})
-        self._narration = self._narrating(self._held)
+        self._narration = self._run_events(self._held)
         self._events: list[Event] = []
 
     async def wires(self) -> AsyncIterator[Wire]:
@@ -62,7 +62,7 @@ class RunStream:
         try:
             if asked.again:
                 there = restored_messages(self._held.wires(), await self._messages())
-                self._narration = self._narrating(client_state_from_events(there))
+                self._narration = self._run_events(client_state_from_events(there))
                 yield event("MESSAGES_SNAPSHOT", messages=there)
             last: Invocation | None = None
             async for last in self._invocations():
@@ -74,7 +74,7 @@ class RunStream:
         except TurnwiseError as error:
             yield error_of(problem_of(error, self._request))
 
-    def _narrating(self, held: ClientState) -> RunEvents:
+    def _run_events(self, held: ClientState) -> RunEvents:
         speakers = TurnSteps(self._described, announced=self._body.protocol_version is not None)
         return RunEvents(self._view, speakers, ClientMessages(held), self._mirror)
 
@@ -85,10 +85,10 @@ class RunStream:
 
     def _ignored(self) -> Iterable[Wire]:
         if self._asked.unknown:
-            yield custom("ignored", {"reason": "Nobody waits for it.", "ids": list(self._asked.unknown)})
+            yield custom_event("ignored", {"reason": "Nobody waits for it.", "ids": list(self._asked.unknown)})
         if self._asked.skipped:
             places = [".".join(map(str, place)) for place in self._asked.skipped]
-            yield custom("ignored", {"reason": "Nothing is fetched from elsewhere.", "places": places})
+            yield custom_event("ignored", {"reason": "Nothing is fetched from elsewhere.", "places": places})
 
     async def _invocations(self) -> AsyncIterator[Invocation]:
         if self._asked.first is not None:
@@ -99,7 +99,7 @@ class RunStream:
     async def _said(self, invocation: Invocation) -> AsyncIterator[Wire]:
         first = True
         async for said in invocation.events():
-            if first and _goes_on(said):
+            if first and _resumes_wait(said):
                 log = await self._log(said.invocation_id)
                 self._narration.know(each for each in log if (each.sequence or 0) < (said.sequence or 0))
             first = False
@@ -112,15 +112,15 @@ class RunStream:
         if result is not None and is_failed(result):
             return [{**error_of(self._failure(result)), **({} if usage is None else {"usage": usage})}]
         stopped = result is not None and is_stopped(result)
-        session = await session_now(self._front, self._caller, self._asked.key)
+        session = await current_session(self._front, self._caller, self._asked.key)
         asking = [] if session is None or stopped else await self._interrupts(session)
-        wires = [*self._narration.close(), *self._narration.speakers.close(_who_waits(asking))]
+        wires = [*self._narration.close(), *self._narration.speakers.close(_interrupts_by_tag(asking))]
         if session is not None:
             wires += self._mirror.become(self._view.state(session))
         if session is not None and result is None:
             wires.append(event("MESSAGES_SNAPSHOT", messages=restored_messages(self._held.wires(), await self._messages())))
         if stopped and result is not None and result.end is not None:
-            wires.append(custom("end", self._view.end(result.end).model_dump(mode="json")))
+            wires.append(custom_event("end", self._view.end(result.end).model_dump(mode="json")))
         outcome = outcome_of(result, asking, self._narration.pending)
         behind = None if last is None or result is None or stopped else await self._behind(last, result)
         return [*wires, event("RUN_FINISHED", **identity, outcome=outcome, result=behind, usage=usage)]
@@ -137,7 +137,7 @@ class RunStream:
         return found
 
     async def _log(self, invocation_id: str | None = None) -> Sequence[Event]:
-        window = Window(last=LOOKED_AT, invocation_id=invocation_id)
+        window = Window(last=MOST_EVENTS_READ, invocation_id=invocation_id)
         key = self._asked.key
         return (await self._front.sessions.events(self._caller, key.id, window, key.user)).events
 
@@ -162,12 +162,12 @@ class RunStream:
         return tree.card(agent).description or None if agent in tree and self._view.reaches(agent) else None
 
 
-def _goes_on(said: Event) -> bool:
+def _resumes_wait(said: Event) -> bool:
     """Whether the message goes on with an invocation that waited."""
     return said.actions.answers is not None or bool(said.content and said.content.tool_results)
 
 
-def _who_waits(interrupts: Iterable[Wire]) -> dict[str, list[str]]:
+def _interrupts_by_tag(interrupts: Iterable[Wire]) -> dict[str, list[str]]:
     """The interrupts of each of those that were announced."""
     waiting: dict[str, list[str]] = {}
     for interrupt in interrupts:
@@ -176,7 +176,7 @@ def _who_waits(interrupts: Iterable[Wire]) -> dict[str, list[str]]:
     return waiting
 
 
-TYPES = ("text/event-stream", "text/*", "*/*", "application/json")
+ACCEPTED_TYPES = ("text/event-stream", "text/*", "*/*", "application/json")
 
 # The shapes are the protocol's own, and described there.
 router = APIRouter(include_in_schema=False)
@@ -195,6 +195,6 @@ async def run(body: RunBody, request: Request, front: TheFront, caller: TheCalle
 
 def _check_accepted(request: Request) -> None:
     accepted = [kind.partition(";")[0].strip().lower() for kind in request.headers.get("accept", "*/*").split(",")]
-    if not any(kind in TYPES for kind in accepted):
+    if not any(kind in ACCEPTED_TYPES for kind in accepted):
         problem = "The events of a run come as server-sent events, and not as what is accepted."
         raise RequestInvalid(problem, fix="Accept text/event-stream.", where=("header", "accept"))

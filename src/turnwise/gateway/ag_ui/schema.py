@@ -73,7 +73,7 @@ def event(type_: str, **fields: Any) -> Wire:
     return {"type": type_, **{name: value for name, value in fields.items() if value is not None}}
 
 
-def custom(name: str, value: Any, tag: str | None = None) -> Wire:
+def custom_event(name: str, value: Any, tag: str | None = None) -> Wire:
     """An event of ours, which the protocol carries and does not know."""
     return event("CUSTOM", name=f"turnwise.{name}", value=value, subagentRunId=tag)
 

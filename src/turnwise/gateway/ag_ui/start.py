@@ -21,10 +21,17 @@ from turnwise.facts.errors import InvocationMissing, NothingHere, RequestInvalid
 from turnwise.facts.ids import ID_CHARACTERS, Issuer, SystemIssuer, is_storable_id
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.gateway.ag_ui.history import as_content, instructions_in, new_messages, past_of, still_wanted, unanswered
+from turnwise.gateway.ag_ui.history import (
+    instructions_in,
+    merged_content,
+    new_messages,
+    past_turns,
+    without_late_results,
+    without_repeated,
+)
 from turnwise.gateway.ag_ui.interrupts import InterruptAnswer, read_answers, waits_for_person
 from turnwise.gateway.ag_ui.schema import RunBody
-from turnwise.gateway.ag_ui.state import written_in
+from turnwise.gateway.ag_ui.state import changed_keys
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.conversations import ConversationRequest
@@ -62,14 +69,14 @@ def forwarded_props(body: RunBody) -> ForwardedProps:
     named = {name: _text(rest.pop(name, None), name) for name in TEXTS}
     questions = rest.pop(QUESTIONS, None)
     if questions not in (None, INTERRUPT, MESSAGE):
-        raise _wrong(QUESTIONS, f"Send {INTERRUPT!r} or {MESSAGE!r}.")
+        raise _invalid(QUESTIONS, f"Send {INTERRUPT!r} or {MESSAGE!r}.")
     if body.context:
         rest["context"] = [{"description": each.description, "value": each.value} for each in body.context]
     agent, channel, user_kind = map(named.get, TEXTS)
     return ForwardedProps(agent, channel, user_kind, None if questions is None else questions == INTERRUPT, rest)
 
 
-def offers_in(body: RunBody) -> tuple[OfferedTool, ...]:
+def offered_tools(body: RunBody) -> tuple[OfferedTool, ...]:
     """The application's tools. RequestInvalid for parameters that are no schema of an object."""
     made = []
     for place, tool in enumerate(body.tools or ()):
@@ -83,11 +90,11 @@ def offers_in(body: RunBody) -> tuple[OfferedTool, ...]:
 
 def _text(given: JsonValue, name: str) -> str | None:
     if not isinstance(given, str | None):
-        raise _wrong(name, "Send a text.")
+        raise _invalid(name, "Send a text.")
     return given
 
 
-def _wrong(name: str, fix: str) -> RequestInvalid:
+def _invalid(name: str, fix: str) -> RequestInvalid:
     return RequestInvalid(f"forwardedProps.{name} cannot be read.", fix=fix, where=("body", "forwardedProps", name))
 
 
@@ -122,7 +129,7 @@ async def start_run(
     if not is_storable_id(run):
         fix = f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates."
         raise RequestInvalid("This is no id of a run.", fix=fix, where=("body", "runId"))
-    session = await session_now(front, caller, key)
+    session = await current_session(front, caller, key)
     as_configured = front.config.protocols.ag_ui.questions == INTERRUPT
     asked = RunRequest(key, run, session, None, questions=as_configured if props.questions is None else props.questions)
     if session is not None:
@@ -133,7 +140,7 @@ async def start_run(
     return await _Start(front, caller, body, props, view, asked).begun()
 
 
-async def session_now(front: Front, caller: Caller, key: SessionKey) -> Session | None:
+async def current_session(front: Front, caller: Caller, key: SessionKey) -> Session | None:
     """The session as it is; None when there is none. Forbidden."""
     try:
         return await front.sessions.get(caller, key.id, key.user)
@@ -149,8 +156,8 @@ class _Start:
     ) -> None:
         self._front, self._caller, self._body, self._props, self._asked = front, caller, body, props, asked
         self._key, self._session = asked.key, asked.session
-        self._offers = offers_in(body)
-        self._state = written_in(body.state, view.state(asked.session) if asked.session else {})
+        self._offers = offered_tools(body)
+        self._state = changed_keys(body.state, view.state(asked.session) if asked.session else {})
 
     async def begun(self) -> RunRequest:
         body, head = self._body, self._session.head if self._session else None
@@ -159,13 +166,13 @@ class _Start:
         if said.skipped and not said.new and not answers:
             where = ("body", *said.skipped[0])
             raise RequestInvalid("Nothing is fetched from elsewhere.", fix="Send a text, or the file as data.", where=where)
-        told, late = still_wanted(said.new, head.calls) if head else (said.new, ())
-        new = unanswered(told, head.recent if head else (), rest=bool(answers))
-        new = [parts for parts in new if not _repeats(as_content([parts]), answers)]
+        told, late = without_late_results(said.new, head.calls) if head else (said.new, ())
+        new = without_repeated(told, head.recent if head else (), rest=bool(answers))
+        new = [parts for parts in new if not _repeats(merged_content([parts]), answers)]
         for each in answers:
             if each.answer is None:
                 await self._front.invocations.cancel(self._caller, self._key.id, each.wait.invocation_id, self._key.user)
-        steps = self._steps([each for each in answers if each.answer is not None], as_content(new) if new else None)
+        steps = self._steps([each for each in answers if each.answer is not None], merged_content(new) if new else None)
         asked = self._asked._replace(unknown=(*unknown, *late), skipped=said.skipped)
         if steps:
             first = await steps[0]()
@@ -178,7 +185,7 @@ class _Start:
         state: Mapping[str, JsonValue] = self._state
         steps: list[Step] = []
         for place, each in enumerate(answers):
-            id_ = self._asked.run if place == last else _derived(self._asked.run, each.wait.call_id)
+            id_ = self._asked.run if place == last else _answer_id(self._asked.run, each.wait.call_id)
             steps.append(partial(self._answer, each, id_, state))
             state = {}
         if message is not None:
@@ -209,7 +216,7 @@ class _Start:
         )
         is_new = self._session is None or not self._session.last_sequence
         talk = ConversationRequest(
-            past=past_of(body.messages) if is_new else (),
+            past=past_turns(body.messages) if is_new else (),
             message=message,
             instructions=joined_instructions(instructions_in(body.messages, body.context or ())),
             user=self._key.user,
@@ -241,6 +248,6 @@ def _repeats(message: Content, answers: Sequence[InterruptAnswer]) -> bool:
     return any(isinstance(each.answer, str) and each.answer.strip() == message.text.strip() for each in answers)
 
 
-def _derived(run: str, call_id: str) -> str:
+def _answer_id(run: str, call_id: str) -> str:
     """The id of an answer that is not the run's last message."""
     return "answer-" + sha256("\0".join((run, call_id)).encode(errors="replace")).hexdigest()

@@ -9,7 +9,7 @@ from turnwise.facts.sessions import APP_PREFIX
 from turnwise.gateway.ag_ui.schema import Wire, event
 
 
-def written_in(state: object, shown: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def changed_keys(state: object, shown: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """What the front end has written: the keys that are otherwise in its state than in what it is shown of the session's. Keys
     that it does not have stay; null removes one. What all users share is not among them: a client sends back all that it was
     told, and others may have written since. RequestInvalid for a state that has no keys.

@@ -13,8 +13,8 @@ from turnwise.facts.events import LIMIT, USER, Event
 from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.facts.usage import Usage
 from turnwise.gateway.ag_ui.client_messages import ClientMessages
-from turnwise.gateway.ag_ui.history import as_text, result_id
-from turnwise.gateway.ag_ui.schema import Wire, custom, event
+from turnwise.gateway.ag_ui.history import result_id, result_text
+from turnwise.gateway.ag_ui.schema import Wire, custom_event, event
 from turnwise.gateway.ag_ui.speakers import TurnSteps
 from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.redaction import Redactor
@@ -186,7 +186,7 @@ class RunEvents:
                 yield from self._call(shown, part, tag)
         for result in shown.content.tool_results:
             if result.call_id in self._before or self._ledger.has_call(result.call_id):
-                yield from self._result(shown, result.call_id, as_text(result.result), tag)
+                yield from self._result(shown, result.call_id, result_text(result.result), tag)
 
     def _thinking(self, shown: Event, tag: str | None) -> Iterator[Wire]:
         id_, thought = _thinking(shown), _thought(shown)
@@ -233,11 +233,11 @@ class RunEvents:
         """What is kept and decided."""
         actions = shown.actions
         if actions.artifact_versions:
-            yield custom("artifacts", dict(actions.artifact_versions), tag)
+            yield custom_event("artifacts", dict(actions.artifact_versions), tag)
         kept = {key: value for key, value in actions.state_delta.items() if not key.startswith(TEMP_PREFIX)}
         yield from self._mirror.change(kept, tag)
         if actions.selection is not None:
-            yield custom("selection", actions.selection.model_dump(mode="json"), tag)
+            yield custom_event("selection", actions.selection.model_dump(mode="json"), tag)
 
     def _moves(self, shown: Event) -> Iterator[Wire]:
         """Where the floor goes."""

@@ -9,25 +9,32 @@ from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
-from turnwise.gateway.graph_chat.schema import ChatContext, ChatRequest, ChatResponse, ExecuteAgentRequest, Reply, refusals
+from turnwise.gateway.graph_chat.schema import (
+    ChatContext,
+    ChatRequest,
+    ChatResponse,
+    ExecuteAgentRequest,
+    Reply,
+    error_responses,
+)
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.runner import Result
 
-GOOD_ENDS = frozenset({"completed", "clarify"})
+SUCCESSFUL_ENDS = frozenset({"completed", "clarify"})
 MOST_NAMED = 20
 """How many agents a refusal names."""
 
 router = api_router("graph-chat")
 
 
-@router.post("/chat", summary="Ask the router", responses=refusals(), response_description="What was answered.")
+@router.post("/chat", summary="Ask the router", responses=error_responses(), response_description="What was answered.")
 async def chat(body: ChatRequest, request: Request, front: TheFront, caller: TheCaller) -> ChatResponse:
     """Hand in a message; the router selects who answers, or `context.direct_agent_id` does, if there is such an agent."""
-    return await _answered(body, request, front, caller, None)
+    return await _answer(body, request, front, caller, None)
 
 
-@router.post("/execute-agent", summary="Ask an agent", responses=refusals(), response_description="What was answered.")
+@router.post("/execute-agent", summary="Ask an agent", responses=error_responses(), response_description="What was answered.")
 async def execute_agent(body: ExecuteAgentRequest, request: Request, front: TheFront, caller: TheCaller) -> ChatResponse:
     """Hand in a message for that agent, past the router, if the policy lets callers choose: if it has the selector `direct`."""
     if not front.addressees.has(caller, body.agent_id):
@@ -36,7 +43,7 @@ async def execute_agent(body: ExecuteAgentRequest, request: Request, front: TheF
             fix=_choices(front, caller),
             where=("body", "agent_id"),
         )
-    return await _answered(body, request, front, caller, body.agent_id)
+    return await _answer(body, request, front, caller, body.agent_id)
 
 
 def _choices(front: Front, caller: Caller) -> str:
@@ -51,7 +58,7 @@ def _choices(front: Front, caller: Caller) -> str:
     return f"agent_id may be: {', '.join(names[:MOST_NAMED])}{more}."
 
 
-async def _answered(body: ChatRequest, request: Request, front: Front, caller: Caller, agent: str | None) -> ChatResponse:
+async def _answer(body: ChatRequest, request: Request, front: Front, caller: Caller, agent: str | None) -> ChatResponse:
     session = SystemIssuer().new_id("session") if body.session_id is None else body.session_id
     user = body.known.customer_id if caller.acts_for_users else None
     config = front.runner.config.model_copy(update={"streaming": False})
@@ -72,7 +79,7 @@ def _context(given: ChatContext) -> MessageContext:
 
 def _response(session: str, context: ChatContext, result: Result, view: Redactor) -> ChatResponse:
     error = None
-    if result.end is not None and result.end.reason not in GOOD_ENDS:
+    if result.end is not None and result.end.reason not in SUCCESSFUL_ENDS:
         told = view.error(result.error) if result.error else None
         error = (
             f"{told.code}: {told.message}" if told else f"The answer ended {result.end.reason!r}. {result.end.detail}".rstrip()

@@ -114,7 +114,7 @@ def _fix(problem: Problem) -> str:
     return problem.fix
 
 
-def refusals() -> dict[int | str, dict[str, Any]]:
+def error_responses() -> dict[int | str, dict[str, Any]]:
     """What the OpenAPI says of answers that are none."""
     statuses = (400, 401, 403, 404, 408, 409, 413, 422, 429, 503, 507)
     return {status: {"model": ChatResponse, "description": "`error` says why."} for status in statuses}

@@ -88,7 +88,7 @@ class Explain(Arguments):
     )
 
 
-def read(model: type[Model], given: Mapping[str, Any] | None) -> Model:
+def parse_arguments(model: type[Model], given: Mapping[str, Any] | None) -> Model:
     """The arguments as a value. RequestInvalid tells the first mistake."""
     try:
         return model.model_validate(dict(given or {}))
@@ -104,11 +104,11 @@ def read(model: type[Model], given: Mapping[str, Any] | None) -> Model:
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of that object: without titles that repeat names, and what may be left out is not null."""
-    found = model.model_json_schema(schema_generator=_Plain)
+    found = model.model_json_schema(schema_generator=_PlainSchema)
     return {name: value for name, value in found.items() if name not in ("title", "description")}
 
 
-class _Plain(GenerateJsonSchema):
+class _PlainSchema(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 

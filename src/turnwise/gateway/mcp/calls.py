@@ -13,7 +13,7 @@ from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.gateway.front import Front
-from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, read
+from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, parse_arguments
 from turnwise.gateway.mcp.errors import tool_error
 from turnwise.gateway.mcp.request import Context, McpRequest
 from turnwise.gateway.mcp.results import answer_value, result_of
@@ -29,16 +29,16 @@ async def select(visit: McpRequest, given: Select) -> CallToolResult:
     selection = await visit.front.messages.select(
         visit.caller, given.message, session=given.session, user=visit.user, context=MessageContext()
     )
-    return _result(decided(visit.view.selection(selection), given.session))
+    return _result(decision_value(visit.view.selection(selection), given.session))
 
 
 async def explain(visit: McpRequest, given: Explain) -> CallToolResult:
     """The recorded decision of a message, or the latest. SessionMissing, InvocationMissing."""
     found = await visit.front.decisions.of_message(visit.caller, given.session, given.message_id, visit.user)
-    return _result(decided(visit.view.selection(found.selection), given.session))
+    return _result(decision_value(visit.view.selection(found.selection), given.session))
 
 
-def decided(selection: Selection, session: str | None) -> Decided:
+def decision_value(selection: Selection, session: str | None) -> Decided:
     """The decision as a value of the wire; the selection is as its reader may see it."""
     return Decided(
         session=session,
@@ -52,7 +52,7 @@ def decided(selection: Selection, session: str | None) -> Decided:
     )
 
 
-def in_words(decision: Decided) -> str:
+def decision_text(decision: Decided) -> str:
     """The decision for a reader: who and why, then what each selector said."""
     verb = "answers" if decision.outcome == "chosen" else "asks what is meant"
     first = f"{decision.agent} {verb} ({decision.method}, {decision.confidence:.2f}): {decision.reason}"
@@ -79,20 +79,20 @@ def _opinion(verdict: Verdict) -> Opinion:
 
 def _result(decision: Decided) -> CallToolResult:
     return CallToolResult(
-        content=[TextContent(text=in_words(decision))],
+        content=[TextContent(text=decision_text(decision))],
         structured_content=decision.model_dump(mode="json", exclude_none=True),
     )
 
 
 T = TypeVar("T")
 
-PART_OF_GRACE = 0.8
+GRACE_FRACTION = 0.8
 """How much of the time that answers may still take is waited. In the rest it can be said that this one did not come."""
 
 
-async def or_closing(front: Front, invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
+async def result_or_closing(front: Front, invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
     """What the work for that answer gives. Closing, which says how to come to it, when the process leaves before."""
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_leaving(front))
+    working, leaving = asyncio.create_task(work), asyncio.create_task(_grace_almost_over(front))
     try:
         either: set[asyncio.Future[Any]] = {working, leaving}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -109,37 +109,37 @@ async def or_closing(front: Front, invocation: Invocation, work: Coroutine[Any, 
     )
 
 
-async def _leaving(front: Front) -> None:
+async def _grace_almost_over(front: Front) -> None:
     await front.closing.wait()
-    await asyncio.sleep(front.config.grace_seconds * PART_OF_GRACE)
+    await asyncio.sleep(front.config.grace_seconds * GRACE_FRACTION)
 
 
 async def call(context: Context, visit: McpRequest, params: CallToolRequestParams, *, agents: bool) -> CallToolResult:
     """What that tool gives; what it refuses, it gives, too. agents: whether they are tools. MCPError when there is no such."""
     try:
-        return await _called(context, visit, params.name, params.arguments, agents=agents)
+        return await _dispatch(context, visit, params.name, params.arguments, agents=agents)
     except TurnwiseError as error:
         return tool_error(visit.problem(error))
 
 
-async def _called(
+async def _dispatch(
     context: Context, visit: McpRequest, name: str, arguments: Mapping[str, Any] | None, *, agents: bool
 ) -> CallToolResult:
     if name == SELECT:
-        return await select(visit, read(Select, arguments))
+        return await select(visit, parse_arguments(Select, arguments))
     if name == EXPLAIN:
-        return await explain(visit, read(Explain, arguments))
+        return await explain(visit, parse_arguments(Explain, arguments))
     if name == ASK:
-        given = read(Ask, arguments)
-        return await _asked(context, visit, given, given.agent)
+        given = parse_arguments(Ask, arguments)
+        return await _ask(context, visit, given, given.agent)
     agent = agent_of_tool(visit, name) if agents else None
     if agent is None:
         raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"fix": "List the tools."})
-    given_to = read(AskAgent, arguments)
-    return await _asked(context, visit, given_to, None if given_to.answer_to else agent)
+    given_to = parse_arguments(AskAgent, arguments)
+    return await _ask(context, visit, given_to, None if given_to.answer_to else agent)
 
 
-async def _asked(context: Context, visit: McpRequest, given: AskAgent, agent: str | None) -> CallToolResult:
+async def _ask(context: Context, visit: McpRequest, given: AskAgent, agent: str | None) -> CallToolResult:
     told = progress_token_from_params(context.params) is not None
     invocation = await start(visit, given, agent, streaming=told)
 
@@ -148,10 +148,10 @@ async def _asked(context: Context, visit: McpRequest, given: AskAgent, agent: st
             await report_progress(context.session, invocation, visit.view)
         return await invocation.result()
 
-    result = await or_closing(visit.front, invocation, work())
-    return result_of(await _answered(visit, invocation, result))
+    result = await result_or_closing(visit.front, invocation, work())
+    return result_of(await _answer(visit, invocation, result))
 
 
-async def _answered(visit: McpRequest, invocation: Invocation, result: Result) -> Answered:
+async def _answer(visit: McpRequest, invocation: Invocation, result: Result) -> Answered:
     waits = await visit.front.invocations.waits(invocation, result)
     return answer_value(invocation, result, waits, visit.view)

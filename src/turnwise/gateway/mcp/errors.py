@@ -19,7 +19,7 @@ CODES: Mapping[int, int] = MappingProxyType(
     {400: INVALID_REQUEST, 404: INVALID_PARAMS, 405: METHOD_NOT_FOUND, 422: INVALID_PARAMS, 500: INTERNAL_ERROR}
 )
 """By status; any other is `REFUSED`."""
-ABOUT = "turnwise/error"
+ERROR_META_KEY = "turnwise/error"
 """The key in a result's `_meta` below which stands what programs read of an error."""
 
 
@@ -39,7 +39,7 @@ def error_of(problem: Problem, code: int | None = None, **more: Any) -> MCPError
 def tool_error(problem: Problem) -> CallToolResult:
     """The same as what a tool gives."""
     said = TextContent(text=error_text(problem))
-    return CallToolResult(content=[said], is_error=True, _meta={ABOUT: error_data(problem)})
+    return CallToolResult(content=[said], is_error=True, _meta={ERROR_META_KEY: error_data(problem)})
 
 
 def error_text(problem: Problem) -> str:

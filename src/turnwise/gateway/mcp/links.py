@@ -5,8 +5,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from turnwise.wire.bounds import MOST_SEQUENCE
 
-SESSION = "turnwise://sessions/{session}{?before}"
-ARTIFACT = "turnwise://sessions/{session}/artifacts/{name}{?version}"
+SESSION_TEMPLATE = "turnwise://sessions/{session}{?before}"
+ARTIFACT_TEMPLATE = "turnwise://sessions/{session}/artifacts/{name}{?version}"
 MOST_CHARACTERS = 8_000
 
 
@@ -32,7 +32,7 @@ class ArtifactLink(NamedTuple):
         return place + _query("version", self.version)
 
 
-def link_of(uri: str) -> SessionLink | ArtifactLink | None:
+def parse_link(uri: str) -> SessionLink | ArtifactLink | None:
     """What that names; None when it is no name of ours."""
     try:
         return _read(uri) if len(uri) <= MOST_CHARACTERS else None

@@ -40,7 +40,7 @@ class McpRequest:
         return problem
 
 
-Enter = Callable[[Context], McpRequest]
+RequestFactory = Callable[[Context], McpRequest]
 """Whose visit a request belongs to."""
 
 

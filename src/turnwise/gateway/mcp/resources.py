@@ -18,7 +18,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from turnwise.facts.errors import Forbidden, InvocationMissing, MessageError, NothingHere, SessionMissing
 from turnwise.gateway.mcp.errors import error_of
-from turnwise.gateway.mcp.links import ARTIFACT, SESSION, ArtifactLink, SessionLink, link_of
+from turnwise.gateway.mcp.links import ARTIFACT_TEMPLATE, SESSION_TEMPLATE, ArtifactLink, SessionLink, parse_link
 from turnwise.gateway.mcp.request import McpRequest
 from turnwise.gateway.mcp.schema import Conversation, Kept
 from turnwise.gateway.services.sessions import Window
@@ -32,7 +32,7 @@ MISSING_BEFORE_2026 = -32002
 _MISSING = (NothingHere, SessionMissing, InvocationMissing, MessageError)
 
 
-async def listed(visit: McpRequest, after: str | None) -> ListResourcesResult:
+async def list_sessions(visit: McpRequest, after: str | None) -> ListResourcesResult:
     """A page of the caller's sessions. CursorInvalid, Forbidden."""
     page = await visit.front.sessions.page(visit.caller, user=visit.user, everybody=False, after=after, limit=PAGE)
     sessions = [
@@ -51,20 +51,22 @@ async def listed(visit: McpRequest, after: str | None) -> ListResourcesResult:
 def templates() -> ListResourceTemplatesResult:
     """How to name any of them."""
     session = ResourceTemplate(
-        uri_template=SESSION,
+        uri_template=SESSION_TEMPLATE,
         name="session",
         description=f"A conversation: its newest {EVENTS} events, or those before the event with the number `before`.",
         mime_type=JSON,
     )
     artifact = ResourceTemplate(
-        uri_template=ARTIFACT, name="artifact", description="A file of a conversation, in its latest or the named version."
+        uri_template=ARTIFACT_TEMPLATE,
+        name="artifact",
+        description="A file of a conversation, in its latest or the named version.",
     )
     return ListResourceTemplatesResult(resource_templates=[session, artifact])
 
 
-async def read(visit: McpRequest, uri: str, protocol_version: str) -> ReadResourceResult:
+async def read_resource(visit: McpRequest, uri: str, protocol_version: str) -> ReadResourceResult:
     """What that names. What is another's is as what does not exist: MCPError. Forbidden for who may read none."""
-    link = link_of(uri)
+    link = parse_link(uri)
     try:
         if isinstance(link, SessionLink):
             return ReadResourceResult(contents=[await _session(visit, uri, link)])

@@ -44,7 +44,7 @@ def result_of(answer: Answered) -> CallToolResult:
         ResourceLink(uri=each.uri, name=each.name, mime_type=each.mime_type, description="A file of this answer.")
         for each in answer.artifacts
     ]
-    how = TextContent(text=_how_it_goes_on(answer), annotations=FOR_MODELS)
+    how = TextContent(text=_continuation_hint(answer), annotations=FOR_MODELS)
     return CallToolResult(
         content=[*([TextContent(text=said)] if said else []), *links, how],  # models' interfaces refuse empty texts
         structured_content=answer.model_dump(mode="json", exclude_none=True),
@@ -106,15 +106,15 @@ def _call(wait: OpenWait) -> tuple[str, dict[str, JsonValue]]:
     return wait.call.tool, wait.call.arguments
 
 
-def _how_it_goes_on(answer: Answered) -> str:
+def _continuation_hint(answer: Answered) -> str:
     """What a model needs to know that is shown the words alone."""
     where = f"session: {answer.session}"
     if answer.state != "waiting":
         return f"[{where}]"
-    return f"[{'; '.join((where, *map(_how_it_is_answered, answer.waits)))}]"
+    return f"[{'; '.join((where, *map(_answer_hint, answer.waits)))}]"
 
 
-def _how_it_is_answered(wait: Awaited) -> str:
+def _answer_hint(wait: Awaited) -> str:
     match wait.kind:
         case "reply":
             return f"{wait.agent} waits for a reply, answer_to: {wait.call_id}"

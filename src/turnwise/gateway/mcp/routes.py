@@ -22,7 +22,7 @@ from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.mcp.request import http_request
 from turnwise.gateway.mcp.server import server_for
 
-HERE = ("localhost", "127.0.0.1", "[::1]")
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 JSON = "application/json"
 
 
@@ -42,20 +42,20 @@ class Endpoint:
         self._manager = StreamableHTTPSessionManager(
             server_for(front.runner.app, self._config, http_request),
             stateless=True,
-            security_settings=security(front.config),
+            security_settings=transport_security(front.config),
             max_request_body_size=sys.maxsize,  # bodies are bounded before they come here
         )
         async with self._manager.run():
             yield
 
     async def _hand_over(self, request: Request, front: TheFront, caller: TheCaller) -> Response:
-        check(request.headers, front.config)
+        check_headers(request.headers, front.config)
         if self._manager is None:
             raise NotReady("The gateway does not serve yet.", fix="Ask again soon.")
-        return _HandedOver(self._manager)
+        return _TransportResponse(self._manager)
 
 
-class _HandedOver(Response):
+class _TransportResponse(Response):
     """The library's answer."""
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
@@ -71,20 +71,20 @@ class _HandedOver(Response):
         await self._manager.handle_request({**scope, "headers": headers.raw}, receive, send)
 
 
-def security(config: GatewayConfig) -> TransportSecuritySettings:
+def transport_security(config: GatewayConfig) -> TransportSecuritySettings:
     """What the library checks against DNS rebinding: where everybody is let in, only names of this machine count, and only its
     own pages and those of gateway.origins.
 
-    Where a credential is needed no page has one by itself, and the gateway may have any name; `check` looks at the origin.
+    Where a credential is needed no page has one by itself, and the gateway may have any name; `check_headers` looks at the origin.
     """
     if config.auth is not None:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    hosts = [host for name in HERE for host in (name, f"{name}:*")]
+    hosts = [host for name in LOCAL_HOSTS for host in (name, f"{name}:*")]
     own = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[*own, *config.origins])
 
 
-def check(headers: Headers, config: GatewayConfig) -> None:
+def check_headers(headers: Headers, config: GatewayConfig) -> None:
     """Whether the request may be handed over. Forbidden for a web page of an origin that is not named, RequestInvalid for a
     body that is no JSON. Where there is no auth, others have looked at the origin.
     """

@@ -29,7 +29,7 @@ from turnwise.facts.gateway import McpConfig
 from turnwise.gateway.mcp import resources, tool_list
 from turnwise.gateway.mcp.calls import call
 from turnwise.gateway.mcp.errors import error_of
-from turnwise.gateway.mcp.request import Context, Enter
+from turnwise.gateway.mcp.request import Context, RequestFactory
 from turnwise.gateway.problems import INTERNAL
 from turnwise.wire.bounds import MOST_CHARACTERS
 
@@ -44,25 +44,25 @@ FRESH_MS = 60_000
 log = logging.getLogger("turnwise.gateway")
 
 
-def server_for(app: str, config: McpConfig, enter: Enter) -> Server[Any]:
+def server_for(app: str, config: McpConfig, enter: RequestFactory) -> Server[Any]:
     """The server in front of that app. enter: tells whose a request is."""
     agents = config.agents
 
     async def list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        tools, after = tool_list.page(enter(context), agents=agents, after=_cursor(params))
+        tools, after = tool_list.tool_page(enter(context), agents=agents, after=_cursor(params))
         return ListToolsResult(tools=list(tools), next_cursor=after)
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
         return await call(context, enter(context), params, agents=agents)
 
     async def list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        return await resources.listed(enter(context), _cursor(params))
+        return await resources.list_sessions(enter(context), _cursor(params))
 
     async def list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
         return resources.templates()
 
     async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        return await resources.read(enter(context), params.uri, context.protocol_version)
+        return await resources.read_resource(enter(context), params.uri, context.protocol_version)
 
     async def answered(ctx: Context, call_next: CallNext) -> HandlerResult:
         """What handlers raise becomes an error of the protocol; what should not happen is told in the log alone."""

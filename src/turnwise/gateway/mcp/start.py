@@ -21,7 +21,7 @@ async def start(visit: McpRequest, given: AskAgent, agent: str | None, *, stream
     if given.answer_to is not None:
         return await _answer(visit, given, given.answer_to, agent)
     if given.approved is not None:
-        raise _wrong(
+        raise _invalid(
             "'approved' answers a question whether a tool may be called.", "Name that question: answer_to.", "approved"
         )
     if agent is not None and not visit.front.addressees.has(visit.caller, agent):
@@ -38,26 +38,26 @@ async def start(visit: McpRequest, given: AskAgent, agent: str | None, *, stream
 
 async def _answer(visit: McpRequest, given: AskAgent, call_id: str, agent: str | None) -> Invocation:
     if given.session is None:
-        raise _wrong("It is not said where something is answered.", "Name the session in which it is waited for.", "session")
+        raise _invalid("It is not said where something is answered.", "Name the session in which it is waited for.", "session")
     if agent is not None:
-        raise _wrong("What waits is answered to who asked.", "Leave out the agent, or answer_to.", "agent")
+        raise _invalid("What waits is answered to who asked.", "Leave out the agent, or answer_to.", "agent")
     # A call is answered once, so whoever has no name for the answer need not have one.
     invocations, id_ = visit.front.invocations, given.message_id or f"answer-{digest(call_id)}"
     wait = await invocations.wait_for(visit.caller, given.session, call_id, visit.user)
-    told = WaitAnswer(call_id, _told(given, wait), given.message, id_)
+    told = WaitAnswer(call_id, _answer_value(given, wait), given.message, id_)
     return await invocations.answer(visit.caller, given.session, wait.invocation_id if wait else "", told, visit.user)
 
 
-def _told(given: AskAgent, wait: Wait | None) -> str | bool | ToolResultPart:
+def _answer_value(given: AskAgent, wait: Wait | None) -> str | bool | ToolResultPart:
     """The answer as what is waited for takes it."""
     if wait is not None and wait.kind == "confirmation":
         if given.approved is None:
-            raise _wrong("It waits for a person's word.", "Send `approved`, true or false, as the user says.", "approved")
+            raise _invalid("It waits for a person's word.", "Send `approved`, true or false, as the user says.", "approved")
         return given.approved
     if wait is not None and wait.kind == "tool_result":
         return ToolResultPart(call_id=wait.call_id, result=result_value(given.message))
     return given.message
 
 
-def _wrong(problem: str, fix: str, argument: str) -> RequestInvalid:
+def _invalid(problem: str, fix: str, argument: str) -> RequestInvalid:
     return RequestInvalid(problem, fix=fix, where=("arguments", argument))

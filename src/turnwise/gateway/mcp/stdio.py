@@ -49,7 +49,7 @@ class StdioServer:
         outgoing, out = anyio.create_memory_object_stream[SessionMessage]()
         errors = outgoing.clone()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._put_out, out, tasks.cancel_scope)
+            tasks.start_soon(self._write_responses, out, tasks.cancel_scope)
             tasks.start_soon(self._server.run, incoming, outgoing, self._server.create_initialization_options())
             async with into, errors:
                 async for line in lines:
@@ -83,7 +83,7 @@ class StdioServer:
             self._forget(cancelled_request_id_from_params(message.params))
         await into.send(SessionMessage(message))
 
-    async def _put_out(self, out: MemoryObjectReceiveStream[SessionMessage], scope: anyio.CancelScope) -> None:
+    async def _write_responses(self, out: MemoryObjectReceiveStream[SessionMessage], scope: anyio.CancelScope) -> None:
         async with out:
             async for item in out:
                 line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"

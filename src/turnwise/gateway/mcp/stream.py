@@ -9,7 +9,7 @@ from turnwise.runner import Invocation
 
 CHARACTERS = 300
 """How much of what is said is told at once: its end."""
-EVERY = 100
+CHARACTERS_BETWEEN_LINES = 100
 """After how many more characters of an answer that is being written it is told of again."""
 
 
@@ -40,7 +40,7 @@ class ProgressSteps:
         written = self._written.setdefault(event.id, _PartialAnswer())
         written.end = (written.end + event.text)[-CHARACTERS - 1 :]
         written.length += len(event.text)
-        if written.told and written.length - written.told < EVERY:
+        if written.told and written.length - written.told < CHARACTERS_BETWEEN_LINES:
             return ""
         written.told = written.length
         return _line(event, written.end)

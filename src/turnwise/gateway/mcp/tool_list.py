@@ -55,14 +55,14 @@ def standard_tools() -> tuple[Tool, ...]:
     )
 
 
-def page(visit: McpRequest, *, agents: bool, after: str | None) -> tuple[Sequence[Tool], str | None]:
+def tool_page(visit: McpRequest, *, agents: bool, after: str | None) -> tuple[Sequence[Tool], str | None]:
     """A page of them, and after which agent there are more; None at the end. RequestInvalid for an unknown `after`."""
-    names = _names(visit) if agents else ()
+    names = _addressable_agents(visit) if agents else ()
     if after is not None and after not in names:
         raise RequestInvalid("There is no such page.", fix="Pass a page's `nextCursor` as it is.", where=("cursor",))
     begin = 0 if after is None else names.index(after) + 1
     shown = names[begin : begin + PAGE]
-    tools = [*(standard_tools() if after is None else ()), *(_of_agent(visit, name) for name in shown)]
+    tools = [*(standard_tools() if after is None else ()), *(_agent_tool(visit, name) for name in shown)]
     return tools, shown[-1] if len(names) > begin + PAGE else None
 
 
@@ -73,10 +73,10 @@ def agent_of_tool(visit: McpRequest, tool: str) -> str | None:
         return None
     if tool_name(plain, PREFIX) == tool:
         return plain if visit.front.addressees.has(visit.caller, plain) else None
-    return next((name for name in _names(visit) if tool_name(name, PREFIX) == tool), None)
+    return next((name for name in _addressable_agents(visit) if tool_name(name, PREFIX) == tool), None)
 
 
-def _names(visit: McpRequest) -> Sequence[str]:
+def _addressable_agents(visit: McpRequest) -> Sequence[str]:
     """Nobody, for who may not know of agents."""
     try:
         return visit.front.addressees.names(visit.caller)
@@ -84,7 +84,7 @@ def _names(visit: McpRequest) -> Sequence[str]:
         return ()
 
 
-def _of_agent(visit: McpRequest, name: str) -> Tool:
+def _agent_tool(visit: McpRequest, name: str) -> Tool:
     card = visit.front.runner.tree.card(name)
     return Tool(
         name=tool_name(name, PREFIX),

@@ -7,7 +7,7 @@ from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, InvalidParamsError, JSONPa
 
 from turnwise.facts import errors
 from turnwise.facts.errors import TurnwiseError
-from turnwise.gateway.a2a.errors import Refusal, protocol_refusal, refusal_of, rest_form, rpc_form
+from turnwise.gateway.a2a.errors import Refusal, protocol_refusal, refusal_of, rest_error_response, rpc_error_response
 from turnwise.gateway.problems import Problem, headers_of, status_of
 
 CODES = sorted(
@@ -73,10 +73,10 @@ def test_errors_of_the_protocols_own() -> None:
 
 
 def test_the_forms() -> None:
-    rpc, rest = rpc_form(problem("access.too_many")), rest_form(problem("access.too_many"))
+    rpc, rest = rpc_error_response(problem("access.too_many")), rest_error_response(problem("access.too_many"))
     assert (rpc.status_code, rest.status_code) == (429, 429)
     assert rpc.headers["Retry-After"] == rest.headers["Retry-After"] == "1"
     assert json.loads(bytes(rpc.body)).keys() == {"jsonrpc", "id", "error"}
     assert json.loads(bytes(rest.body))["error"].keys() == {"code", "status", "message", "details"}
-    assert rpc_form(problem("request.invalid")).status_code == 200
+    assert rpc_error_response(problem("request.invalid")).status_code == 200
     assert isinstance(refusal_of(problem("internal")), Refusal)

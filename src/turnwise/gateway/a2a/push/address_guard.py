@@ -24,13 +24,13 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _lookups = threading.BoundedSemaphore(LOOKUPS)
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
-_PLACE = re.compile(r"[!-~]*")
+_PATH = re.compile(r"[!-~]*")
 # What Python does not, or not in all versions, know to be for special purposes. The first is in each machine of Azure its host.
 _SPECIAL_4 = tuple(map(ip_network, ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24")))
 _SPECIAL_6 = tuple(map(ip_network, ("2001::/23", "2001:db8::/32", "3fff::/20")))
 _UNICAST_6 = ip_network("2000::/3")
 # Those that hold an IPv4 address, and how many bits stand behind it.
-_HOLDING = (
+_EMBEDDING_IPV4 = (
     (ip_network("::ffff:0:0/96"), 0),  # mapped
     (ip_network("64:ff9b::/96"), 0),  # NAT64
     (ip_network("2002::/16"), 80),  # 6to4
@@ -65,7 +65,7 @@ def parse_target(url: str) -> Target:
         raise invalid_field(URL, "It holds a user's name.", fix="Send what is secret as the token, or as the authentication.")
     path = parts.path or "/"
     query = f"?{parts.query}" if parts.query else ""
-    if not _HOST.fullmatch(host) or port == 0 or not _PLACE.fullmatch(path + query):
+    if not _HOST.fullmatch(host) or port == 0 or not _PATH.fullmatch(path + query):
         raise invalid_field(URL, "It is no URL that can be asked for.", fix="Write the host in ASCII, and escape the rest.")
     return Target(scheme, host, port or PORTS[scheme], path + query)
 
@@ -80,7 +80,7 @@ def is_public(address: str) -> bool:
         return _is_public_4(parsed)
     if parsed.scope_id is not None:
         return False
-    for network, behind in _HOLDING:
+    for network, behind in _EMBEDDING_IPV4:
         if parsed in network:
             return _is_public_4(IPv4Address(int(parsed) >> behind & 0xFFFFFFFF))
     return parsed in _UNICAST_6 and _is_ordinary(parsed) and not any(parsed in special for special in _SPECIAL_6)
@@ -111,9 +111,9 @@ async def resolve_host(host: str, port: int, *, infos: Callable[..., Sequence[An
     def look() -> None:
         try:
             addresses = (str(info[4][0]) for info in infos(host, port, type=socket.SOCK_STREAM))
-            told = partial(_tell, found, list(dict.fromkeys(addresses)))
+            told = partial(_set_outcome, found, list(dict.fromkeys(addresses)))
         except (OSError, UnicodeError) as problem:
-            told = partial(_tell, found, OSError(str(problem)))
+            told = partial(_set_outcome, found, OSError(str(problem)))
         finally:
             _lookups.release()
         with suppress(RuntimeError):  # nobody waits any more
@@ -128,7 +128,7 @@ async def resolve_host(host: str, port: int, *, infos: Callable[..., Sequence[An
     return await found
 
 
-def _tell(future: "asyncio.Future[Sequence[str]]", found: Sequence[str] | Exception) -> None:
+def _set_outcome(future: "asyncio.Future[Sequence[str]]", found: Sequence[str] | Exception) -> None:
     if future.done():
         return
     if isinstance(found, Exception):

@@ -45,7 +45,7 @@ class PushConfigs:
         name = await self._name(asking, params.task_id)
         config = await self._checked(asking, params)
         kept = await self._put(asking, name, config, after=None)
-        return _shown(kept, name, credentials=kept.credentials)
+        return _wire_config(kept, name, credentials=kept.credentials)
 
     async def get(self, asking: OperationRequest, params: GetTaskPushNotificationConfigRequest) -> TaskPushNotificationConfig:
         """The one of that id."""
@@ -53,7 +53,7 @@ class PushConfigs:
         config = next((config for config in found if config.id == params.id), None)
         if config is None:
             raise TaskNotFoundError("There is no such notification.")
-        return _shown(config, name)
+        return _wire_config(config, name)
 
     async def list(
         self, asking: OperationRequest, params: ListTaskPushNotificationConfigsRequest
@@ -68,18 +68,20 @@ class PushConfigs:
         left = [config for config in found if config.id > after[0]]
         page = left[: params.page_size or None]
         token = pack_ids(page[-1].id) if len(page) < len(left) else ""
-        return ListTaskPushNotificationConfigsResponse(configs=[_shown(config, name) for config in page], next_page_token=token)
+        return ListTaskPushNotificationConfigsResponse(
+            configs=[_wire_config(config, name) for config in page], next_page_token=token
+        )
 
     async def delete(self, asking: OperationRequest, params: DeleteTaskPushNotificationConfigRequest) -> None:
         """Tells him no more. Idempotent."""
         name = await self._name(asking, params.task_id)
         await self._front.pushes.remove(asking.caller, name.session, name.message, params.id, user_of_task(asking, name))
 
-    async def wanted(self, asking: OperationRequest, request: SendMessageRequest) -> PushConfig | None:
+    async def requested(self, asking: OperationRequest, request: SendMessageRequest) -> PushConfig | None:
         """What is to be kept for a message that is yet to be sent; None when nothing is."""
         if not request.configuration.HasField(FIELD):
             return None
-        self._check_kept()
+        self._check_supported()
         config = await self._checked(asking, request.configuration.task_push_notification_config)
         # A repeated message is the same one, and so is what came with it.
         id_ = config.id or f"push-{digest(request.message.message_id)}"
@@ -97,7 +99,7 @@ class PushConfigs:
         return await self._front.pushes.list(asking.caller, name.session, name.message, user_of_task(asking, name))
 
     async def _name(self, asking: OperationRequest, task_id: str) -> TaskId:
-        self._check_kept()
+        self._check_supported()
         return (await find_task(self._front, asking, task_id, to=_TO)).name
 
     async def _checked(self, asking: OperationRequest, given: TaskPushNotificationConfig) -> PushConfig:
@@ -117,12 +119,12 @@ class PushConfigs:
             base=asking.base,
         )
 
-    def _check_kept(self) -> None:
+    def _check_supported(self) -> None:
         if self._front.pushes.kept is None:
             raise PushNotificationNotSupportedError("The session store keeps no notifications.")
 
 
-def _shown(config: PushConfig, name: TaskId, *, credentials: str = "") -> TaskPushNotificationConfig:
+def _wire_config(config: PushConfig, name: TaskId, *, credentials: str = "") -> TaskPushNotificationConfig:
     shown = TaskPushNotificationConfig(id=config.id, task_id=name.id, url=config.url, token=config.token)
     if config.scheme:
         shown.authentication.CopyFrom(AuthenticationInfo(scheme=config.scheme, credentials=credentials))

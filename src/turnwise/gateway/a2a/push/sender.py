@@ -28,7 +28,7 @@ from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.a2a.lookup import files_of, find_task
 from turnwise.gateway.a2a.parts import PartWriter
 from turnwise.gateway.a2a.push.address_guard import AddressGuard, Target, parse_target
-from turnwise.gateway.a2a.request import HEADER, SPOKEN, OperationRequest
+from turnwise.gateway.a2a.request import PROTOCOL_VERSION, VERSION_HEADER, OperationRequest
 from turnwise.gateway.a2a.stream import TaskEvents
 from turnwise.gateway.a2a.task_state import TaskRecord, live_task_record
 from turnwise.gateway.a2a.tasks import task_of, update_of
@@ -82,7 +82,7 @@ class PushTransport:
         connection = httpcore.AsyncHTTPConnection(
             httpcore.Origin(target.scheme.encode(), host, target.port),
             ssl_context=self._context() if target.scheme == "https" else None,
-            network_backend=_Pinned(addresses),
+            network_backend=_PinnedBackend(addresses),
         )
         url = httpcore.URL(scheme=target.scheme.encode(), host=host, port=target.port, target=target.path.encode())
         sent = {"Host": target.authority, **headers, "Content-Length": str(len(body)), "Connection": "close"}
@@ -104,7 +104,7 @@ class PushTransport:
         return self._tls
 
 
-class _Pinned(httpcore.AsyncNetworkBackend):
+class _PinnedBackend(httpcore.AsyncNetworkBackend):
     """Connects to these addresses, in turn, whatever the host is called. Certificates are still for the host's name."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
@@ -121,13 +121,15 @@ class _Pinned(httpcore.AsyncNetworkBackend):
         *others, last = self._addresses
         for address in others:
             try:
-                return _Bounded(await self._network.connect_tcp(address, port, CONNECT_SECONDS, local_address, socket_options))
+                return _BoundedStream(
+                    await self._network.connect_tcp(address, port, CONNECT_SECONDS, local_address, socket_options)
+                )
             except (httpcore.NetworkError, httpcore.TimeoutException):
                 continue
-        return _Bounded(await self._network.connect_tcp(last, port, timeout, local_address, socket_options))
+        return _BoundedStream(await self._network.connect_tcp(last, port, timeout, local_address, socket_options))
 
 
-class _Bounded(httpcore.AsyncNetworkStream):
+class _BoundedStream(httpcore.AsyncNetworkStream):
     """A connection of which no more than `ANSWER_BYTES` are read. What goes before an answer has no end of its own."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
@@ -149,7 +151,7 @@ class _Bounded(httpcore.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
-        return _Bounded(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+        return _BoundedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
@@ -225,9 +227,9 @@ class _UpdateReader:
 
 
 MEDIA_TYPE, TOKEN = "application/a2a+json", "X-A2A-Notification-Token"
-AT_ONCE = 1_000
+MOST_CONCURRENT = 1_000
 """How many one process tells at once; the others wait, or are another's."""
-PAUSES = (0.5, 2.0, 8.0)
+RETRY_PAUSES = (0.5, 2.0, 8.0)
 """Seconds before each further try."""
 CLOSE_SECONDS = 2.0
 """How long the end of a process waits for the store to take back what it has."""
@@ -240,7 +242,7 @@ log = logging.getLogger("turnwise.gateway")
 
 @asynccontextmanager
 async def running_pusher(
-    front: Front, courier: PushTransport | None = None, pauses: Sequence[float] = PAUSES
+    front: Front, courier: PushTransport | None = None, pauses: Sequence[float] = RETRY_PAUSES
 ) -> AsyncIterator[None]:
     """Tells who is to be told, as long as the context is entered. courier: None = as the configuration has it."""
     kept = front.pushes.kept
@@ -303,7 +305,7 @@ class Pusher:
 
     async def _round(self) -> None:
         await self._renew()
-        room = AT_ONCE - len(self._telling)
+        room = MOST_CONCURRENT - len(self._telling)
         if room <= 0 or self._front.closing.is_set():
             return
         for push in await self._kept.claim(self._front.runner.app, self._lease, limit=room):
@@ -354,7 +356,7 @@ class PushStream:
         Raises what the runner and the store raise.
         """
         place, caller = push.place, push.config.caller
-        if not await self._may_hear(push.config):
+        if not await self._is_authorized(push.config):
             return None
         user = place.key.user
         name = TaskId(place.key.id, place.message_id, None if user == caller.user else user)
@@ -366,7 +368,7 @@ class PushStream:
             return None
         takes = True
         async for update in task_updates(self._front, asking, name, followed.invocation, after=push.told):
-            if not await self._may_hear(push.config):
+            if not await self._is_authorized(push.config):
                 return None
             takes = await self._sent(push.config, update, patient=takes)
             if not await self._kept.tell(place, holder, update.number):
@@ -375,7 +377,7 @@ class PushStream:
         is_open = followed.invocation.id in followed.session.head.invocations
         return followed.session.last_sequence if is_open and not is_over else None
 
-    async def _may_hear(self, config: PushConfig) -> bool:
+    async def _is_authorized(self, config: PushConfig) -> bool:
         if await self._front.pushes.may_hear(config.caller):
             return True
         log.warning("Who is notified at %s is told no more: the key that set it up does not count.", _host(config))
@@ -385,7 +387,7 @@ class PushStream:
         """Returns when all of it was taken, or given up; whether the last was taken. Not patient: as the one before was given
         up, each is tried once, until one is taken.
         """
-        for body in map(_written, update.said):
+        for body in map(_encode, update.said):
             patient = await self._delivered(config, body, self._pauses if patient else ())
         return patient
 
@@ -402,13 +404,13 @@ class PushStream:
         return False
 
 
-def _written(said: StreamResponse) -> bytes:
+def _encode(said: StreamResponse) -> bytes:
     text: str = MessageToJson(said, indent=None)
     return text.encode()
 
 
 def _headers(config: PushConfig) -> Mapping[str, str]:
-    headers = {"Content-Type": MEDIA_TYPE, HEADER: SPOKEN, "User-Agent": "turnwise"}
+    headers = {"Content-Type": MEDIA_TYPE, VERSION_HEADER: PROTOCOL_VERSION, "User-Agent": "turnwise"}
     if config.token:
         headers[TOKEN] = config.token
     if config.scheme:
