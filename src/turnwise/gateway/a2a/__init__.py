@@ -1,4 +1,4 @@
-"""A2A: other agents as callers, by JSON-RPC (`/a2a`) and by HTTP (`/a2a/rest`), and the agent card."""
+"""The A2A protocol: JSON-RPC (`/a2a`), the HTTP binding (`/a2a/rest`), the agent card, and push notifications."""
 
 from turnwise.gateway.a2a.errors import rest_error_response, rpc_error_response
 from turnwise.gateway.a2a.push.sender import running_pusher

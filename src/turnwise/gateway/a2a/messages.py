@@ -1,4 +1,4 @@
-"""What a message of the protocol says, as ours. Pure."""
+"""Converts an A2A message to Turnwise content and context. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,22 +14,25 @@ from turnwise.gateway.a2a.json_values import message_json
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, blob_of
 
 AGENT, USER, CALL = "agent", "user", "callId"
-"""Of the metadata: who is to answer, past all selectors; for whom that is, of a credential that acts for users; which of the
-calls that the task waits for this is the answer to.
+"""Metadata keys: the agent to address directly, the user on whose behalf the message is sent (for credentials that act for
+users), and the open call that the message answers.
 """
 REFERENCES = "a2a.reference_task_ids"
-"""Among a message's attributes: the tasks that it refers to."""
+"""The message attribute that holds the ids of referenced tasks."""
 INPUT_MODES = (
     *("text/plain", "text/*", "application/json", "image/*", "audio/*", "video/*"),
     *("application/pdf", "application/xml", "application/zip", "application/octet-stream"),
 )
-"""What may come. Whatever else a file is, it may be sent as `application/octet-stream`."""
+"""Accepted media types. Any other file can be sent as `application/octet-stream`."""
 _FIELDS = ("channel", "user_kind")
 
 
 class IncomingMessage:
-    """A request's message. RequestInvalid for what is no message of a user's; ContentTypeNotSupportedError for files that stand
-    somewhere else: nothing is fetched.
+    """The parsed message of a request.
+
+    Raises:
+        RequestInvalid: The message is not a valid user message.
+        ContentTypeNotSupportedError: A file is given by URL, which is never fetched, or has an unaccepted media type.
     """
 
     def __init__(self, request: SendMessageRequest) -> None:
@@ -45,35 +48,35 @@ class IncomingMessage:
 
     @property
     def data(self) -> dict[str, JsonValue]:
-        """What the data parts say by name, all in one."""
-        said: dict[str, JsonValue] = {}
+        """All named values of the data parts, merged; later parts win."""
+        values: dict[str, JsonValue] = {}
         for part in self.content.parts:
             if isinstance(part, ours.DataPart) and isinstance(part.data, dict):
-                said |= part.data
-        return said
+                values |= part.data
+        return values
 
 
 def invalid_field(where: str, problem: str, *, fix: str = "Correct it.") -> RequestInvalid:
-    """The error that names a place of the request."""
+    """Returns a RequestInvalid error that points to a field of the request."""
     return RequestInvalid(problem, fix=fix, where=(where,))
 
 
 def _references(message: Message) -> dict[str, JsonValue]:
-    named: Sequence[str] = message.reference_task_ids
-    return {REFERENCES: list(named)} if named else {}
+    ids: Sequence[str] = message.reference_task_ids
+    return {REFERENCES: list(ids)} if ids else {}
 
 
 def _text(metadata: dict[str, Any], name: str) -> str | None:
-    """Takes that out of the metadata."""
+    """Removes a string from the metadata and returns it."""
     value = metadata.pop(name, None)
     if value is None or isinstance(value, str):
         return value
     raise invalid_field(f"metadata.{name}", "It is no text.")
 
 
-def _json(held: Any, where: str) -> Any:
+def _json(message: Any, where: str) -> Any:
     try:
-        return message_json(held)
+        return message_json(message)
     except ValueError:
         raise invalid_field(where, "It holds a number that is no JSON.") from None
 

@@ -1,4 +1,4 @@
-"""The HTTP binding: the operations as paths below `/a2a/rest`."""
+"""The A2A routes: the HTTP binding (`/a2a/rest`), JSON-RPC (`/a2a`), and the public agent card."""
 
 import json
 import math
@@ -31,7 +31,7 @@ from turnwise.gateway.a2a.calls import (
 from turnwise.gateway.a2a.card import public_card
 from turnwise.gateway.a2a.errors import Refusal, rest_response, rpc_response
 from turnwise.gateway.a2a.json_values import message_json
-from turnwise.gateway.a2a.messages import invalid_field as wrong
+from turnwise.gateway.a2a.messages import invalid_field
 from turnwise.gateway.a2a.operations import Operations
 from turnwise.gateway.a2a.parsing import A2A_JSON, PLAIN_JSON, check_state, json_of, message_of, object_of
 from turnwise.gateway.front import Front, TheCaller, TheFront
@@ -42,12 +42,15 @@ STATE = "TASK_STATE_"
 
 
 class Path(NamedTuple):
-    """A path: which method it asks for; fields: those of the message that stand in the path, by their names there."""
+    """A route of the HTTP binding."""
 
     verb: str
+    """The HTTP method."""
     path: str
     method: str
+    """The JSON-RPC name of the operation."""
     fields: Mapping[str, str] = MappingProxyType({})
+    """The message fields that the path sets, by path parameter."""
 
 
 _TASK, _TASKS = MappingProxyType({"task_id": "id"}), MappingProxyType({"task_id": "task_id"})
@@ -66,7 +69,7 @@ PATHS = (
     Path("GET", "/tasks/{task_id}", "GetTask", _TASK),
     Path("GET", "/extendedAgentCard", "GetExtendedAgentCard"),
 )
-"""The more special ones first."""
+"""More specific paths come first."""
 
 
 def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
@@ -77,10 +80,10 @@ def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
             check_content(request)
             check_protocol_version(request)
             params = await _params(request, method, {field: request.path_params[name] for name, field in path.fields.items()})
-            told = method.operation(Operations(front), params, call_context(request, front, caller, user))
+            outcome = method.operation(Operations(front), params, call_context(request, front, caller, user))
             if method.streamed:
-                return await stream_response(told, request, front, _encode_sse, again=":subscribe")
-            body = json.dumps(result_json(await told, method) or {})
+                return await stream_response(outcome, request, front, _encode_sse, retry_with=":subscribe")
+            body = json.dumps(result_json(await outcome, method) or {})
             return Response(body, media_type=response_type(request.headers.get("accept", "")))
         except (A2AError, TurnwiseError) as error:
             return rest_response(refusal_for(error, request, front))
@@ -95,7 +98,7 @@ async def _params(request: Request, method: Method, fields: dict[str, str]) -> A
     try:
         parse_params(query, message)
     except (ParseError, ValueError, TypeError, OverflowError):
-        raise wrong("query", "A value is of the wrong kind.") from None
+        raise invalid_field("query", "A value is of the wrong kind.") from None
     check_state(query, message)
     for name, value in fields.items():
         setattr(message, name, value)
@@ -103,7 +106,7 @@ async def _params(request: Request, method: Method, fields: dict[str, str]) -> A
 
 
 def _with_states(query: QueryParams) -> QueryParams:
-    """Names of states may be short there: `working`, `input-required`."""
+    """Expands short state names in the query: `working`, `input-required`."""
     return QueryParams([(name, _state(value) if name == "status" else value) for name, value in query.multi_items()])
 
 
@@ -112,25 +115,27 @@ def _state(text: str) -> str:
 
 
 def response_type(accepted: str) -> str:
-    """The media type of answers for who accepts that: the protocol's own, unless plain JSON is asked for."""
+    """Chooses the response's media type by the Accept header: the protocol's type unless plain JSON has a higher weight."""
     wanted = dict(map(_media_range, accepted.lower().split(",")))
     own = wanted.get(A2A_JSON, wanted.get("application/*", wanted.get("*/*", 0.0)))
     return PLAIN_JSON if wanted.get(PLAIN_JSON, 0.0) > own else A2A_JSON
 
 
-def _media_range(accepted: str) -> tuple[str, float]:
-    kind, _, parameters = accepted.partition(";")
-    weight = next((each.partition("=")[2] for each in parameters.split(";") if each.strip().startswith("q=")), "1")
+def _media_range(media_range: str) -> tuple[str, float]:
+    kind, _, parameters = media_range.partition(";")
+    weight = next(
+        (parameter.partition("=")[2] for parameter in parameters.split(";") if parameter.strip().startswith("q=")), "1"
+    )
     try:
         return kind.strip(), float(weight)
     except ValueError:
         return kind.strip(), 0.0
 
 
-def _encode_sse(told: dict[str, Any] | Refusal) -> bytes:
-    if isinstance(told, Refusal):
-        return format_sse_event(data_str=json.dumps(told.as_rest), event="error")
-    return format_sse_event(data_str=json.dumps(told))
+def _encode_sse(item: dict[str, Any] | Refusal) -> bytes:
+    if isinstance(item, Refusal):
+        return format_sse_event(data_str=json.dumps(item.as_rest), event="error")
+    return format_sse_event(data_str=json.dumps(item))
 
 
 rest_router = APIRouter(include_in_schema=False)
@@ -146,40 +151,40 @@ Id = str | int | float | None
 @rpc_router.post("")
 @rpc_router.post("/")
 async def call(request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Response:
-    """Answers a call, or streams what comes of it."""
+    """Serves one JSON-RPC call, as a response or a stream."""
     id_: Id = None
     try:
         check_content(request)
-        given = json_of(await request.body())
-        id_ = _id_of(given)
+        body = json_of(await request.body())
+        id_ = _id_of(body)
         check_protocol_version(request)
-        method, params = _method_and_params(given)
-        told = method.operation(
+        method, params = _method_and_params(body)
+        outcome = method.operation(
             Operations(front), message_of(params, method.params), call_context(request, front, caller, user)
         )
         if method.streamed:
-            return await stream_response(told, request, front, _rpc_encoder(id_), again="SubscribeToTask")
-        return JSONResponse({"jsonrpc": VERSION, "id": id_, "result": result_json(await told, method)})
+            return await stream_response(outcome, request, front, _rpc_encoder(id_), retry_with="SubscribeToTask")
+        return JSONResponse({"jsonrpc": VERSION, "id": id_, "result": result_json(await outcome, method)})
     except (A2AError, TurnwiseError) as error:
         return rpc_response(refusal_for(error, request, front), id_)
 
 
-def _id_of(given: Any) -> Id:
-    """The call's id. InvalidRequestError for what is no call."""
-    if isinstance(given, list):
+def _id_of(body: Any) -> Id:
+    """Returns the call's id. Raises InvalidRequestError if the body is not a single call."""
+    if isinstance(body, list):
         raise InvalidRequestError("Several calls at once are not supported. Send one after the other.")
-    if not isinstance(given, dict):
+    if not isinstance(body, dict):
         raise InvalidRequestError("The body is no JSON object.")
-    id_ = given.get("id")
+    id_ = body.get("id")
     if isinstance(id_, bool) or not isinstance(id_, str | int | float | None) or id_ in (math.inf, -math.inf):
         raise InvalidRequestError("The id is neither a text nor a number.")
     return id_
 
 
-def _method_and_params(given: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
-    if given.get("jsonrpc") != VERSION:
+def _method_and_params(body: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
+    if body.get("jsonrpc") != VERSION:
         raise InvalidRequestError(f"It is no call of JSON-RPC {VERSION}: 'jsonrpc' says so.")
-    name, params = given.get("method"), given.get("params")
+    name, params = body.get("method"), body.get("params")
     if not isinstance(name, str) or not name:
         raise InvalidRequestError("The method is no text.")
     if name not in METHODS:
@@ -190,10 +195,10 @@ def _method_and_params(given: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
 
 
 def _rpc_encoder(id_: Id) -> Callable[[dict[str, Any] | Refusal], bytes]:
-    def write(told: dict[str, Any] | Refusal) -> bytes:
-        if isinstance(told, Refusal):
-            return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "error": told.as_rpc}), event="error")
-        return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "result": told}))
+    def write(item: dict[str, Any] | Refusal) -> bytes:
+        if isinstance(item, Refusal):
+            return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "error": item.as_rpc}), event="error")
+        return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "result": item}))
 
     return write
 
@@ -201,7 +206,7 @@ def _rpc_encoder(id_: Id) -> Callable[[dict[str, Any] | Refusal], bytes]:
 card_router = APIRouter(include_in_schema=False)
 PATH = "/.well-known/agent-card.json"
 LAST_MODIFIED = SystemIssuer().now().replace(microsecond=0)
-"""Agents and settings are those with which this process began."""
+"""Agents and settings change only with the process."""
 
 _CACHED_CARD = "a2a_card"
 
@@ -209,7 +214,7 @@ _CACHED_CARD = "a2a_card"
 @card_router.get(PATH)
 @card_router.head(PATH)
 async def get_card(request: Request, front: TheFront) -> Response:
-    """The card; nothing of it for who has it."""
+    """Returns the public agent card, or 304 if the client has the current one."""
     body = json.dumps(_card(request, front), sort_keys=True).encode()
     headers = {
         "Cache-Control": f"public, max-age={front.config.protocols.a2a.card_seconds}",
@@ -224,7 +229,9 @@ async def get_card(request: Request, front: TheFront) -> Response:
 
 
 def _card(request: Request, front: Front) -> dict[str, Any]:
-    """The card for who asks. All but its URLs is made once: anybody can ask, and there may be thousands of agents."""
+    """Returns the card with URLs for this request. The rest is built once, because anyone may ask and there may be thousands of
+    agents.
+    """
     state = request.app.state
     if not hasattr(state, _CACHED_CARD):
         setattr(state, _CACHED_CARD, message_json(public_card(front, "")))
@@ -234,10 +241,10 @@ def _card(request: Request, front: Front) -> dict[str, Any]:
 
 
 def _is_not_modified(request: Request, etag: str) -> bool:
-    """Whether who asks has it. What it is counts more than since when it is so."""
-    known, since = request.headers.get("if-none-match"), request.headers.get("if-modified-since")
-    if known is not None:
-        return is_known(known, etag)
+    """Whether the client's cached copy is current. The ETag takes precedence over the date."""
+    etags, since = request.headers.get("if-none-match"), request.headers.get("if-modified-since")
+    if etags is not None:
+        return is_known(etags, etag)
     try:
         return since is not None and parsedate_to_datetime(since) >= LAST_MODIFIED
     except (ValueError, TypeError):  # no date, or one without a zone

@@ -1,5 +1,5 @@
-"""What the ADK's development page asks for beside conversations: drawings of the agents, and much that is not kept here, of
-which there is none: no spans, no tests, no evaluations, no files of agents.
+"""Routes that only the ADK's development page calls: drawings of the agents, and empty answers for unsupported features such as
+traces and evaluations.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,35 +16,42 @@ from turnwise.gateway.services.sessions import Window
 
 
 class Colors(NamedTuple):
-    ground: str
+    """Colors of a drawing."""
+
+    background: str
     line: str
     text: str
-    marked: str
+    highlight: str
 
 
 LIGHT = Colors("#ffffff", "#80868b", "#202124", "#69CB87")
 DARK = Colors("#333537", "#cccccc", "#ffffff", "#0F5223")
 
 
-def dot_of(children: Mapping[str, Collection[str]], root: str, marked: str | None = None, *, dark: bool = False) -> str:
-    """The agents from `root` on, with who is below whom. marked: the one that stands out."""
+def dot_of(children: Mapping[str, Collection[str]], root: str, highlighted: str | None = None, *, dark: bool = False) -> str:
+    """Draws the agents below `root` as a Graphviz graph.
+
+    Args:
+        children: The child names of each agent.
+        highlighted: The agent to highlight.
+    """
     colors = DARK if dark else LIGHT
     lines = [
         "digraph agents {",
-        f'rankdir=LR; bgcolor="{colors.ground}";',
+        f'rankdir=LR; bgcolor="{colors.background}";',
         f'node [shape=box, style="rounded", color="{colors.line}", fontcolor="{colors.text}"];',
         f'edge [color="{colors.line}", arrowhead=none];',
     ]
-    below, seen = [root], set[str]()
-    while below:
-        name = below.pop(0)
+    queue, seen = [root], set[str]()
+    while queue:
+        name = queue.pop(0)
         if name in seen or name not in children:
             continue
         seen.add(name)
-        stands_out = f' [style="rounded,filled", fillcolor="{colors.marked}"]' if name == marked else ""
-        lines.append(f"{_quoted(name)}{stands_out};")
+        style = f' [style="rounded,filled", fillcolor="{colors.highlight}"]' if name == highlighted else ""
+        lines.append(f"{_quoted(name)}{style};")
         lines += [f"{_quoted(name)} -> {_quoted(child)};" for child in children[name]]
-        below += children[name]
+        queue += children[name]
     return "\n".join([*lines, "}"])
 
 
@@ -55,9 +62,9 @@ def _quoted(name: str) -> str:
 
 router = APIRouter(include_in_schema=False)
 MOST_EVENTS_SEARCHED = 1_000
-"""Among how many of a session's events one is looked for, the newest."""
+"""Number of newest events in which an event is searched."""
 DEEPEST = 50
-"""How many agents may stand below each other in a drawing."""
+"""Maximum depth of the nested agent structure."""
 EMPTY_ANSWERS: Mapping[str, Any] = {
     "/debug/trace/session/{session_id}": [],
     "/debug/trace/{event_id}": {},
@@ -68,6 +75,7 @@ EMPTY_ANSWERS: Mapping[str, Any] = {
     "/eval-results": {"evalResultIds": []},
     "/metrics-info": {"metricsInfo": []},
 }
+"""Routes of unsupported features, with their empty answers."""
 _APP = "/dev/apps/{app_name}"
 
 
@@ -86,14 +94,14 @@ for _path, _value in EMPTY_ANSWERS.items():
 
 @router.get("/config/telemetry")
 async def get_consent(front: TheFront, caller: TheCaller) -> Response:
-    """Whether the page is to tell others how it is used: never from here."""
+    """Tells the page not to send usage statistics."""
     front.whose.require(caller, "agents:read")
     return JSONResponse({"telemetry": False})
 
 
 @router.get(_APP + "/builder")
 async def get_definition(app_name: str, front: TheFront, caller: TheCaller) -> Response:
-    """The file of an agent: none, nobody edits agents here."""
+    """Returns an empty agent file: agents cannot be edited here."""
     tree_of(front, caller)
     check_app(front, app_name)
     return PlainTextResponse("")
@@ -101,7 +109,7 @@ async def get_definition(app_name: str, front: TheFront, caller: TheCaller) -> R
 
 @router.get(_APP + "/build_graph")
 async def get_structure(app_name: str, front: TheFront, caller: TheCaller) -> Response:
-    """The agents that the caller may know of, each inside the one above it."""
+    """Returns the agents that the caller may know of, nested."""
     tree = tree_of(front, caller)
     check_app(front, app_name)
     return JSONResponse({"name": app_name, "root_agent": _nested(tree, front.runner.tree.root, DEEPEST)})
@@ -111,7 +119,7 @@ async def get_structure(app_name: str, front: TheFront, caller: TheCaller) -> Re
 async def get_images(
     app_name: str, front: TheFront, caller: TheCaller, dark_mode: bool = False, node: str | None = None
 ) -> Response:
-    """A drawing of all agents, or of those from one on, by the path to it."""
+    """Draws all agents, or those below the last agent of the path `node`."""
     tree = tree_of(front, caller)
     check_app(front, app_name)
     names = [name for name in (node or "").split("/") if name]
@@ -123,7 +131,7 @@ async def get_images(
 
 @router.get(_APP + "/graph")
 async def get_graph(app_name: str, front: TheFront, caller: TheCaller, dark_mode: bool = False) -> Response:
-    """A drawing of all agents."""
+    """Draws all agents."""
     tree = tree_of(front, caller)
     check_app(front, app_name)
     return JSONResponse({"dotSrc": dot_of(_children(tree), front.runner.tree.root, dark=dark_mode)})
@@ -133,10 +141,10 @@ async def get_graph(app_name: str, front: TheFront, caller: TheCaller, dark_mode
 async def get_event_graph(
     app_name: str, user_id: str, session_id: str, event_id: str, front: TheFront, caller: TheCaller
 ) -> Response:
-    """The same, with the author of that event marked; nothing for an event that is not there."""
-    found = (await front.sessions.events(caller, session_id, Window(last=MOST_EVENTS_SEARCHED), user_id)).events
+    """Draws all agents and highlights the event's author; an empty object for an unknown event."""
+    events = (await front.sessions.events(caller, session_id, Window(last=MOST_EVENTS_SEARCHED), user_id)).events
     check_app(front, app_name)
-    event = next((event for event in found if event.id == event_id), None)
+    event = next((event for event in events if event.id == event_id), None)
     if event is None:
         return JSONResponse({})
     children = _children(tree_of(front, caller))

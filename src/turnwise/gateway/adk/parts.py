@@ -1,4 +1,4 @@
-"""Parts of what is said, as the ADK writes them. Pure."""
+"""Converts content to the ADK's parts and back. Pure."""
 
 from base64 import b64decode, urlsafe_b64encode
 from binascii import Error
@@ -27,16 +27,16 @@ from turnwise.runner import PastExchange
 from turnwise.tools.names import CONFIRM
 
 CONFIRMATION = "adk_request_confirmation"
-"""The tool by which the ADK asks a person for leave."""
+"""The tool by which the ADK asks for an approval."""
 
 
 def parts_of(content: Content, key: SessionKey, *, partial: bool) -> list[Part]:
-    """The parts of what was said in that session. Of calls there is nothing before they are whole."""
+    """Returns content as ADK parts. Partial content has no tool calls."""
     return list(_parts(content, key, partial=partial))
 
 
 def _parts(content: Content, key: SessionKey, *, partial: bool) -> Iterator[Part]:
-    speaks = bool(content.text)
+    has_text = bool(content.text)
     for part in content.parts:
         if isinstance(part, TextPart):
             yield Part(text=part.text)
@@ -47,7 +47,7 @@ def _parts(content: Content, key: SessionKey, *, partial: bool) -> Iterator[Part
         elif isinstance(part, ArtifactPart):
             uri = artifact_uri(key, part.name, part.version)
             yield Part(file_data=FileData(file_uri=uri, mime_type=part.mime_type, display_name=part.title or part.name))
-        elif isinstance(part, DataPart) and not part.private and not speaks:
+        elif isinstance(part, DataPart) and not part.private and not has_text:
             yield Part(text=to_json(part.data).decode())
         elif isinstance(part, ToolCallPart) and not partial:
             yield Part(function_call=_call(part, content))
@@ -56,24 +56,24 @@ def _parts(content: Content, key: SessionKey, *, partial: bool) -> Iterator[Part
 
 
 def encode_bytes(data: bytes) -> str:
-    """Base64 in the alphabet in which the ADK writes it."""
+    """Encodes bytes in URL-safe base64, as the ADK does."""
     return urlsafe_b64encode(data).decode()
 
 
 def artifact_uri(key: SessionKey, name: str, version: int | None) -> str:
-    """The ADK's name for an artifact, in which nothing is escaped; `version` is ours, None = the latest."""
-    whose = f"artifact://apps/{key.app}/users/{key.user}"
-    where = whose if name.startswith(USER_PREFIX) else f"{whose}/sessions/{key.id}"
-    return f"{where}/artifacts/{name}/versions/{'latest' if version is None else to_adk_version(version)}"
+    """Returns the ADK's URI of an artifact, unescaped. version: Turnwise's number; None = the latest."""
+    user_uri = f"artifact://apps/{key.app}/users/{key.user}"
+    owner_uri = user_uri if name.startswith(USER_PREFIX) else f"{user_uri}/sessions/{key.id}"
+    return f"{owner_uri}/artifacts/{name}/versions/{'latest' if version is None else to_adk_version(version)}"
 
 
 def to_adk_version(version: int) -> int:
-    """A version of ours, which begin with 1, as the ADK counts, from 0 on."""
+    """Converts a version number: Turnwise counts from 1, the ADK from 0."""
     return version - 1
 
 
 def from_adk_version(version: int) -> int:
-    """The other way round."""
+    """Converts a version number of the ADK."""
     return version + 1
 
 
@@ -81,8 +81,12 @@ def _call(part: ToolCallPart, content: Content) -> FunctionCall:
     if part.tool != CONFIRM:
         args: dict[str, JsonValue] = part.arguments if part.raw is None else {"raw": part.raw}
         return FunctionCall(id=part.call_id, name=part.tool, args=args)
-    asked = part.arguments
-    original: dict[str, JsonValue] = {"id": asked.get("call"), "name": asked.get("tool"), "args": asked.get("arguments", {})}
+    arguments = part.arguments
+    original: dict[str, JsonValue] = {
+        "id": arguments.get("call"),
+        "name": arguments.get("tool"),
+        "args": arguments.get("arguments", {}),
+    }
     wanted: dict[str, JsonValue] = {"hint": content.text, "confirmed": False}
     return FunctionCall(id=part.call_id, name=CONFIRMATION, args={"originalFunctionCall": original, "toolConfirmation": wanted})
 
@@ -105,14 +109,18 @@ MESSAGE: Where = ("body", "newMessage")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
-def message_of(said: MessageContent) -> Content:
-    """The message of a run."""
-    parts = said.parts or ()
+def message_of(message: MessageContent) -> Content:
+    """Converts the message of a run. Raises RequestInvalid."""
+    parts = message.parts or ()
     return Content(role="user", parts=tuple(_part(part, (*MESSAGE, "parts", place)) for place, part in enumerate(parts)))
 
 
 def past_exchanges(events: Sequence[PastEvent]) -> list[PastExchange]:
-    """A conversation that was had elsewhere, as far as it is said in texts and files: what calls gave can be made up."""
+    """Converts imported events to past exchanges of text and files.
+
+    Raises:
+        RequestInvalid: An event holds tool calls or results, which could be forged, or actions.
+    """
     past: list[PastExchange] = []
     for place, event in enumerate(events):
         where: Where = ("body", "events", place)
@@ -132,7 +140,7 @@ def past_exchanges(events: Sequence[PastEvent]) -> list[PastExchange]:
 
 
 def decode_bytes(blob: Blob, where: Where) -> bytes:
-    """What it holds. Base64 comes in both alphabets, and without its padding."""
+    """Decodes base64 of either alphabet, with or without padding. Raises RequestInvalid."""
     try:
         data = blob.data.encode("ascii").translate(_STANDARD)
         return b64decode(data + b"=" * (-len(data) % 4), validate=True)
@@ -164,22 +172,24 @@ def _part(part: Part, where: Where) -> OurPart:
     raise RequestInvalid(problem, fix="Send a text, inlineData or a functionResponse. Nothing is fetched.", where=where)
 
 
-def _result(given: FunctionResponse, where: Where) -> ToolResultPart:
-    if not given.id:
+def _result(response_part: FunctionResponse, where: Where) -> ToolResultPart:
+    if not response_part.id:
         raise RequestInvalid("It is not said whose result this is.", fix="Send the id of the call.", where=(*where, "id"))
-    response: JsonValue = given.response
-    if given.name == CONFIRMATION:
-        return ToolResultPart(call_id=given.id, tool=CONFIRM, result={"approved": _is_confirmed(given.response or {})})
-    return ToolResultPart(call_id=given.id, tool=given.name or "", result=response)
+    response: JsonValue = response_part.response
+    if response_part.name == CONFIRMATION:
+        return ToolResultPart(
+            call_id=response_part.id, tool=CONFIRM, result={"approved": _is_confirmed(response_part.response or {})}
+        )
+    return ToolResultPart(call_id=response_part.id, tool=response_part.name or "", result=response)
 
 
 def _is_confirmed(response: dict[str, JsonValue]) -> bool:
-    """Whether the person agreed. ADK's clients may send what they say as JSON in a text."""
-    told: JsonValue = response
+    """Whether the response approves. ADK clients may wrap it as JSON text."""
+    answer: JsonValue = response
     wrapped = response.get("response")
     if len(response) == 1 and isinstance(wrapped, str):
         try:
-            told = from_json(wrapped)
+            answer = from_json(wrapped)
         except (ValueError, TypeError):
             return False
-    return isinstance(told, dict) and told.get("confirmed") is True
+    return isinstance(answer, dict) and answer.get("confirmed") is True

@@ -53,6 +53,6 @@ def test_artifacts_are_inline_or_somewhere_or_only_named() -> None:
 )
 def test_modes_that_the_reader_takes(modes: list[str], taken: bool) -> None:
     shown = PartWriter(VIEW, modes=modes)
-    assert shown.takes("application/json") == taken
+    assert shown.accepts("application/json") == taken
     (part,) = shown.parts(Content(parts=(DataPart(data={"a": 1}),)))
     assert part.WhichOneof("content") == ("text" if modes == ["text/plain"] else "data")
