@@ -1,4 +1,4 @@
-"""Tools, called."""
+"""Executes tool calls."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
@@ -24,22 +24,22 @@ from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, SELECT, agent_of_tool
 from turnwise.runner import Invocation, Result
 
 
-async def select(visit: McpRequest, given: Select) -> CallToolResult:
-    """Who would answer that message. Nothing is stored and nobody runs."""
-    selection = await visit.front.messages.select(
-        visit.caller, given.message, session=given.session, user=visit.user, context=MessageContext()
+async def select(request: McpRequest, arguments: Select) -> CallToolResult:
+    """Selects an agent for a message without storing or running anything."""
+    selection = await request.front.messages.select(
+        request.caller, arguments.message, session=arguments.session, user=request.user, context=MessageContext()
     )
-    return _result(decision_value(visit.view.selection(selection), given.session))
+    return _result(decision_value(request.view.selection(selection), arguments.session))
 
 
-async def explain(visit: McpRequest, given: Explain) -> CallToolResult:
-    """The recorded decision of a message, or the latest. SessionMissing, InvocationMissing."""
-    found = await visit.front.decisions.of_message(visit.caller, given.session, given.message_id, visit.user)
-    return _result(decision_value(visit.view.selection(found.selection), given.session))
+async def explain(request: McpRequest, arguments: Explain) -> CallToolResult:
+    """Returns the recorded selection of a message, or of the latest one. Raises SessionMissing, InvocationMissing."""
+    decision = await request.front.decisions.of_message(request.caller, arguments.session, arguments.message_id, request.user)
+    return _result(decision_value(request.view.selection(decision.selection), arguments.session))
 
 
 def decision_value(selection: Selection, session: str | None) -> Decided:
-    """The decision as a value of the wire; the selection is as its reader may see it."""
+    """Returns a selection, redacted for its reader, as the tool's structured result."""
     return Decided(
         session=session,
         agent=selection.agent,
@@ -48,12 +48,14 @@ def decision_value(selection: Selection, session: str | None) -> Decided:
         confidence=selection.confidence,
         reason=selection.reason,
         opinions=[_opinion(verdict) for verdict in selection.verdicts],
-        excluded=[Excluded(agent=each.agent, rule=each.rule, detail=each.detail) for each in selection.excluded],
+        excluded=[
+            Excluded(agent=exclusion.agent, rule=exclusion.rule, detail=exclusion.detail) for exclusion in selection.excluded
+        ],
     )
 
 
 def decision_text(decision: Decided) -> str:
-    """The decision for a reader: who and why, then what each selector said."""
+    """Describes a decision as text: the agent and the reason, then each selector's verdict."""
     verb = "answers" if decision.outcome == "chosen" else "asks what is meant"
     first = f"{decision.agent} {verb} ({decision.method}, {decision.confidence:.2f}): {decision.reason}"
     return "\n".join([first, *_lines(decision.opinions)])
@@ -61,8 +63,8 @@ def decision_text(decision: Decided) -> str:
 
 def _lines(opinions: Sequence[Opinion]) -> list[str]:
     return [
-        f"- {each.selector}: {each.outcome}{f' {each.agent}' if each.agent else ''}. {each.reason}".rstrip()
-        for each in opinions
+        f"- {opinion.selector}: {opinion.outcome}{f' {opinion.agent}' if opinion.agent else ''}. {opinion.reason}".rstrip()
+        for opinion in opinions
     ]
 
 
@@ -73,7 +75,10 @@ def _opinion(verdict: Verdict) -> Opinion:
         agent=verdict.agent,
         confidence=verdict.confidence,
         reason=verdict.reason,
-        candidates=[Considered(agent=each.agent, score=each.score, evidence=each.evidence) for each in verdict.candidates],
+        candidates=[
+            Considered(agent=candidate.agent, score=candidate.score, evidence=candidate.evidence)
+            for candidate in verdict.candidates
+        ],
     )
 
 
@@ -87,19 +92,23 @@ def _result(decision: Decided) -> CallToolResult:
 T = TypeVar("T")
 
 GRACE_FRACTION = 0.8
-"""How much of the time that answers may still take is waited. In the rest it can be said that this one did not come."""
+"""Fraction of the shutdown grace period to wait for an answer. The rest is left to report that it did not come."""
 
 
 async def result_or_closing(front: Front, invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
-    """What the work for that answer gives. Closing, which says how to come to it, when the process leaves before."""
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_grace_almost_over(front))
+    """Awaits `work`, the rest of a tool call.
+
+    Raises:
+        Closing: The process stops before the work is done. The message tells how to get the answer later.
+    """
+    work_task, closing_task = asyncio.create_task(work), asyncio.create_task(_grace_almost_over(front))
     try:
-        either: set[asyncio.Future[Any]] = {working, leaving}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
+        tasks: set[asyncio.Future[Any]] = {work_task, closing_task}
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if work_task.done():
+            return work_task.result()
     finally:
-        for task in (working, leaving):
+        for task in (work_task, closing_task):
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await task
@@ -114,44 +123,51 @@ async def _grace_almost_over(front: Front) -> None:
     await asyncio.sleep(front.config.grace_seconds * GRACE_FRACTION)
 
 
-async def call(context: Context, visit: McpRequest, params: CallToolRequestParams, *, agents: bool) -> CallToolResult:
-    """What that tool gives; what it refuses, it gives, too. agents: whether they are tools. MCPError when there is no such."""
+async def call(context: Context, request: McpRequest, params: CallToolRequestParams, *, agents: bool) -> CallToolResult:
+    """Calls a tool. TurnwiseErrors become error results.
+
+    Args:
+        agents: Whether each agent is a tool.
+
+    Raises:
+        MCPError: There is no such tool.
+    """
     try:
-        return await _dispatch(context, visit, params.name, params.arguments, agents=agents)
+        return await _dispatch(context, request, params.name, params.arguments, agents=agents)
     except TurnwiseError as error:
-        return tool_error(visit.problem(error))
+        return tool_error(request.problem(error))
 
 
 async def _dispatch(
-    context: Context, visit: McpRequest, name: str, arguments: Mapping[str, Any] | None, *, agents: bool
+    context: Context, request: McpRequest, name: str, arguments: Mapping[str, Any] | None, *, agents: bool
 ) -> CallToolResult:
     if name == SELECT:
-        return await select(visit, parse_arguments(Select, arguments))
+        return await select(request, parse_arguments(Select, arguments))
     if name == EXPLAIN:
-        return await explain(visit, parse_arguments(Explain, arguments))
+        return await explain(request, parse_arguments(Explain, arguments))
     if name == ASK:
-        given = parse_arguments(Ask, arguments)
-        return await _ask(context, visit, given, given.agent)
-    agent = agent_of_tool(visit, name) if agents else None
+        ask_arguments = parse_arguments(Ask, arguments)
+        return await _ask(context, request, ask_arguments, ask_arguments.agent)
+    agent = agent_of_tool(request, name) if agents else None
     if agent is None:
         raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"fix": "List the tools."})
-    given_to = parse_arguments(AskAgent, arguments)
-    return await _ask(context, visit, given_to, None if given_to.answer_to else agent)
+    agent_arguments = parse_arguments(AskAgent, arguments)
+    return await _ask(context, request, agent_arguments, None if agent_arguments.answer_to else agent)
 
 
-async def _ask(context: Context, visit: McpRequest, given: AskAgent, agent: str | None) -> CallToolResult:
-    told = progress_token_from_params(context.params) is not None
-    invocation = await start(visit, given, agent, streaming=told)
+async def _ask(context: Context, request: McpRequest, arguments: AskAgent, agent: str | None) -> CallToolResult:
+    wants_progress = progress_token_from_params(context.params) is not None
+    invocation = await start(request, arguments, agent, streaming=wants_progress)
 
     async def work() -> Result:
-        if told:
-            await report_progress(context.session, invocation, visit.view)
+        if wants_progress:
+            await report_progress(context.session, invocation, request.view)
         return await invocation.result()
 
-    result = await result_or_closing(visit.front, invocation, work())
-    return result_of(await _answer(visit, invocation, result))
+    result = await result_or_closing(request.front, invocation, work())
+    return result_of(await _answer(request, invocation, result))
 
 
-async def _answer(visit: McpRequest, invocation: Invocation, result: Result) -> Answered:
-    waits = await visit.front.invocations.waits(invocation, result)
-    return answer_value(invocation, result, waits, visit.view)
+async def _answer(request: McpRequest, invocation: Invocation, result: Result) -> Answered:
+    waits = await request.front.invocations.waits(invocation, result)
+    return answer_value(invocation, result, waits, request.view)

@@ -21,16 +21,16 @@ def test_a_state_has_keys(state: Any) -> None:
 
 def test_only_what_changes_is_told() -> None:
     mirror = ClientStateMirror({"a": 1, "b": [1]})
-    assert list(mirror.change({"a": 1, "gone": None})) == []
-    (wire,) = mirror.change({"a": None, "b": [2], "c~/": 0}, "s")
+    assert list(mirror.apply({"a": 1, "gone": None})) == []
+    (wire,) = mirror.apply({"a": None, "b": [2], "c~/": 0}, "s")
     assert wire["subagentRunId"] == "s"
     assert wire["delta"] == [
         {"op": "remove", "path": "/a"},
         {"op": "add", "path": "/b", "value": [2]},
         {"op": "add", "path": "/c~0~1", "value": 0},
     ]
-    assert list(mirror.become({"b": [2], "c~/": 0})) == []
-    assert [wire["snapshot"] for wire in mirror.become({})] == [{}]
+    assert list(mirror.replace({"b": [2], "c~/": 0})) == []
+    assert [wire["snapshot"] for wire in mirror.replace({})] == [{}]
 
 
 def test_true_is_not_one() -> None:
@@ -38,6 +38,6 @@ def test_true_is_not_one() -> None:
     shown: Any = {"a": 1, "b": {"c": [0]}, "d": 1.0}
     assert changed_keys({"a": True, "b": {"c": [False]}, "d": 1}, shown) == {"a": True, "b": {"c": [False]}}
     mirror = ClientStateMirror(shown)
-    (wire,) = mirror.change({"a": True, "b": {"c": [False]}})
+    (wire,) = mirror.apply({"a": True, "b": {"c": [False]}})
     assert [each["path"] for each in wire["delta"]] == ["/a", "/b"]
-    assert list(mirror.become({"a": 1, "b": {"c": [False]}, "d": 1})) != []
+    assert list(mirror.replace({"a": 1, "b": {"c": [False]}, "d": 1})) != []
