@@ -34,7 +34,7 @@ class Method(NamedTuple):
     params: type[Any]
     """The protobuf message type of its parameters."""
     streamed: bool = False
-    """Whether the result is a stream."""
+    """True if the result is a stream."""
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(

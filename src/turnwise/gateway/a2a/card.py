@@ -54,7 +54,7 @@ def _card(front: Front, base: str, view: Redactor) -> AgentCard:
     schemes = dict(_schemes(front.config.auth))
     return AgentCard(
         name=config.name or front.runner.app,
-        description=_short(description or f"The front door of {front.runner.app}."),
+        description=_short(description or f"The gateway of {front.runner.app}."),
         version=config.version,
         supported_interfaces=[
             AgentInterface(url=base + path, protocol_binding=binding, protocol_version=PROTOCOL_VERSION)

@@ -65,7 +65,7 @@ class Refusal(NamedTuple):
     http: int
     """The HTTP status."""
     keeps_http_status: bool
-    """Whether JSON-RPC responses use the HTTP status as well. Otherwise they answer 200."""
+    """True if JSON-RPC responses use the HTTP status as well. Otherwise they answer 200."""
     code: int
     """The JSON-RPC error code."""
     status: str

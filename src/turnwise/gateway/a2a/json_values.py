@@ -23,7 +23,7 @@ def message_json(message: Any) -> Any:
     try:
         return _with_integers(MessageToDict(message))
     except SerializeToJsonError:
-        raise ValueError("It holds what is no JSON.") from None
+        raise ValueError("The value is not valid JSON.") from None
 
 
 def task_page_json(page: ListTasksResponse) -> Any:

@@ -34,10 +34,10 @@ async def find_task(front: Front, operation: OperationRequest, task_id: str, *, 
     try:
         if name is None:
             front.whose.require(operation.caller, to)
-            raise InvocationMissing("This is no id of a task.")
+            raise InvocationMissing("This is not a task id.")
         if None not in (operation.user, name.user) and operation.user != name.user:
             front.whose.user(operation.caller, to, operation.user)
-            raise InvocationMissing("It is the task of another than whom the request names.")
+            raise InvocationMissing("The task belongs to another user than the request names.")
         known = await front.threads.whole(operation.caller, name.session, name.message, user_of_task(operation, name), to=to)
     except (InvocationMissing, SessionMissing):
         raise TaskNotFoundError("There is no such task.") from None

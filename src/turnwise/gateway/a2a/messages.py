@@ -38,7 +38,7 @@ class IncomingMessage:
     def __init__(self, request: SendMessageRequest) -> None:
         message = request.message
         if message.role != Role.ROLE_USER:
-            raise invalid_field("message.role", "Only messages of users can be sent.", fix="Send ROLE_USER.")
+            raise invalid_field("message.role", "Only user messages can be sent.", fix="Send ROLE_USER.")
         metadata = {**_json(request.metadata, "metadata"), **_json(message.metadata, "message.metadata")}
         self.agent, self.user, self.call = (_text(metadata, name) for name in (AGENT, USER, CALL))
         channel, user_kind = (_text(metadata, name) for name in _FIELDS)
@@ -71,14 +71,14 @@ def _text(metadata: dict[str, Any], name: str) -> str | None:
     value = metadata.pop(name, None)
     if value is None or isinstance(value, str):
         return value
-    raise invalid_field(f"metadata.{name}", "It is no text.")
+    raise invalid_field(f"metadata.{name}", "The value is not a string.")
 
 
 def _json(message: Any, where: str) -> Any:
     try:
         return message_json(message)
     except ValueError:
-        raise invalid_field(where, "It holds a number that is no JSON.") from None
+        raise invalid_field(where, "The value has a number that JSON cannot represent.") from None
 
 
 def _part(part: Part, place: int) -> ours.Part:
@@ -92,11 +92,11 @@ def _part(part: Part, place: int) -> ours.Part:
         _check_media_type(part.media_type or DEFAULT_TYPE, f"{where}.mediaType")
         return ours.BlobPart(data=part.raw, mime_type=part.media_type or DEFAULT_TYPE, name=part.filename or None)
     if kind != "url":
-        raise invalid_field(where, "It holds nothing.", fix="Send one of text, raw, url and data.")
+        raise invalid_field(where, "The part is empty.", fix="Send one of text, raw, url and data.")
     blob = blob_of(part.url, part.filename or None)
     if blob is None:
         raise ContentTypeNotSupportedError(
-            "Files that stand somewhere else are not fetched. Send them as raw, or as a data: URL.",
+            "Files are not fetched from URLs. Send them as raw, or as a data: URL.",
             data={"field": f"{where}.url"},
         )
     blob = blob.model_copy(update={"mime_type": part.media_type}) if part.media_type else blob
@@ -107,5 +107,5 @@ def _part(part: Part, place: int) -> ours.Part:
 def _check_media_type(mime_type: str, where: str) -> None:
     kind = mime_type.partition(";")[0].strip().lower()
     if kind not in INPUT_MODES and f"{kind.partition('/')[0]}/*" not in INPUT_MODES:
-        problem = f"Files of the type {kind[:100]!r} are not taken. See the card's defaultInputModes."
+        problem = f"Files of the type {kind[:100]!r} are not accepted. See the card's defaultInputModes."
         raise ContentTypeNotSupportedError(problem, data={"field": where})

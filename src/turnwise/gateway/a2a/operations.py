@@ -65,10 +65,10 @@ async def list_tasks(front: Front, operation: OperationRequest, params: ListTask
     """Returns a page of a user's tasks, most recently changed first. Raises RequestInvalid, CursorInvalid."""
     size = params.page_size if params.HasField("page_size") else PAGE
     if not 1 <= size <= MOST_PAGE:
-        raise invalid_field("pageSize", f"It is not from 1 to {MOST_PAGE}.")
+        raise invalid_field("pageSize", f"The value is not between 1 and {MOST_PAGE}.")
     state = params.status
     if state and state not in INVOCATION_STATUSES:
-        raise invalid_field("status", "There is no such state.")
+        raise invalid_field("status", "Unknown task state.")
     history = history_of(params) or 0
     since = params.status_timestamp_after.ToDatetime(UTC) if params.HasField("status_timestamp_after") else None
     page = await front.tasks.page(
@@ -159,7 +159,7 @@ class Operations:
             raise TaskNotCancelableError("The task is over.")
         record = await find_task(self._front, operation, params.id, to="invocations:cancel")
         if record.state(operation.view) != TaskState.TASK_STATE_CANCELED:
-            raise TaskNotCancelableError("The task came to its end before it could be stopped.")
+            raise TaskNotCancelableError("The task ended before it could be cancelled.")
         return await TaskStream(self._front, operation, name).task(record)
 
     async def on_subscribe_to_task(
@@ -169,7 +169,7 @@ class Operations:
         operation = operation_request(context)
         record = await find_task(self._front, operation, params.id)
         if record.state(operation.view) in FINAL_STATES:
-            raise UnsupportedOperationError("The task is over: nothing more comes. Get it as it is.")
+            raise UnsupportedOperationError("The task is over and has no more updates. Use GetTask.")
         async for item in TaskStream(self._front, operation, record.name).follow(record):
             yield item
 
@@ -194,11 +194,11 @@ class Operations:
     async def on_delete_task_push_notification_config(
         self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
-        """No longer has somebody told. Idempotent."""
+        """Deletes a push notification config. Idempotent."""
         await self._pushes.delete(operation_request(context), params)
 
     async def on_get_extended_agent_card(self, params: GetExtendedAgentCardRequest, context: ServerCallContext) -> AgentCard:
-        """The card with all agents that the caller reaches."""
+        """Returns the card of all agents that the caller may reach."""
         operation = operation_request(context)
         return extended_card(self._front, operation.caller, operation.base)
 

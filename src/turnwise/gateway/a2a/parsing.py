@@ -24,7 +24,7 @@ def check_type(content_type: str | None) -> None:
     """Raises ContentTypeNotSupportedError unless the Content-Type header declares JSON; a missing header counts as JSON."""
     kind = (content_type or PLAIN_JSON).partition(";")[0].strip().lower()
     if kind not in (A2A_JSON, PLAIN_JSON):
-        raise ContentTypeNotSupportedError(f"The body is not JSON by what its header says. Send Content-Type: {PLAIN_JSON}.")
+        raise ContentTypeNotSupportedError(f"The Content-Type header does not declare JSON. Send Content-Type: {PLAIN_JSON}.")
 
 
 def json_of(body: bytes) -> Any:
@@ -39,7 +39,7 @@ def object_of(body: bytes) -> dict[str, Any]:
     """Parses a JSON object; an empty body is an empty object. Raises JSONParseError, InvalidRequestError."""
     value = json_of(body) if body.strip() else {}
     if not isinstance(value, dict):
-        raise InvalidRequestError("The body is no JSON object.")
+        raise InvalidRequestError("The body is not a JSON object.")
     return value
 
 
@@ -52,7 +52,7 @@ def message_of(fields: Mapping[str, Any], message_type: type[AnyMessage]) -> Any
         message: AnyMessage = ParseDict(dict(fields), message_type(), ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, OverflowError) as error:
         match = _PLACE.search(str(error)) if isinstance(error, ParseError) else None
-        raise invalid_field(match[1] if match else "params", "A value is of the wrong kind, or nested too deep.") from None
+        raise invalid_field(match[1] if match else "params", "A value has the wrong type, or is nested too deeply.") from None
     check_state(fields, message)
     validate_proto_required_fields(message)
     return message
@@ -61,7 +61,7 @@ def message_of(fields: Mapping[str, Any], message_type: type[AnyMessage]) -> Any
 def check_state(fields: Mapping[str, Any], message: Message) -> None:
     """Raises RequestInvalid for an unknown task state; protobuf would read it as "any state"."""
     if isinstance(message, ListTasksRequest) and fields.get("status") not in _ANY_STATE and not message.status:
-        raise invalid_field("status", "There is no such state.")
+        raise invalid_field("status", "Unknown task state.")
 
 
 def _raw_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

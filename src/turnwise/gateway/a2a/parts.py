@@ -57,7 +57,7 @@ class PartWriter:
         return [part for part in rendered if part is not None]
 
     def accepts(self, mime_type: str) -> bool:
-        """Whether the reader accepts this media type."""
+        """Returns whether the reader accepts this media type."""
         any_of = f"{mime_type.partition('/')[0]}/*"
         return not self._modes or any(mode in (mime_type, any_of, "*", "*/*") for mode in self._modes)
 

@@ -10,6 +10,10 @@ from turnwise.facts.callers import Caller
 from turnwise.gateway.redaction import Redactor
 
 _KEY = "turnwise"
+PROTOCOL_VERSION = "1.0"
+VERSION_HEADER = "A2A-Version"
+_SUPPORTED = re.compile(r"1\.0(\.[0-9]{1,6})?")
+_MOST_QUOTED = 20
 
 
 class OperationRequest(NamedTuple):
@@ -39,13 +43,6 @@ def operation_request(context: ServerCallContext) -> OperationRequest:
     return operation
 
 
-PROTOCOL_VERSION = "1.0"
-VERSION_HEADER = "A2A-Version"
-
-_SUPPORTED = re.compile(r"1\.0(\.[0-9]{1,6})?")
-_MOST_QUOTED = 20
-
-
 def check_version(version: str | None) -> None:
     """Raises VersionNotSupportedError unless the version is supported.
 
@@ -55,9 +52,9 @@ def check_version(version: str | None) -> None:
     if _SUPPORTED.fullmatch(text):
         return
     problem = (
-        f"Version {text[:_MOST_QUOTED]!r} of A2A is not spoken here."
+        f"Version {text[:_MOST_QUOTED]!r} of A2A is not supported."
         if text
-        else f"Without {VERSION_HEADER}, a request is one of A2A 0.3."
+        else f"A request without {VERSION_HEADER} is A2A 0.3, which is not supported."
     )
     raise VersionNotSupportedError(
         f"{problem} Send the header {VERSION_HEADER}: {PROTOCOL_VERSION}.", data={"supported": PROTOCOL_VERSION}

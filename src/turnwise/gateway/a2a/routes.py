@@ -38,7 +38,13 @@ from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.shared.parameters import User
 from turnwise.gateway.shared.ranges import etag_of, is_known
 
-STATE = "TASK_STATE_"
+STATE_PREFIX = "TASK_STATE_"
+JSON_RPC_VERSION = "2.0"
+CallId = str | int | float | None
+CARD_PATH = "/.well-known/agent-card.json"
+LAST_MODIFIED = SystemIssuer().now().replace(microsecond=0)
+"""Agents and settings change only with the process."""
+_CACHED_CARD = "a2a_card"
 
 
 class Path(NamedTuple):
@@ -98,7 +104,7 @@ async def _params(request: Request, method: Method, fields: dict[str, str]) -> A
     try:
         parse_params(query, message)
     except (ParseError, ValueError, TypeError, OverflowError):
-        raise invalid_field("query", "A value is of the wrong kind.") from None
+        raise invalid_field("query", "A value has the wrong type.") from None
     check_state(query, message)
     for name, value in fields.items():
         setattr(message, name, value)
@@ -111,7 +117,7 @@ def _with_states(query: QueryParams) -> QueryParams:
 
 
 def _state(text: str) -> str:
-    return text if text.startswith(STATE) else STATE + text.upper().replace("-", "_")
+    return text if text.startswith(STATE_PREFIX) else STATE_PREFIX + text.upper().replace("-", "_")
 
 
 def response_type(accepted: str) -> str:
@@ -144,15 +150,13 @@ for _path in PATHS:
 
 
 rpc_router = APIRouter(include_in_schema=False)
-VERSION = "2.0"
-Id = str | int | float | None
 
 
 @rpc_router.post("")
 @rpc_router.post("/")
 async def call(request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Response:
     """Serves one JSON-RPC call, as a response or a stream."""
-    id_: Id = None
+    id_: CallId = None
     try:
         check_content(request)
         body = json_of(await request.body())
@@ -164,55 +168,52 @@ async def call(request: Request, front: TheFront, caller: TheCaller, user: User 
         )
         if method.streamed:
             return await stream_response(outcome, request, front, _rpc_encoder(id_), retry_with="SubscribeToTask")
-        return JSONResponse({"jsonrpc": VERSION, "id": id_, "result": result_json(await outcome, method)})
+        return JSONResponse({"jsonrpc": JSON_RPC_VERSION, "id": id_, "result": result_json(await outcome, method)})
     except (A2AError, TurnwiseError) as error:
         return rpc_response(refusal_for(error, request, front), id_)
 
 
-def _id_of(body: Any) -> Id:
+def _id_of(body: Any) -> CallId:
     """Returns the call's id. Raises InvalidRequestError if the body is not a single call."""
     if isinstance(body, list):
-        raise InvalidRequestError("Several calls at once are not supported. Send one after the other.")
+        raise InvalidRequestError("Batch calls are not supported. Send one call a request.")
     if not isinstance(body, dict):
-        raise InvalidRequestError("The body is no JSON object.")
+        raise InvalidRequestError("The body is not a JSON object.")
     id_ = body.get("id")
     if isinstance(id_, bool) or not isinstance(id_, str | int | float | None) or id_ in (math.inf, -math.inf):
-        raise InvalidRequestError("The id is neither a text nor a number.")
+        raise InvalidRequestError("The id is neither a string nor a number.")
     return id_
 
 
 def _method_and_params(body: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
-    if body.get("jsonrpc") != VERSION:
-        raise InvalidRequestError(f"It is no call of JSON-RPC {VERSION}: 'jsonrpc' says so.")
+    if body.get("jsonrpc") != JSON_RPC_VERSION:
+        raise InvalidRequestError(f"The call is not JSON-RPC {JSON_RPC_VERSION}: check 'jsonrpc'.")
     name, params = body.get("method"), body.get("params")
     if not isinstance(name, str) or not name:
-        raise InvalidRequestError("The method is no text.")
+        raise InvalidRequestError("The method is not a string.")
     if name not in METHODS:
         raise MethodNotFoundError(f"There is no method {name[:64]!r}.")
     if params is not None and not isinstance(params, dict):
-        raise InvalidParamsError("The params are no object.")
+        raise InvalidParamsError("The params are not an object.")
     return METHODS[name], params or {}
 
 
-def _rpc_encoder(id_: Id) -> Callable[[dict[str, Any] | Refusal], bytes]:
+def _rpc_encoder(id_: CallId) -> Callable[[dict[str, Any] | Refusal], bytes]:
     def write(item: dict[str, Any] | Refusal) -> bytes:
         if isinstance(item, Refusal):
-            return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "error": item.as_rpc}), event="error")
-        return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "result": item}))
+            return format_sse_event(
+                data_str=json.dumps({"jsonrpc": JSON_RPC_VERSION, "id": id_, "error": item.as_rpc}), event="error"
+            )
+        return format_sse_event(data_str=json.dumps({"jsonrpc": JSON_RPC_VERSION, "id": id_, "result": item}))
 
     return write
 
 
 card_router = APIRouter(include_in_schema=False)
-PATH = "/.well-known/agent-card.json"
-LAST_MODIFIED = SystemIssuer().now().replace(microsecond=0)
-"""Agents and settings change only with the process."""
-
-_CACHED_CARD = "a2a_card"
 
 
-@card_router.get(PATH)
-@card_router.head(PATH)
+@card_router.get(CARD_PATH)
+@card_router.head(CARD_PATH)
 async def get_card(request: Request, front: TheFront) -> Response:
     """Returns the public agent card, or 304 if the client has the current one."""
     body = json.dumps(_card(request, front), sort_keys=True).encode()
@@ -241,7 +242,7 @@ def _card(request: Request, front: Front) -> dict[str, Any]:
 
 
 def _is_not_modified(request: Request, etag: str) -> bool:
-    """Whether the client's cached copy is current. The ETag takes precedence over the date."""
+    """Returns whether the client's cached copy is current. The ETag takes precedence over the date."""
     etags, since = request.headers.get("if-none-match"), request.headers.get("if-modified-since")
     if etags is not None:
         return is_known(etags, etag)

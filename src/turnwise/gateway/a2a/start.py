@@ -45,7 +45,7 @@ def answer_to(waits: Sequence[OpenWait], message: IncomingMessage) -> tuple[Cont
             part, {"approved": _approval(data), REASON: data.get(REASON)} if APPROVED in data else message.content.text, message
         )
     if RESULT not in data:
-        problem = f"The task waits for what the tool {tool!r} gave."
+        problem = f"The task waits for the result of the tool {tool!r}."
         raise invalid_field("message.parts", problem, fix='Send it as data: {"callId": …, "result": …}.')
     return _content(part.model_copy(update={FAILED: data.get(FAILED) is True}), data[RESULT], message)
 
@@ -54,14 +54,16 @@ def _select_wait(waits: Sequence[OpenWait], message: IncomingMessage) -> OpenWai
     call_id = message.call if message.call is not None else message.data.get(CALL)
     selected = next((wait for wait in waits if call_id in (None, wait.awaited.id)), None)
     if selected is None:
-        raise invalid_field(f"metadata.{CALL}", "The task does not wait for that.", fix="See its status for what it waits for.")
+        raise invalid_field(
+            f"metadata.{CALL}", "The task does not wait for this call.", fix="See the open waits in its status."
+        )
     return selected
 
 
 def _approval(data: dict[str, JsonValue]) -> bool:
     approved = data[APPROVED]
     if not isinstance(approved, bool):
-        raise invalid_field(f"data.{APPROVED}", "It is neither true nor false.")
+        raise invalid_field(f"data.{APPROVED}", "The value is not a boolean.")
     return approved
 
 
@@ -102,7 +104,9 @@ async def send_message(
     if message.task_id:
         return await _answer_task(front, operation, request, incoming, message_request)
     if incoming.agent is not None and not front.addressees.has(operation.caller, incoming.agent):
-        raise invalid_field(f"metadata.{AGENT}", "There is no such agent for you.", fix="See the skills of the agent card.")
+        raise invalid_field(
+            f"metadata.{AGENT}", "No agent of that name is available to this caller.", fix="See the skills of the agent card."
+        )
     session = message.context_id or new_session()
     return await _start_task(front, operation, message_request._replace(session=session, agent=incoming.agent))
 
@@ -134,7 +138,7 @@ async def _answer_task(
     if (invocation := await _find_repeated(front, operation, record, message_request)) is not None:
         return SentMessage(record.name, incoming.content, record.before(invocation.message_id), invocation)
     if record.state(operation.view) in FINAL_STATES:
-        raise UnsupportedOperationError("The task is over. Begin another: send the message with its contextId alone.")
+        raise UnsupportedOperationError("The task is over. Start another: send the message with its contextId alone.")
     waits = record.waits(operation.view)
     if not waits:
         raise UnsupportedOperationError("The task does not wait for a message. Send it with the contextId alone, or later.")

@@ -19,6 +19,10 @@ from turnwise.gateway.front import Front
 from turnwise.gateway.shared.utterances import is_shown_to_user
 from turnwise.runner import Invocation
 
+DIRECT_ANSWER_TAG = "a2a:message"
+"""Tag of agents that answer with a message instead of a task."""
+StreamItem = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
+
 
 class TaskEvents:
     """Converts session events to artifact updates for one reader.
@@ -34,7 +38,7 @@ class TaskEvents:
 
     @property
     def is_open(self) -> bool:
-        """Whether chunks were sent of an artifact that is not recorded yet."""
+        """Returns whether chunks were sent of an artifact that is not recorded yet."""
         return bool(self._sent)
 
     def chunk(self, event: Event) -> Iterator[TaskArtifactUpdateEvent]:
@@ -51,7 +55,7 @@ class TaskEvents:
         self._sent[event.id] = sent + new
 
     def is_retraction(self, event: Event, parts: Sequence[Part]) -> bool:
-        """Whether this event retracts something that was streamed as an artifact. Call it before `whole`."""
+        """Returns whether this event retracts something that was streamed as an artifact. Call it before `whole`."""
         return event.actions.rewind is not None or (event.id in self._sent and not (parts and is_output(event)))
 
     def whole(self, event: Event, parts: Sequence[Part]) -> Iterator[TaskArtifactUpdateEvent]:
@@ -74,11 +78,6 @@ class TaskEvents:
         )
 
 
-DIRECT_ANSWER_TAG = "a2a:message"
-"""Tag of agents that answer with a message instead of a task."""
-StreamItem = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
-
-
 class _HistoryParams(Protocol):
     history_length: int
 
@@ -90,7 +89,7 @@ def history_of(params: _HistoryParams) -> int | None:
     if not params.HasField("history_length"):
         return None
     if params.history_length < 0:
-        raise invalid_field("historyLength", "It is below 0.")
+        raise invalid_field("historyLength", "The value is negative.")
     return params.history_length
 
 

@@ -120,13 +120,13 @@ def live_task_record(
 
 
 def is_question(event: Event) -> bool:
-    """Whether the event asks the user something in text: for a reply, or for an approval."""
+    """Returns whether the event asks the user something in text: for a reply, or for an approval."""
     awaits = event.actions.awaits
     return awaits is not None and (awaits.kind == "reply" or question_of(event) is not None)
 
 
 def is_output(event: Event) -> bool:
-    """Whether the event's text belongs to the task's artifacts. Questions and guardrail explanations do not."""
+    """Returns whether the event's text belongs to the task's artifacts. Questions and guardrail explanations do not."""
     return event.author != USER and is_shown_to_user(event) and not is_question(event) and not event.actions.blocked_by
 
 

@@ -138,7 +138,7 @@ def _parse_version(text: str) -> int | None:
     if text == LATEST:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise RequestInvalid("This is no number of a version.", fix=f"Send 0, 1, …, or {LATEST!r}.", where=("version",))
+        raise RequestInvalid("This is not a version number.", fix=f"Send 0, 1, …, or {LATEST!r}.", where=("version",))
     return from_adk_version(int(text))
 
 
@@ -148,7 +148,7 @@ def _content_of(body: SaveBody) -> tuple[bytes, str]:
     if part.inline_data is not None:
         return decode_bytes(part.inline_data, ("body", "artifact", "inlineData")), part.inline_data.mime_type or DEFAULT_TYPE
     if part.text is None:
-        problem = "This is no part that can be kept."
+        problem = "This kind of part cannot be saved."
         raise RequestInvalid(problem, fix="Send a text, or inlineData. Nothing is fetched.", where=("body", "artifact"))
     try:
         return part.text.encode(), PLAIN

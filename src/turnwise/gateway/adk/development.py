@@ -14,6 +14,24 @@ from turnwise.gateway.front import TheCaller, TheFront
 from turnwise.gateway.services.agents import VisibleAgent
 from turnwise.gateway.services.sessions import Window
 
+router = APIRouter(include_in_schema=False)
+MOST_EVENTS_SEARCHED = 1_000
+"""Number of newest events in which an event is searched."""
+DEEPEST = 50
+"""Maximum depth of the nested agent structure."""
+EMPTY_ANSWERS: Mapping[str, Any] = {
+    "/debug/trace/session/{session_id}": [],
+    "/debug/trace/{event_id}": {},
+    "/tests": [],
+    "/eval_sets": [],
+    "/eval-sets": {"evalSetIds": []},
+    "/eval_results": [],
+    "/eval-results": {"evalResultIds": []},
+    "/metrics-info": {"metricsInfo": []},
+}
+"""Routes of unsupported features, with their empty answers."""
+_APP = "/dev/apps/{app_name}"
+
 
 class Colors(NamedTuple):
     """Colors of a drawing."""
@@ -58,25 +76,6 @@ def dot_of(children: Mapping[str, Collection[str]], root: str, highlighted: str 
 def _quoted(name: str) -> str:
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-router = APIRouter(include_in_schema=False)
-MOST_EVENTS_SEARCHED = 1_000
-"""Number of newest events in which an event is searched."""
-DEEPEST = 50
-"""Maximum depth of the nested agent structure."""
-EMPTY_ANSWERS: Mapping[str, Any] = {
-    "/debug/trace/session/{session_id}": [],
-    "/debug/trace/{event_id}": {},
-    "/tests": [],
-    "/eval_sets": [],
-    "/eval-sets": {"evalSetIds": []},
-    "/eval_results": [],
-    "/eval-results": {"evalResultIds": []},
-    "/metrics-info": {"metricsInfo": []},
-}
-"""Routes of unsupported features, with their empty answers."""
-_APP = "/dev/apps/{app_name}"
 
 
 def _add_empty_answer(path: str, value: Any) -> None:

@@ -28,6 +28,9 @@ from turnwise.tools.names import CONFIRM
 
 CONFIRMATION = "adk_request_confirmation"
 """The tool by which the ADK asks for an approval."""
+Where = tuple[str | int, ...]
+MESSAGE: Where = ("body", "newMessage")
+_STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
 def parts_of(content: Content, key: SessionKey, *, partial: bool) -> list[Part]:
@@ -103,12 +106,6 @@ def _response(part: ToolResultPart) -> FunctionResponse:
     return FunctionResponse(id=part.call_id, name=part.tool, response=response)
 
 
-Where = tuple[str | int, ...]
-MESSAGE: Where = ("body", "newMessage")
-
-_STANDARD = bytes.maketrans(b"-_", b"+/")
-
-
 def message_of(message: MessageContent) -> Content:
     """Converts the message of a run. Raises RequestInvalid."""
     parts = message.parts or ()
@@ -126,7 +123,7 @@ def past_exchanges(events: Sequence[PastEvent]) -> list[PastExchange]:
         where: Where = ("body", "events", place)
         if event.long_running_tool_ids or any(event.actions.values() if event.actions else ()):
             raise RequestInvalid(
-                "An event that is brought in cannot act, nor wait.", fix="Send its content alone.", where=(*where, "actions")
+                "An imported event cannot have actions or waits.", fix="Send its content alone.", where=(*where, "actions")
             )
         parts = tuple(_past_part(part, (*where, "content", "parts", at)) for at, part in enumerate(_parts_of(event)))
         if not parts:
@@ -145,7 +142,7 @@ def decode_bytes(blob: Blob, where: Where) -> bytes:
         data = blob.data.encode("ascii").translate(_STANDARD)
         return b64decode(data + b"=" * (-len(data) % 4), validate=True)
     except (Error, ValueError):
-        raise RequestInvalid("This is no base64.", fix="Send the bytes in base64.", where=(*where, "data")) from None
+        raise RequestInvalid("This is not base64.", fix="Send the bytes in base64.", where=(*where, "data")) from None
 
 
 def _parts_of(event: PastEvent) -> Sequence[Part]:
@@ -154,8 +151,8 @@ def _parts_of(event: PastEvent) -> Sequence[Part]:
 
 def _past_part(part: Part, where: Where) -> OurPart:
     if part.function_call or part.function_response:
-        problem = "Calls of tools cannot be brought in."
-        raise RequestInvalid(problem, fix="Send what was said of them as text.", where=where)
+        problem = "Tool calls and results cannot be imported."
+        raise RequestInvalid(problem, fix="Send their content as text.", where=where)
     return _part(part, where)
 
 
@@ -168,13 +165,13 @@ def _part(part: Part, where: Where) -> OurPart:
         blob = part.inline_data
         data = decode_bytes(blob, (*where, "inlineData"))
         return BlobPart(data=data, mime_type=blob.mime_type or DEFAULT_TYPE, name=blob.display_name)
-    problem = "This is no part that can be read here."
+    problem = "This kind of part is not supported."
     raise RequestInvalid(problem, fix="Send a text, inlineData or a functionResponse. Nothing is fetched.", where=where)
 
 
 def _result(response_part: FunctionResponse, where: Where) -> ToolResultPart:
     if not response_part.id:
-        raise RequestInvalid("It is not said whose result this is.", fix="Send the id of the call.", where=(*where, "id"))
+        raise RequestInvalid("The tool result has no call id.", fix="Send the id of the call.", where=(*where, "id"))
     response: JsonValue = response_part.response
     if response_part.name == CONFIRMATION:
         return ToolResultPart(
@@ -184,7 +181,7 @@ def _result(response_part: FunctionResponse, where: Where) -> ToolResultPart:
 
 
 def _is_confirmed(response: dict[str, JsonValue]) -> bool:
-    """Whether the response approves. ADK clients may wrap it as JSON text."""
+    """Returns whether the response approves. ADK clients may wrap it as JSON text."""
     answer: JsonValue = response
     wrapped = response.get("response")
     if len(response) == 1 and isinstance(wrapped, str):

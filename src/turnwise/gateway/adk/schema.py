@@ -7,6 +7,9 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import to_json
 from starlette.responses import Response
 
+State = dict[str, JsonValue]
+MOST_PARTS, MOST_EVENTS = 10_000, 10_000
+
 
 class Wire(BaseModel):
     """Base model: writes camelCase, accepts camelCase and snake_case."""
@@ -131,10 +134,6 @@ def json_of(value: Any) -> bytes:
 def json_response(value: Any) -> Response:
     """Returns the value as a JSON response."""
     return Response(json_of(value), media_type="application/json")
-
-
-State = dict[str, JsonValue]
-MOST_PARTS, MOST_EVENTS = 10_000, 10_000
 
 
 class MessageContent(Content):

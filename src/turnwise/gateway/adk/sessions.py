@@ -107,7 +107,7 @@ async def add_to_memory(app_name: str, user_id: str, body: MemoryBody, front: Th
     """Always refused, as by an ADK server without a memory service: agents manage their own memory."""
     _check_user(front, caller, app_name, user_id)
     await front.sessions.get(caller, body.session_id, user_id)
-    raise RequestError("This gateway has no memory service.", fix="Let agents keep what is to be remembered.")
+    raise RequestError("This gateway has no memory service.", fix="Use the memory of the agents instead.")
 
 
 def _check_user(front: Front, caller: Caller, app: str, user: str, *, returned: bool = False) -> None:
@@ -125,7 +125,7 @@ def _check_user(front: Front, caller: Caller, app: str, user: str, *, returned: 
 async def _create(front: Front, caller: Caller, request: Request, app: str, user: str, body: CreateBody) -> Response:
     _check_user(front, caller, app, user, returned=bool(body.events))
     if body.options:
-        raise RequestInvalid("Sessions have no options here.", fix="Leave them out.", where=("body", "options"))
+        raise RequestInvalid("Session options are not supported.", fix="Leave them out.", where=("body", "options"))
     past, author = past_exchanges(body.events or ()), _last_author(front, caller, body.events or ())
     session = await front.sessions.create(caller, body.session_id, body.state or {}, user, past=past, author=author)
     return json_response(await _with_events(front, caller, session, redactor_of(request)))

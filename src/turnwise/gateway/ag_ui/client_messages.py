@@ -61,19 +61,19 @@ class ClientMessages:
         self.is_wrong = False
 
     def holds(self, id_: str) -> bool:
-        """Whether the client already had this message, at least in part, when the run began."""
+        """Returns whether the client already had this message, at least in part, when the run began."""
         return id_ in self._client.ids
 
     def holds_call(self, call_id: str) -> bool:
-        """Whether the client already had this call when the run began."""
+        """Returns whether the client already had this call when the run began."""
         return call_id in self._client.calls
 
     def has_call(self, call_id: str) -> bool:
-        """Whether this run sent the call, and it was not retracted."""
+        """Returns whether this run sent the call, and it was not retracted."""
         return call_id in self._calls
 
     def is_open(self, call_id: str) -> bool:
-        """Whether this run sent the call but not its result."""
+        """Returns whether this run sent the call but not its result."""
         return call_id in self._calls and result_id(call_id) not in self._sent
 
     def set_text(self, event: Event, text: str, tag: str | None) -> None:

@@ -29,6 +29,8 @@ from turnwise.gateway.shared.tool_calls import call_of, result_value
 
 AnyPart = WireText | ImagePart | AudioPart | VideoPart | DocumentPart
 Where = tuple[str | int, ...]
+RESULT_ID_PREFIX = "result:"
+"""Prefix of the ids of our tool result messages. Those are ignored when a client sends them back."""
 
 
 def parts_of(content: str | Sequence[AnyPart], where: Where, skipped: list[Where]) -> list[Part]:
@@ -70,7 +72,7 @@ def _blob(part: ImagePart | AudioPart | VideoPart | DocumentPart, where: Where) 
     url = f"data:{source.mime_type};base64,{source.value}" if source.type == "data" else source.value
     blob = blob_of(url, _name(part.metadata))
     if blob is None:
-        problem = "This is no file in base64, or its type is none."
+        problem = "The file is not base64, or its media type is invalid."
         raise RequestInvalid(problem, fix="Send base64 and a MIME type.", where=("body", *where, "source", "value"))
     return blob
 
@@ -78,10 +80,6 @@ def _blob(part: ImagePart | AudioPart | VideoPart | DocumentPart, where: Where) 
 def _name(metadata: Any) -> str | None:
     name = metadata.get("filename") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) and name else None
-
-
-RESULT_ID_PREFIX = "result:"
-"""Prefix of the ids of our tool result messages. Those are ignored when a client sends them back."""
 
 
 class NewMessages(NamedTuple):

@@ -120,5 +120,5 @@ def _parse_answer(entry: ResumeEntry, wait: Wait, where: Collection[str | int]) 
     reason = payload.get("reason") if isinstance(payload, dict) else None
     approved = payload.get("approved") if isinstance(payload, dict) else payload
     if not isinstance(approved, bool):
-        raise RequestInvalid("It is not said whether it is approved.", fix='Send {"approved": true} or false.', where=place)
+        raise RequestInvalid("The approval is missing.", fix='Send {"approved": true} or false.', where=place)
     return InterruptAnswer(wait, Answer(approved, reason if isinstance(reason, str) else ""))

@@ -37,6 +37,7 @@ from turnwise.runner import Invocation, Result
 
 MOST_EVENTS_READ = 1_000
 """Number of newest events read from a log."""
+ACCEPTED_TYPES = ("text/event-stream", "text/*", "*/*", "application/json")
 
 
 class RunStream:
@@ -163,7 +164,7 @@ class RunStream:
 
 
 def _resumes_wait(source: Event) -> bool:
-    """Whether the event continues an invocation that waited."""
+    """Returns whether the event continues an invocation that waited."""
     return source.actions.answers is not None or bool(source.content and source.content.tool_results)
 
 
@@ -175,8 +176,6 @@ def _interrupts_by_tag(interrupts: Iterable[Wire]) -> dict[str, list[str]]:
             waiting.setdefault(interrupt["subagentRunId"], []).append(interrupt["id"])
     return waiting
 
-
-ACCEPTED_TYPES = ("text/event-stream", "text/*", "*/*", "application/json")
 
 # The protocol's own documentation describes the shapes.
 router = APIRouter(include_in_schema=False)
@@ -198,5 +197,5 @@ async def run(body: RunBody, request: Request, front: TheFront, caller: TheCalle
 def _check_accepted(request: Request) -> None:
     accepted = [kind.partition(";")[0].strip().lower() for kind in request.headers.get("accept", "*/*").split(",")]
     if not any(kind in ACCEPTED_TYPES for kind in accepted):
-        problem = "The events of a run come as server-sent events, and not as what is accepted."
+        problem = "Events are sent as text/event-stream, which the Accept header does not allow."
         raise RequestInvalid(problem, fix="Accept text/event-stream.", where=("header", "accept"))

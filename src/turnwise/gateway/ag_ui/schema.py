@@ -22,6 +22,11 @@ MOST_DEEP = 2 * DEEPEST
 ROLES = frozenset({"developer", "system", "assistant", "user", "tool", "activity", "reasoning"})
 PARTS = frozenset({"text", "image", "audio", "video", "document"})
 SOURCES = frozenset({"data", "url", "file"})
+VERSION = "1.0"
+"""The protocol version."""
+Wire = dict[str, Any]
+"""An event, or a message in one, with wire names. Fields without a value are absent."""
+Wires = Iterator[Wire]
 
 
 class RunBody(RunAgentInput):
@@ -55,17 +60,9 @@ def _has_known_source(part: Any) -> bool:
 
 
 def _is_known(value: Any, name: str, known: frozenset[str]) -> bool:
-    """Whether a value has a known type. Values without a type are kept, so that validation rejects them."""
+    """Returns whether a value has a known type. Values without a type are kept, so that validation rejects them."""
     kind = value.get(name) if isinstance(value, dict) else None
     return not isinstance(kind, str) or kind in known
-
-
-VERSION = "1.0"
-"""The protocol version."""
-
-Wire = dict[str, Any]
-"""An event, or a message in one, with wire names. Fields without a value are absent."""
-Wires = Iterator[Wire]
 
 
 def event(type_: str, **fields: Any) -> Wire:

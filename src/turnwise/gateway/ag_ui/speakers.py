@@ -72,7 +72,7 @@ class TurnSteps:
             yield event("SUBAGENT_ERROR", subagentRunId=tag, message=message, code=code)
 
     def is_open(self, tag: str | None) -> bool:
-        """Whether the subagent was announced and has not ended."""
+        """Returns whether the subagent was announced and has not ended."""
         return tag in self._open
 
     def close(self, waiting: Mapping[str, Sequence[str]]) -> Iterator[Wire]:

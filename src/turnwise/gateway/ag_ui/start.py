@@ -54,7 +54,7 @@ class ForwardedProps(NamedTuple):
     channel: str | None
     user_kind: str | None
     questions: bool | None
-    """Whether an agent's question is an interrupt; None = as configured."""
+    """True if an agent's question is an interrupt; None = as configured."""
     attributes: dict[str, JsonValue]
     """All other fields, and the request's context, as attributes for agents."""
 
@@ -82,7 +82,7 @@ def offered_tools(body: RunBody) -> tuple[OfferedTool, ...]:
         parameters: Any = tool.parameters or None
         if parameters is not None and not isinstance(parameters, dict):
             where = ("body", "tools", place, "parameters")
-            raise RequestInvalid("The parameters of a tool are no JSON schema.", fix="Send an object.", where=where)
+            raise RequestInvalid("The parameters of a tool must be a JSON schema.", fix="Send an object.", where=where)
         tools.append(offered_tool(tool.name, tool.description, parameters))
     return tuple(tools)
 
@@ -114,9 +114,9 @@ class RunRequest(NamedTuple):
     skipped: Sequence[tuple[str | int, ...]] = ()
     """The places of files that cannot be read."""
     questions: bool = False
-    """Whether agents' questions are interrupts."""
+    """True if agents' questions are interrupts."""
     is_reattached: bool = False
-    """Whether the run attaches to an invocation of another run."""
+    """True if the run attaches to an invocation of another run."""
 
 
 async def start_run(
@@ -136,7 +136,7 @@ async def start_run(
     run = body.run_id or ids.new_id("message")
     if not is_storable_id(run):
         fix = f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates."
-        raise RequestInvalid("This is no id of a run.", fix=fix, where=("body", "runId"))
+        raise RequestInvalid("This is not a valid run id.", fix=fix, where=("body", "runId"))
     session = await current_session(front, caller, key)
     as_configured = front.config.protocols.ag_ui.questions == INTERRUPT
     run_request = RunRequest(key, run, session, None, questions=as_configured if props.questions is None else props.questions)
@@ -252,7 +252,7 @@ class _Start:
 
 
 def _repeats(message: Content, answers: Sequence[InterruptAnswer]) -> bool:
-    """Whether the message repeats an answer, which some front ends send as a message too."""
+    """Returns whether the message repeats an answer, which some front ends send as a message too."""
     return any(isinstance(answer.answer, str) and answer.answer.strip() == message.text.strip() for answer in answers)
 
 

@@ -21,14 +21,14 @@ def changed_keys(state: object, shown: Mapping[str, JsonValue]) -> dict[str, Jso
     if state is None:
         return {}
     if not isinstance(state, dict):
-        problem = "The state of a session is an object."
+        problem = "The state must be an object."
         raise RequestInvalid(problem, fix="Send an object, or no state.", where=("body", "state"))
     own = ((key, value) for key, value in state.items() if not key.startswith(APP_PREFIX))
     return {key: value for key, value in own if not _is_same(shown.get(key), value)}
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Whether two JSON values are equal. In Python `True == 1`, so types are compared too."""
+    """Returns whether two JSON values are equal. In Python `True == 1`, so types are compared too."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_same(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):

@@ -37,7 +37,7 @@ class TextStreams:
         return list(self._open)
 
     def is_open(self, id_: str) -> bool:
-        """Whether this text was started and not ended."""
+        """Returns whether this text was started and not ended."""
         return id_ in self._open
 
     def chunk(self, id_: str, text: str, offset: int | None, **start_fields: Any) -> Iterator[Wire]:
@@ -280,13 +280,13 @@ def _thought(shown: Event) -> str:
 
 
 def is_failed(result: Result) -> bool:
-    """Whether the invocation failed. A stopped or waiting one did not."""
+    """Returns whether the invocation failed. A stopped or waiting one did not."""
     reason = result.end.reason if result.end else ""
     return bool(reason) and reason not in GOOD and not is_stopped(result)
 
 
 def is_stopped(result: Result) -> bool:
-    """Whether the invocation was cancelled, or a limit stopped it before it had an answer."""
+    """Returns whether the invocation was cancelled, or a limit stopped it before it had an answer."""
     reason = result.end.reason if result.end else ""
     return reason == "cancelled" or (reason.startswith(LIMIT) and reason not in GOOD)
 

@@ -37,7 +37,7 @@ class ChatContext(BaseModel):
         try:
             json.dumps(self.model_extra, allow_nan=False)
         except ValueError:
-            raise PydanticCustomError("json", "It holds a number that is no JSON") from None
+            raise PydanticCustomError("json", "The value has a number that JSON cannot represent") from None
         return self
 
     @property

@@ -23,6 +23,88 @@ from turnwise.gateway.mcp.stream import report_progress
 from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, SELECT, agent_of_tool
 from turnwise.runner import Invocation, Result
 
+T = TypeVar("T")
+GRACE_FRACTION = 0.8
+"""Fraction of the shutdown grace period to wait for an answer. The rest is left to report that it did not come."""
+
+
+async def call(context: Context, request: McpRequest, params: CallToolRequestParams, *, agents: bool) -> CallToolResult:
+    """Calls a tool. TurnwiseErrors become error results.
+
+    Args:
+        agents: Whether each agent is a tool.
+
+    Raises:
+        MCPError: There is no such tool.
+    """
+    try:
+        return await _dispatch(context, request, params.name, params.arguments, agents=agents)
+    except TurnwiseError as error:
+        return tool_error(request.problem(error))
+
+
+async def _dispatch(
+    context: Context, request: McpRequest, name: str, arguments: Mapping[str, Any] | None, *, agents: bool
+) -> CallToolResult:
+    if name == SELECT:
+        return await select(request, parse_arguments(Select, arguments))
+    if name == EXPLAIN:
+        return await explain(request, parse_arguments(Explain, arguments))
+    if name == ASK:
+        ask_arguments = parse_arguments(Ask, arguments)
+        return await _ask(context, request, ask_arguments, ask_arguments.agent)
+    agent = agent_of_tool(request, name) if agents else None
+    if agent is None:
+        raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"fix": "List the tools."})
+    agent_arguments = parse_arguments(AskAgent, arguments)
+    return await _ask(context, request, agent_arguments, None if agent_arguments.answer_to else agent)
+
+
+async def _ask(context: Context, request: McpRequest, arguments: AskAgent, agent: str | None) -> CallToolResult:
+    wants_progress = progress_token_from_params(context.params) is not None
+    invocation = await start(request, arguments, agent, streaming=wants_progress)
+
+    async def work() -> Result:
+        if wants_progress:
+            await report_progress(context.session, invocation, request.view)
+        return await invocation.result()
+
+    result = await result_or_closing(request.front, invocation, work())
+    return result_of(await _answer(request, invocation, result))
+
+
+async def _answer(request: McpRequest, invocation: Invocation, result: Result) -> Answered:
+    waits = await request.front.invocations.waits(invocation, result)
+    return answer_value(invocation, result, waits, request.view)
+
+
+async def result_or_closing(front: Front, invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
+    """Awaits `work`, the rest of a tool call.
+
+    Raises:
+        Closing: The process stops before the work is done. The message tells how to get the answer later.
+    """
+    work_task, closing_task = asyncio.create_task(work), asyncio.create_task(_grace_almost_over(front))
+    try:
+        tasks: set[asyncio.Future[Any]] = {work_task, closing_task}
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if work_task.done():
+            return work_task.result()
+    finally:
+        for task in (work_task, closing_task):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+    raise Closing(
+        "This process is being stopped before the answer is complete.",
+        fix=f"Ask again with session {invocation.session.id!r} and message_id {invocation.message_id!r}: it is answered once.",
+    )
+
+
+async def _grace_almost_over(front: Front) -> None:
+    await front.closing.wait()
+    await asyncio.sleep(front.config.grace_seconds * GRACE_FRACTION)
+
 
 async def select(request: McpRequest, arguments: Select) -> CallToolResult:
     """Selects an agent for a message without storing or running anything."""
@@ -87,87 +169,3 @@ def _result(decision: Decided) -> CallToolResult:
         content=[TextContent(text=decision_text(decision))],
         structured_content=decision.model_dump(mode="json", exclude_none=True),
     )
-
-
-T = TypeVar("T")
-
-GRACE_FRACTION = 0.8
-"""Fraction of the shutdown grace period to wait for an answer. The rest is left to report that it did not come."""
-
-
-async def result_or_closing(front: Front, invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
-    """Awaits `work`, the rest of a tool call.
-
-    Raises:
-        Closing: The process stops before the work is done. The message tells how to get the answer later.
-    """
-    work_task, closing_task = asyncio.create_task(work), asyncio.create_task(_grace_almost_over(front))
-    try:
-        tasks: set[asyncio.Future[Any]] = {work_task, closing_task}
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if work_task.done():
-            return work_task.result()
-    finally:
-        for task in (work_task, closing_task):
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
-    raise Closing(
-        "This process is being stopped before the answer is there.",
-        fix=f"Ask again with session {invocation.session.id!r} and message_id {invocation.message_id!r}: it is answered once.",
-    )
-
-
-async def _grace_almost_over(front: Front) -> None:
-    await front.closing.wait()
-    await asyncio.sleep(front.config.grace_seconds * GRACE_FRACTION)
-
-
-async def call(context: Context, request: McpRequest, params: CallToolRequestParams, *, agents: bool) -> CallToolResult:
-    """Calls a tool. TurnwiseErrors become error results.
-
-    Args:
-        agents: Whether each agent is a tool.
-
-    Raises:
-        MCPError: There is no such tool.
-    """
-    try:
-        return await _dispatch(context, request, params.name, params.arguments, agents=agents)
-    except TurnwiseError as error:
-        return tool_error(request.problem(error))
-
-
-async def _dispatch(
-    context: Context, request: McpRequest, name: str, arguments: Mapping[str, Any] | None, *, agents: bool
-) -> CallToolResult:
-    if name == SELECT:
-        return await select(request, parse_arguments(Select, arguments))
-    if name == EXPLAIN:
-        return await explain(request, parse_arguments(Explain, arguments))
-    if name == ASK:
-        ask_arguments = parse_arguments(Ask, arguments)
-        return await _ask(context, request, ask_arguments, ask_arguments.agent)
-    agent = agent_of_tool(request, name) if agents else None
-    if agent is None:
-        raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"fix": "List the tools."})
-    agent_arguments = parse_arguments(AskAgent, arguments)
-    return await _ask(context, request, agent_arguments, None if agent_arguments.answer_to else agent)
-
-
-async def _ask(context: Context, request: McpRequest, arguments: AskAgent, agent: str | None) -> CallToolResult:
-    wants_progress = progress_token_from_params(context.params) is not None
-    invocation = await start(request, arguments, agent, streaming=wants_progress)
-
-    async def work() -> Result:
-        if wants_progress:
-            await report_progress(context.session, invocation, request.view)
-        return await invocation.result()
-
-    result = await result_or_closing(request.front, invocation, work())
-    return result_of(await _answer(request, invocation, result))
-
-
-async def _answer(request: McpRequest, invocation: Invocation, result: Result) -> Answered:
-    waits = await request.front.invocations.waits(invocation, result)
-    return answer_value(invocation, result, waits, request.view)

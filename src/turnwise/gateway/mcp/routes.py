@@ -96,7 +96,7 @@ def check_headers(headers: Headers, config: GatewayConfig) -> None:
         raise Forbidden("Web pages of this origin may not call /mcp.", fix="Name the page's origin in gateway.origins.")
     if headers.get("Content-Type", "").partition(";")[0].strip().lower() != JSON:
         fix = f"Send the header Content-Type: {JSON}, if it is."
-        raise RequestInvalid("The body is not JSON by what its header says.", fix=fix, where=("header", "Content-Type"))
+        raise RequestInvalid("The Content-Type header does not declare JSON.", fix=fix, where=("header", "Content-Type"))
 
 
 def _is_named(origin: str, origins: Collection[str]) -> bool:

@@ -100,7 +100,7 @@ async def _bounded(ctx: Context, call_next: CallNext) -> HandlerResult:
     if len(ctx.method) > MOST_CHARACTERS:
         raise MCPError(METHOD_NOT_FOUND, "Method not found")
     if isinstance(name, str) and len(name) > MOST_CHARACTERS:
-        raise MCPError(INVALID_PARAMS, "There is nothing of that name.")
+        raise MCPError(INVALID_PARAMS, "The name is too long.")
     token = progress_token_from_params(ctx.params)
     if isinstance(token, str) and len(token) > MOST_CHARACTERS:
         raise MCPError(INVALID_PARAMS, f"A progress token has {MOST_CHARACTERS} characters at most.")

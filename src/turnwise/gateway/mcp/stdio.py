@@ -113,8 +113,8 @@ def _message_in(line: bytes) -> JSONRPCMessage | ErrorData:
     try:
         message = jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError:
-        return ErrorData(code=INVALID_REQUEST, message="The line is no message of JSON-RPC.")
+        return ErrorData(code=INVALID_REQUEST, message="The line is not a JSON-RPC message.")
     if isinstance(message, JSONRPCNotification) and "id" in value:
         # The library would treat a request with an invalid id as a notification, and never answer it.
-        return ErrorData(code=INVALID_REQUEST, message="The message's id is neither a number nor a text.")
+        return ErrorData(code=INVALID_REQUEST, message="The message's id is neither a number nor a string.")
     return message

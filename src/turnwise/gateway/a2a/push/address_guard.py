@@ -59,20 +59,20 @@ def parse_target(url: str) -> Target:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme, parts.hostname or "", parts.port
     except ValueError:
-        raise invalid_field(URL, "It is no URL.") from None
+        raise invalid_field(URL, "The value is not a URL.") from None
     if scheme not in PORTS:
-        raise invalid_field(URL, "Only http and https are notified.", fix="Send an absolute URL: https://host/path.")
+        raise invalid_field(URL, "Only http and https URLs are supported.", fix="Send an absolute URL: https://host/path.")
     if "@" in parts.netloc:
-        raise invalid_field(URL, "It holds a user's name.", fix="Send what is secret as the token, or as the authentication.")
+        raise invalid_field(URL, "The URL contains credentials.", fix="Send secrets as token or authentication.")
     path = parts.path or "/"
     query = f"?{parts.query}" if parts.query else ""
     if not _HOST.fullmatch(host) or port == 0 or not _PATH.fullmatch(path + query):
-        raise invalid_field(URL, "It is no URL that can be asked for.", fix="Write the host in ASCII, and escape the rest.")
+        raise invalid_field(URL, "The URL cannot be requested.", fix="Write the host in ASCII, and escape the rest.")
     return Target(scheme, host, port or PORTS[scheme], path + query)
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is a public unicast address. An embedded IPv4 address decides for its IPv6 form."""
+    """Returns whether an address is a public unicast address. An embedded IPv4 address decides for its IPv6 form."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -123,7 +123,7 @@ async def resolve_host(host: str, port: int, *, infos: Callable[..., Sequence[An
     # A daemon thread, because a lookup may be slow and cannot be cancelled, and must not delay the process's exit.
     try:
         threading.Thread(target=look_up, name="turnwise-lookup", daemon=True).start()
-    except RuntimeError as problem:  # there are too many threads
+    except RuntimeError as problem:  # the thread limit is reached
         _lookups.release()
         raise OSError(str(problem)) from None
     return await future
@@ -156,18 +156,18 @@ class AddressGuard:
             RequestInvalid: The host is unknown, or its port or any address is not allowed. The addresses are not revealed.
         """
         if not self._private and target.port < FIRST_FREE_PORT and target.port not in PORTS.values():
-            fix = f"Use 80, 443, or one from {FIRST_FREE_PORT} on."
-            raise invalid_field(URL, "Its port is that of a service that is not the web.", fix=fix)
+            fix = f"Use port 80, 443, or any from {FIRST_FREE_PORT}."
+            raise invalid_field(URL, "The port is reserved for services other than HTTP.", fix=fix)
         addresses: Sequence[str] = ()
         with suppress(OSError):  # a timeout is one
             async with asyncio.timeout(LOOKUP_SECONDS):
                 addresses = await self._resolve(target.host, target.port)
         if not addresses:
-            raise invalid_field(URL, "Its host is not found.", fix="Check the name.")
+            raise invalid_field(URL, "The host is not found.", fix="Check the name.")
         if not self._private and not all(map(is_public, addresses)):
             raise invalid_field(
                 URL,
-                "Its host has an address that is not public.",
+                "The host has an address that is not public.",
                 fix="Send the URL of a public host; in development, set gateway.protocols.a2a.private_pushes.",
             )
         return addresses

@@ -55,7 +55,7 @@ class PushConfigs:
         configs = await self._stored(operation, name := await self._task(operation, params.task_id))
         config = next((config for config in configs if config.id == params.id), None)
         if config is None:
-            raise TaskNotFoundError("There is no such notification.")
+            raise TaskNotFoundError("There is no such push notification config.")
         return _wire_config(config, name)
 
     async def list(
@@ -64,10 +64,12 @@ class PushConfigs:
         """Returns a page of the task's configs, ordered by id."""
         configs = await self._stored(operation, name := await self._task(operation, params.task_id))
         if params.page_size < 0:
-            raise invalid_field("pageSize", "It is below 0.")
+            raise invalid_field("pageSize", "The value is negative.")
         after = unpack_ids(params.page_token, 1) if params.page_token else [""]
         if after is None:
-            raise invalid_field("pageToken", "It is no token of this list.", fix="Send a nextPageToken as it came, or none.")
+            raise invalid_field(
+                "pageToken", "The page token is not valid for this list.", fix="Send a nextPageToken unchanged, or none."
+            )
         remaining = [config for config in configs if config.id > after[0]]
         page = remaining[: params.page_size or None]
         token = pack_ids(page[-1].id) if len(page) < len(remaining) else ""
@@ -109,7 +111,7 @@ class PushConfigs:
         auth = wire_config.authentication
         if auth.credentials and not auth.scheme:
             raise invalid_field(
-                "authentication.scheme", "There are credentials, and no scheme.", fix="Send its name, such as Bearer."
+                "authentication.scheme", "The credentials have no scheme.", fix="Send its name, such as Bearer."
             )
         await self._guard.check(wire_config.url)
         return PushConfig(
@@ -124,7 +126,7 @@ class PushConfigs:
 
     def _check_supported(self) -> None:
         if self._front.pushes.kept is None:
-            raise PushNotificationNotSupportedError("The session store keeps no notifications.")
+            raise PushNotificationNotSupportedError("The session store does not support push notifications.")
 
 
 def _wire_config(config: PushConfig, name: TaskId, *, credentials: str = "") -> TaskPushNotificationConfig:

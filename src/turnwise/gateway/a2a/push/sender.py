@@ -45,6 +45,16 @@ CONNECT_SECONDS = 2.0
 """Timeout of connecting to one of several addresses, before the next is tried."""
 READ_BYTES, ANSWER_BYTES = 4096, 65_536
 """Bytes read of a response's body, and of the whole response. The content is ignored."""
+MEDIA_TYPE, TOKEN = "application/a2a+json", "X-A2A-Notification-Token"
+MOST_CONCURRENT = 1_000
+"""Maximum number of configs that one process serves at a time. The others wait or go to other processes."""
+RETRY_PAUSES = (0.5, 2.0, 8.0)
+"""Seconds before each retry."""
+CLOSE_SECONDS = 2.0
+"""Timeout for releasing the leases when the process ends, in seconds."""
+UNSEEN = -1
+"""A sequence number below all others: there is more to send."""
+log = logging.getLogger("turnwise.gateway")
 
 
 class PushFailed(Exception):
@@ -229,20 +239,6 @@ class _UpdateReader:
 
     async def _part_writer(self, events: Sequence[Event]) -> PartWriter:
         return PartWriter(self._operation.view, await files_of(self._front, self._operation, self._name, events))
-
-
-MEDIA_TYPE, TOKEN = "application/a2a+json", "X-A2A-Notification-Token"
-MOST_CONCURRENT = 1_000
-"""Maximum number of configs that one process serves at a time. The others wait or go to other processes."""
-RETRY_PAUSES = (0.5, 2.0, 8.0)
-"""Seconds before each retry."""
-CLOSE_SECONDS = 2.0
-"""Timeout for releasing the leases when the process ends, in seconds."""
-
-UNSEEN = -1
-"""A sequence number below all others: there is more to send."""
-
-log = logging.getLogger("turnwise.gateway")
 
 
 @asynccontextmanager
