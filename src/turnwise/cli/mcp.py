@@ -179,7 +179,7 @@ async def _close(app: "App", front: "Front", spoken: "StdioServer", serving: "as
     await front.messages.settled()
     await front.threads.settled()
     if not serving.done():
-        await spoken.quiet()
+        await spoken.wait_idle()
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
     await app.runner.close()

@@ -25,8 +25,8 @@ def protocols(config: Protocols) -> Iterator[Protocol]:
     if is_on(config.a2a, "a2a"):
         from turnwise.gateway import a2a
 
-        yield Protocol("/a2a/rest", a2a.rest, a2a.rest_form)
-        yield Protocol("/a2a", a2a.rpc, a2a.rpc_form, a2a.running_pusher, a2a.card)
+        yield Protocol("/a2a/rest", a2a.rest_router, a2a.rest_error_response)
+        yield Protocol("/a2a", a2a.rpc_router, a2a.rpc_error_response, a2a.running_pusher, a2a.card_router)
     if is_on(config.mcp, "mcp"):
         from turnwise.gateway import mcp
 

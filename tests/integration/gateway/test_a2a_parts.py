@@ -69,7 +69,7 @@ async def test_nothing_is_fetched_for_anybody(binding: str) -> None:
                 await a2a.task("look", wire.Part(url=url))
         with pytest.raises(ContentTypeNotSupportedError, match="application/x-odd"):
             await a2a.task("look", wire.Part(raw=b"x", media_type="application/x-odd"))
-        with pytest.raises(InvalidParamsError, match="holds nothing"):
+        with pytest.raises(InvalidParamsError, match="is empty"):
             await a2a.task("look", wire.Part())
 
 

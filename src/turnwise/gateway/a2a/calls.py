@@ -1,4 +1,4 @@
-"""What both bindings do with a request: who asks, in which version; and streams as they are written."""
+"""Request handling shared by both A2A bindings: the method table, the call context, error mapping, and streamed responses."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
@@ -19,19 +19,22 @@ from turnwise.gateway.a2a.errors import Refusal, protocol_refusal, refusal_of
 from turnwise.gateway.a2a.json_values import message_json, task_page_json
 from turnwise.gateway.a2a.operations import Operations
 from turnwise.gateway.a2a.parsing import check_type
-from turnwise.gateway.a2a.request import HEADER, OperationRequest, check_version, context_of
-from turnwise.gateway.a2a.stream import Told
+from turnwise.gateway.a2a.request import VERSION_HEADER, OperationRequest, check_version, context_of
+from turnwise.gateway.a2a.stream import StreamItem
 from turnwise.gateway.front import Front, redactor_of
 from turnwise.gateway.problems import problem_of, request_id_of
 from turnwise.gateway.sse import event_stream
 
 
 class Method(NamedTuple):
-    """A method: the operation that it asks for, with which message, and whether its answer is a stream."""
+    """One protocol method."""
 
     operation: Callable[..., Any]
+    """The method of `Operations` that serves it."""
     params: type[Any]
+    """The protobuf message type of its parameters."""
     streamed: bool = False
+    """True if the result is a stream."""
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -57,33 +60,35 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "GetExtendedAgentCard": Method(Operations.on_get_extended_agent_card, wire.GetExtendedAgentCardRequest),
     }
 )
+"""Every method by its JSON-RPC name."""
 
 
-Write = Callable[[dict[str, Any] | Refusal], bytes]
+Encode = Callable[[dict[str, Any] | Refusal], bytes]
+"""Encodes one stream item, or an error, as the bytes of a server-sent event."""
 
 
 def call_context(request: Request, front: Front, caller: Caller, user: str | None) -> ServerCallContext:
-    """The context of the operation that the request asks for."""
+    """Builds the SDK's call context for a request. user: the user that the request names; None = the caller's own."""
     return context_of(OperationRequest(caller, redactor_of(request), user, base_of(request, front)))
 
 
 def base_of(request: Request, front: Front) -> str:
-    """The URL of this gateway for who asks, without a slash at the end."""
+    """Returns this gateway's public URL, without a trailing slash. Falls back to the URL of the request."""
     return front.config.public_url or str(request.base_url).rstrip("/")
 
 
 def check_content(request: Request) -> None:
-    """Whether its body can be read. ContentTypeNotSupportedError."""
+    """Raises ContentTypeNotSupportedError unless the body is declared as JSON."""
     check_type(request.headers.get("content-type"))
 
 
 def check_protocol_version(request: Request) -> None:
-    """Whether it is in a version that is spoken here. VersionNotSupportedError."""
-    check_version(request.headers.get(HEADER) or request.query_params.get(HEADER))
+    """Raises VersionNotSupportedError unless the header or query names a supported protocol version."""
+    check_version(request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER))
 
 
-def error_response(error: Exception, request: Request, front: Front) -> Refusal:
-    """What was raised, as an error of the wire; it is counted. Raises what is no error of ours or of the protocol's."""
+def refusal_for(error: Exception, request: Request, front: Front) -> Refusal:
+    """Converts an exception to a protocol error and counts it in the metrics. Re-raises any other kind of exception."""
     if isinstance(error, TurnwiseError):
         problem = problem_of(error, request)
         refusal, code = refusal_of(problem), problem.code
@@ -96,35 +101,43 @@ def error_response(error: Exception, request: Request, front: Front) -> Refusal:
     return refusal
 
 
-def json_response(told: Message | None, method: Method) -> dict[str, Any] | None:
-    """An answer as JSON. None stays None."""
-    if told is None:
+def result_json(result: Message | None, method: Method) -> dict[str, Any] | None:
+    """Returns the result as JSON, in the shape that the method requires. None stays None."""
+    if result is None:
         return None
     if method.params is wire.SendMessageRequest:
-        field = "task" if isinstance(told, wire.Task) else "message"
-        return {field: message_json(told)}
-    body: dict[str, Any] = task_page_json(told) if isinstance(told, wire.ListTasksResponse) else message_json(told)
+        field = "task" if isinstance(result, wire.Task) else "message"
+        return {field: message_json(result)}
+    body: dict[str, Any] = task_page_json(result) if isinstance(result, wire.ListTasksResponse) else message_json(result)
     return body
 
 
-async def stream(told: AsyncGenerator[Told], request: Request, front: Front, write: Write, *, again: str) -> Response:
-    """The response that writes what is told; what is raised before the first of it is raised here. again: what to ask for to
-    come again when this process is stopped.
+async def stream_response(
+    items: AsyncGenerator[StreamItem], request: Request, front: Front, encode: Encode, *, retry_with: str
+) -> Response:
+    """Returns the server-sent event response for a stream of task updates.
+
+    Waits for the first item, so an error before it is raised here and becomes the response's status.
+
+    Args:
+        items: The updates.
+        encode: Encodes one item or error.
+        retry_with: The operation that the shutdown message tells the client to call.
     """
-    first = await anext(told)
-    closing = Closing("This process is being stopped.", fix=f"Ask again, for {again}.")
-    hint = write(refusal_of(problem_of(closing, request)))
-    items = _written(first, told, request, front)
-    return event_stream(items, write, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
+    first = await anext(items)
+    closing = Closing("This process is being stopped.", fix=f"Ask again, for {retry_with}.")
+    hint = encode(refusal_of(problem_of(closing, request)))
+    events = _json_items(first, items, request, front)
+    return event_stream(events, encode, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
 
 
-async def _written(
-    first: Told, rest: AsyncGenerator[Told], request: Request, front: Front
+async def _json_items(
+    first: StreamItem, rest: AsyncGenerator[StreamItem], request: Request, front: Front
 ) -> AsyncIterator[dict[str, Any] | Refusal]:
     async with aclosing(rest):
         yield message_json(to_stream_response(first))
         try:
-            async for told in rest:
-                yield message_json(to_stream_response(told))
+            async for item in rest:
+                yield message_json(to_stream_response(item))
         except (A2AError, TurnwiseError) as error:
-            yield error_response(error, request, front)
+            yield refusal_for(error, request, front)

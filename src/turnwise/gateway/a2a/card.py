@@ -1,4 +1,4 @@
-"""The agent card: what the front door is, how it is asked, and which agents are behind it. Pure."""
+"""Builds the agent card: the gateway's name, interfaces, security schemes, and the agents as skills. Pure."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -20,45 +20,47 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.gateway import AuthConfig
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.a2a.messages import INPUT_MODES
-from turnwise.gateway.a2a.request import SPOKEN
+from turnwise.gateway.a2a.request import PROTOCOL_VERSION
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
 from turnwise.selection.eligibility import eligible
 
 MOST_SKILLS = 200
-"""How many agents a card shows, in the tree's order; of those that are asked all the same, it says nothing."""
+"""Maximum number of agents on a card, in tree order. Agents beyond it can still be addressed."""
 MOST_EXAMPLES, EXAMPLE_CHARACTERS, DESCRIPTION_CHARACTERS = 5, 200, 500
-"""Of each of them."""
+"""Limits for each skill."""
 BINDINGS = (("JSONRPC", "/a2a"), ("HTTP+JSON", "/a2a/rest"))
+"""Protocol bindings and their paths."""
 OUTPUT_MODES = ("text/plain", "application/json")
-ANYBODY = Caller(id="-", agent_roles=())
-"""Who reads the public card: nobody in particular, with no role."""
+ANONYMOUS = Caller(id="-", agent_roles=())
+"""The reader of the public card: an anonymous caller without roles."""
 
 
 def public_card(front: Front, base: str) -> AgentCard:
-    """The card with the agents that anybody reaches. base: the URL of this gateway, without a slash at the end."""
-    return _card(front, base, Redactor(ANYBODY, front.runner.tree))
+    """Builds the card of agents that need no role. base: this gateway's URL without a trailing slash."""
+    return _card(front, base, Redactor(ANONYMOUS, front.runner.tree))
 
 
 def extended_card(front: Front, caller: Caller, base: str) -> AgentCard:
-    """The card with the agents that the caller reaches. Forbidden."""
+    """Builds the card of all agents that the caller may reach. Raises Forbidden without `agents:read`."""
     front.whose.require(caller, "agents:read")
     return _card(front, base, Redactor(caller, front.runner.tree))
 
 
 def _card(front: Front, base: str, view: Redactor) -> AgentCard:
-    config, tree, notifies = front.config.protocols.a2a, front.runner.tree, front.pushes.kept is not None
+    config, tree, supports_push = front.config.protocols.a2a, front.runner.tree, front.pushes.kept is not None
     root = tree.card(tree.root)
     description = config.description or (root.description if view.reaches(root.name) else "")
     schemes = dict(_schemes(front.config.auth))
     return AgentCard(
         name=config.name or front.runner.app,
-        description=_short(description or f"The front door of {front.runner.app}."),
+        description=_short(description or f"The gateway of {front.runner.app}."),
         version=config.version,
         supported_interfaces=[
-            AgentInterface(url=base + path, protocol_binding=binding, protocol_version=SPOKEN) for binding, path in BINDINGS
+            AgentInterface(url=base + path, protocol_binding=binding, protocol_version=PROTOCOL_VERSION)
+            for binding, path in BINDINGS
         ],
-        capabilities=AgentCapabilities(streaming=True, push_notifications=notifies, extended_agent_card=True),
+        capabilities=AgentCapabilities(streaming=True, push_notifications=supports_push, extended_agent_card=True),
         security_schemes=schemes,
         security_requirements=[SecurityRequirement(schemes={name: StringList()}) for name in schemes],
         default_input_modes=INPUT_MODES,
@@ -68,7 +70,7 @@ def _card(front: Front, base: str, view: Redactor) -> AgentCard:
 
 
 def _routable(tree: AgentTree, view: Redactor) -> Iterator[ours.AgentCard]:
-    """The agents that may be chosen for a message, and that the reader may know of."""
+    """Yields the agents that a message can be routed to and that the reader may know of."""
     names = eligible(tree, roles={role for card in tree for role in card.roles}).names
     return (tree.card(name) for name in names if view.reaches(name))
 
@@ -84,12 +86,12 @@ def _skill(card: ours.AgentCard) -> AgentSkill:
 
 
 def _examples(card: ours.AgentCard) -> Iterator[str]:
-    told: Sequence[str] = (*card.examples, *(example for skill in card.skills for example in skill.examples))
-    return (example for example in told if len(example) <= EXAMPLE_CHARACTERS)
+    examples: Sequence[str] = (*card.examples, *(example for skill in card.skills for example in skill.examples))
+    return (example for example in examples if len(example) <= EXAMPLE_CHARACTERS)
 
 
 def _schemes(auth: AuthConfig | None) -> Iterator[tuple[str, SecurityScheme]]:
-    """How one says who one is: either of these."""
+    """Yields the accepted authentication schemes; either one suffices."""
     if auth is None:
         return
     if auth.keys:

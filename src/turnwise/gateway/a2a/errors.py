@@ -1,6 +1,6 @@
-"""How the protocol writes what went wrong: the one table from our errors to its own, and the forms of both bindings.
+"""Maps Turnwise errors to A2A errors, and renders them for JSON-RPC and for the HTTP binding.
 
-What the protocol has no error for, because it is a matter of HTTP, keeps its HTTP status in both.
+Errors that A2A cannot express, such as rate limits, keep their HTTP status in both bindings.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ from starlette.responses import JSONResponse, Response
 from turnwise.gateway.problems import Problem
 
 DOMAIN = "turnwise"
-"""Of reasons that are not the protocol's."""
+"""The `domain` of error reasons that A2A does not define."""
 ACCESS_CODE = -32000
-"""JSON-RPC's, for who may not: the protocol leaves it to us."""
+"""The JSON-RPC code for 401, 403 and 429; A2A reserves this range for implementations."""
 
-KINDS: Mapping[str, type[A2AError]] = MappingProxyType(
+ERROR_TYPES: Mapping[str, type[A2AError]] = MappingProxyType(
     {
         "request": InvalidRequestError,
         "request.invalid": InvalidParamsError,
@@ -45,8 +45,8 @@ KINDS: Mapping[str, type[A2AError]] = MappingProxyType(
         "store.cursor": InvalidParamsError,
     }
 )
-"""By our code, or its branch. What is not here is an internal error."""
-_HTTP: Mapping[int, tuple[str, str]] = MappingProxyType(
+"""A2A error types by Turnwise error code, or by its first segment. Codes not listed map to InternalError."""
+_GRPC_STATUSES: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
         401: ("UNAUTHENTICATED", "UNAUTHENTICATED"),
         403: ("PERMISSION_DENIED", "PERMISSION_DENIED"),
@@ -54,86 +54,98 @@ _HTTP: Mapping[int, tuple[str, str]] = MappingProxyType(
         503: ("UNAVAILABLE", "UNAVAILABLE"),
     }
 )
-"""Statuses for which there is a word of gRPC, and the reason."""
-_KEPT = frozenset({401, 403, 405, 408, 413, 429})
-"""Statuses that are HTTP's own, and so are all from 500 on."""
+"""The gRPC status and reason of each HTTP status that has one."""
+_HTTP_STATUSES = frozenset({401, 403, 405, 408, 413, 429})
+"""HTTP statuses that JSON-RPC responses keep, in addition to all from 500 on."""
 
 
 class Refusal(NamedTuple):
-    """An error of the wire. http: the status of HTTP; kept: whether it is that in JSON-RPC, too, where most errors are said
-    with 200. code: JSON-RPC's. status: gRPC's word.
-    """
+    """A protocol error, ready to be rendered by either binding."""
 
     http: int
-    kept: bool
+    """The HTTP status."""
+    keeps_http_status: bool
+    """True if JSON-RPC responses use the HTTP status as well. Otherwise they answer 200."""
     code: int
+    """The JSON-RPC error code."""
     status: str
+    """The gRPC status name."""
     message: str
     details: list[dict[str, Any]]
     headers: Mapping[str, str]
 
     @property
     def as_rpc(self) -> dict[str, Any]:
-        """As JSON-RPC has it."""
+        """The JSON-RPC `error` object."""
         return {"code": self.code, "message": self.message, "data": self.details}
 
     @property
     def as_rest(self) -> dict[str, Any]:
-        """As the HTTP binding has it."""
+        """The body of the HTTP binding."""
         return {"error": {"code": self.http, "status": self.status, "message": self.message, "details": self.details}}
 
 
 def refusal_of(problem: Problem) -> Refusal:
-    """One of our errors as one of the wire."""
-    kind = KINDS.get(problem.code) or KINDS.get(problem.code.partition(".")[0], InternalError)
-    known = A2A_ERROR_MAPPING[kind]
-    kept = problem.status in _KEPT or problem.status >= 500
-    status, reason = _HTTP.get(problem.status, (known.grpc_status, known.reason))
+    """Converts a Turnwise problem to a protocol error."""
+    error_type = ERROR_TYPES.get(problem.code) or ERROR_TYPES.get(problem.code.partition(".")[0], InternalError)
+    defaults = A2A_ERROR_MAPPING[error_type]
+    keeps_http_status = problem.status in _HTTP_STATUSES or problem.status >= 500
+    status, reason = _GRPC_STATUSES.get(problem.status, (defaults.grpc_status, defaults.reason))
     metadata = {"code": problem.code, "fix": problem.fix, "requestId": problem.request_id}
     message = f"{problem.problem} {problem.fix}".rstrip()
-    details = [_info(reason, metadata, DOMAIN if problem.status in _HTTP else A2A_DOMAIN)]
-    if kind is InvalidParamsError and problem.where:
+    details = [_info(reason, metadata, DOMAIN if problem.status in _GRPC_STATUSES else A2A_DOMAIN)]
+    if error_type is InvalidParamsError and problem.where:
         details.append(_violation(".".join(map(str, problem.where)), problem.problem))
-    code = ACCESS_CODE if problem.status in (401, 403, 429) else JSON_RPC_ERROR_CODE_MAP[kind]
-    return Refusal(problem.status if kept else known.http_code, kept, code, status, message, details, problem.headers)
+    code = ACCESS_CODE if problem.status in (401, 403, 429) else JSON_RPC_ERROR_CODE_MAP[error_type]
+    return Refusal(
+        problem.status if keeps_http_status else defaults.http_code,
+        keeps_http_status,
+        code,
+        status,
+        message,
+        details,
+        problem.headers,
+    )
 
 
 def protocol_refusal(error: A2AError, request_id: str) -> Refusal:
-    """One of the protocol's errors as one of the wire."""
-    kind = type(error)
-    known = A2A_ERROR_MAPPING[InvalidRequestError if kind is JSONParseError else kind]
+    """Converts an error that the A2A SDK defines to a protocol error."""
+    error_type = type(error)
+    defaults = A2A_ERROR_MAPPING[InvalidRequestError if error_type is JSONParseError else error_type]
     data = error.data if isinstance(error.data, dict) else {}
     metadata = {name: value for name, value in data.items() if isinstance(value, str)} | {"requestId": request_id}
-    details = [_info(known.reason, metadata, A2A_DOMAIN)]
+    details = [_info(defaults.reason, metadata, A2A_DOMAIN)]
     for violation in data.get("errors", ()):
         details.append(_violation(violation["field"], violation["message"]))
-    return Refusal(known.http_code, False, JSON_RPC_ERROR_CODE_MAP[kind], known.grpc_status, error.message, details, {})
+    return Refusal(
+        defaults.http_code, False, JSON_RPC_ERROR_CODE_MAP[error_type], defaults.grpc_status, error.message, details, {}
+    )
 
 
-def rpc_answer(refusal: Refusal, id_: str | int | float | None = None) -> Response:
-    """The answer to a call that has this id."""
+def rpc_response(refusal: Refusal, id_: str | int | float | None = None) -> Response:
+    """Returns the JSON-RPC error response for the call with this id."""
     body = {"jsonrpc": "2.0", "id": id_, "error": refusal.as_rpc}
-    return JSONResponse(body, refusal.http if refusal.kept else 200, dict(refusal.headers))
+    return JSONResponse(body, refusal.http if refusal.keeps_http_status else 200, dict(refusal.headers))
 
 
-def rest_answer(refusal: Refusal) -> Response:
-    """The same in the HTTP binding."""
+def rest_response(refusal: Refusal) -> Response:
+    """Returns the error response of the HTTP binding."""
     return JSONResponse(refusal.as_rest, refusal.http, dict(refusal.headers))
 
 
-def rpc_form(problem: Problem) -> Response:
-    """The answer to a request that is no call yet."""
-    return rpc_answer(refusal_of(problem))
+def rpc_error_response(problem: Problem) -> Response:
+    """Returns the JSON-RPC response for a request that failed before its call was parsed."""
+    return rpc_response(refusal_of(problem))
 
 
-def rest_form(problem: Problem) -> Response:
-    """The same in the HTTP binding."""
-    return rest_answer(refusal_of(problem))
+def rest_error_response(problem: Problem) -> Response:
+    """Returns the HTTP binding's response for a request that failed before it reached an operation."""
+    return rest_response(refusal_of(problem))
 
 
 def _info(reason: str, metadata: dict[str, str], domain: str) -> dict[str, Any]:
-    told = {name: value for name, value in metadata.items() if value}
-    return {"@type": ERROR_INFO_TYPE, "reason": reason, "domain": domain, "metadata": told}
+    present = {name: value for name, value in metadata.items() if value}
+    return {"@type": ERROR_INFO_TYPE, "reason": reason, "domain": domain, "metadata": present}
 
 
 def _violation(field: str, description: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The ids of tasks. Each names the session and the message that began the task, so that it is found by its id alone."""
+"""Task ids. Each encodes the session and the message that began the task, so no lookup table is needed."""
 
 from typing import NamedTuple
 
@@ -9,19 +9,22 @@ TASK = "task_"
 
 
 class TaskId(NamedTuple):
-    """The session's id, the id of the message that began the task, and whose session it is; None = of whoever asks."""
+    """The decoded parts of a task id."""
 
     session: str
+    """The session's id."""
     message: str
+    """The id of the message that began the task."""
     user: str | None = None
+    """The session's owner; None = the requesting caller."""
 
     @property
     def id(self) -> str:
-        """The task's id."""
+        """The encoded id."""
         return TASK + pack_ids(self.session, self.message, *(() if self.user is None else (self.user,)))
 
 
 def parse_task_id(id_: str) -> TaskId | None:
-    """What the id of a task names; None for what can be no such id."""
-    found = unpack_ids(id_.removeprefix(TASK), 2) if id_.startswith(TASK) else None
-    return TaskId(*found) if found and all(map(is_storable_id, found)) else None
+    """Decodes a task id; None for a malformed one."""
+    fields = unpack_ids(id_.removeprefix(TASK), 2) if id_.startswith(TASK) else None
+    return TaskId(*fields) if fields and all(map(is_storable_id, fields)) else None

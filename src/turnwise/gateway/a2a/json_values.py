@@ -1,4 +1,4 @@
-"""JSON values as the protocol's messages hold them, and back. Pure."""
+"""Converts between JSON values and the protobuf messages of the protocol. Pure."""
 
 import math
 from typing import Any
@@ -13,33 +13,33 @@ from turnwise.facts.depth import is_deep
 
 JSON_TYPE = "application/json"
 DEEPEST = 30
-"""How deeply a value may be nested to be sent as one: readers stop at a depth of 100; each level is two or three for them."""
+"""Maximum nesting of a structured value. Readers stop at depth 100, and each level costs them two or three."""
 EXACT = 2**53
-"""Numbers are floating-point ones there: from here on integers are not exact."""
+"""Protobuf numbers are floats: integers from this magnitude on lose precision."""
 
 
-def message_json(held: Any) -> Any:
-    """The message as JSON, numbers without a fraction as integers. ValueError for what is no JSON."""
+def message_json(message: Any) -> Any:
+    """Returns a protobuf message as JSON, with whole numbers as integers. Raises ValueError for NaN or infinity."""
     try:
-        return _whole(MessageToDict(held))
+        return _with_integers(MessageToDict(message))
     except SerializeToJsonError:
-        raise ValueError("It holds what is no JSON.") from None
+        raise ValueError("The value is not valid JSON.") from None
 
 
-def task_page_json(held: ListTasksResponse) -> Any:
-    """A page of tasks as JSON: of the page itself every field is there, as the protocol wants."""
-    page = {"nextPageToken": held.next_page_token, "pageSize": held.page_size, "totalSize": held.total_size}
-    return {"tasks": [message_json(task) for task in held.tasks], **page}
+def task_page_json(page: ListTasksResponse) -> Any:
+    """Returns a page of tasks as JSON, with every field of the page present, as the protocol requires."""
+    fields = {"nextPageToken": page.next_page_token, "pageSize": page.page_size, "totalSize": page.total_size}
+    return {"tasks": [message_json(task) for task in page.tasks], **fields}
 
 
 def json_object(values: dict[str, Any]) -> Struct:
-    """These values, which are JSON, as an object."""
-    held: Struct = ParseDict(values, Struct())
-    return held
+    """Returns JSON values as a protobuf Struct."""
+    struct: Struct = ParseDict(values, Struct())
+    return struct
 
 
 def data_part(value: JsonValue, name: str = "") -> Part:
-    """The value as a part; as JSON in a text, if the protocol cannot hold it as it is."""
+    """Returns a value as a data part, or as JSON text if protobuf cannot represent it exactly."""
     if not is_deep(value, DEEPEST) and _is_exact(value):
         try:
             return Part(data=ParseDict(value, Value()), media_type=JSON_TYPE, filename=name)
@@ -48,11 +48,11 @@ def data_part(value: JsonValue, name: str = "") -> Part:
     return Part(text=to_json(value, inf_nan_mode="null").decode(), media_type=JSON_TYPE, filename=name)
 
 
-def _whole(value: Any) -> Any:
+def _with_integers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
+        return {key: _with_integers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_whole(each) for each in value]
+        return [_with_integers(item) for item in value]
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < EXACT else value
     return value

@@ -1,4 +1,4 @@
-"""A task by its id, and the files that it shows."""
+"""Finds a task by its id, and loads the artifacts that a task refers to."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,69 +10,80 @@ from turnwise.facts.callers import Permission
 from turnwise.facts.errors import ArtifactError, Forbidden, InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.events import Event
 from turnwise.gateway.a2a.ids import TaskId, parse_task_id
-from turnwise.gateway.a2a.parts import MOST_INLINE, File, FileId, named_files
+from turnwise.gateway.a2a.parts import MOST_INLINE, File, FileId, referenced_files
 from turnwise.gateway.a2a.request import OperationRequest
 from turnwise.gateway.a2a.task_state import TaskRecord, task_record
 from turnwise.gateway.front import Front
 from turnwise.wire.bounds import SEGMENT
 
 MOST_FILES = 50
-"""How many artifacts an answer shows; of more, only the names."""
+"""Maximum number of artifacts loaded for one response; further ones appear by name only."""
 
 
-async def find_task(front: Front, asking: OperationRequest, task_id: str, *, to: Permission = "sessions:read") -> TaskRecord:
-    """The task with that id, for doing that with it. TaskNotFoundError when there is none, or it is another user's; Forbidden
-    whether there is one or not.
+async def find_task(front: Front, operation: OperationRequest, task_id: str, *, to: Permission = "sessions:read") -> TaskRecord:
+    """Returns the task with this id.
+
+    Args:
+        to: The permission that the caller needs.
+
+    Raises:
+        TaskNotFoundError: There is no such task, or it belongs to another user.
+        Forbidden: The caller lacks the permission. Raised whether or not the task exists.
     """
     name = parse_task_id(task_id)
     try:
         if name is None:
-            front.whose.require(asking.caller, to)
-            raise InvocationMissing("This is no id of a task.")
-        if None not in (asking.user, name.user) and asking.user != name.user:
-            front.whose.user(asking.caller, to, asking.user)
-            raise InvocationMissing("It is the task of another than whom the request names.")
-        known = await front.threads.whole(asking.caller, name.session, name.message, user_of_task(asking, name), to=to)
+            front.whose.require(operation.caller, to)
+            raise InvocationMissing("This is not a task id.")
+        if None not in (operation.user, name.user) and operation.user != name.user:
+            front.whose.user(operation.caller, to, operation.user)
+            raise InvocationMissing("The task belongs to another user than the request names.")
+        known = await front.threads.whole(operation.caller, name.session, name.message, user_of_task(operation, name), to=to)
     except (InvocationMissing, SessionMissing):
         raise TaskNotFoundError("There is no such task.") from None
     except Forbidden:
-        # What is another's by its id alone is not there for who may not reach it.
-        if asking.user is None and name is not None and name.user is not None:
-            front.whose.require(asking.caller, to)
+        # Do not reveal that a task of another user exists to a caller who may not reach it.
+        if operation.user is None and name is not None and name.user is not None:
+            front.whose.require(operation.caller, to)
             raise TaskNotFoundError("There is no such task.") from None
         raise
     return task_record(name, known)
 
 
-def user_of_task(asking: OperationRequest, name: TaskId) -> str | None:
-    """Whose task that is: whom the request names, else whom its id does."""
-    return name.user if asking.user is None else asking.user
+def user_of_task(operation: OperationRequest, name: TaskId) -> str | None:
+    """Returns the user that the request names, else the one in the task's id; None = the caller's own user."""
+    return name.user if operation.user is None else operation.user
 
 
-async def files_of(front: Front, asking: OperationRequest, name: TaskId, events: Iterable[Event]) -> Mapping[FileId, File]:
-    """The artifacts that are named in these events, as far as there are such; their bytes as far as they are small."""
-    found: dict[FileId, File] = {}
-    left, user = MOST_INLINE, user_of_task(asking, name)
-    for id_ in named_files(events)[:MOST_FILES]:
+async def files_of(front: Front, operation: OperationRequest, name: TaskId, events: Iterable[Event]) -> Mapping[FileId, File]:
+    """Loads the artifacts that these events refer to; missing ones are left out.
+
+    Bytes are included until `MOST_INLINE` is used up; larger files have a URL only.
+    """
+    files: dict[FileId, File] = {}
+    bytes_left, user = MOST_INLINE, user_of_task(operation, name)
+    for id_ in referenced_files(events)[:MOST_FILES]:
         artifact, version = id_
         try:
-            infos = await front.artifacts.versions(asking.caller, name.session, artifact, user)
-            info = next(each for each in reversed(infos) if version in (None, each.version))
-            url = _url(asking, name, artifact, info.version)
-            found[id_] = File(url, info.mime_type)
-            if info.size <= left:
-                loaded = await front.artifacts.load(asking.caller, name.session, artifact, info.version, user)
-                found[id_], left = File(url, info.mime_type, loaded.data), left - info.size
+            infos = await front.artifacts.versions(operation.caller, name.session, artifact, user)
+            info = next(candidate for candidate in reversed(infos) if version in (None, candidate.version))
+            url = _url(operation, name, artifact, info.version)
+            files[id_] = File(url, info.mime_type)
+            if info.size <= bytes_left:
+                loaded = await front.artifacts.load(operation.caller, name.session, artifact, info.version, user)
+                files[id_], bytes_left = File(url, info.mime_type, loaded.data), bytes_left - info.size
         except (ArtifactError, NothingHere, SessionMissing, Forbidden, StopIteration):
             continue
-    return found
+    return files
 
 
-def _url(asking: OperationRequest, name: TaskId, artifact: str, version: int) -> str:
-    """Where our own API has it, which wants the same credential; empty for a session that cannot stand in a path."""
+def _url(operation: OperationRequest, name: TaskId, artifact: str, version: int) -> str:
+    """Returns the artifact's URL in the Turnwise API, which requires the same credential. Empty if the session id cannot be a
+    path segment.
+    """
     if not re.fullmatch(SEGMENT, name.session):
         return ""
-    user = user_of_task(asking, name)
-    whose = f"&user={quote(user, safe='')}" if user is not None else ""
+    user = user_of_task(operation, name)
+    user_query = f"&user={quote(user, safe='')}" if user is not None else ""
     path = f"sessions/{quote(name.session, safe='')}/artifacts/{quote(artifact, safe='')}"
-    return f"{asking.base}/api/v1/{path}?version={version}{whose}"
+    return f"{operation.base}/api/v1/{path}?version={version}{user_query}"

@@ -1,4 +1,4 @@
-"""What a message of the protocol says, as ours. Pure."""
+"""Converts an A2A message to Turnwise content and context. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,28 +14,31 @@ from turnwise.gateway.a2a.json_values import message_json
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE, blob_of
 
 AGENT, USER, CALL = "agent", "user", "callId"
-"""Of the metadata: who is to answer, past all selectors; for whom that is, of a credential that acts for users; which of the
-calls that the task waits for this is the answer to.
+"""Metadata keys: the agent to address directly, the user on whose behalf the message is sent (for credentials that act for
+users), and the open call that the message answers.
 """
 REFERENCES = "a2a.reference_task_ids"
-"""Among a message's attributes: the tasks that it refers to."""
+"""The message attribute that holds the ids of referenced tasks."""
 INPUT_MODES = (
     *("text/plain", "text/*", "application/json", "image/*", "audio/*", "video/*"),
     *("application/pdf", "application/xml", "application/zip", "application/octet-stream"),
 )
-"""What may come. Whatever else a file is, it may be sent as `application/octet-stream`."""
+"""Accepted media types. Any other file can be sent as `application/octet-stream`."""
 _FIELDS = ("channel", "user_kind")
 
 
 class IncomingMessage:
-    """A request's message. RequestInvalid for what is no message of a user's; ContentTypeNotSupportedError for files that stand
-    somewhere else: nothing is fetched.
+    """The parsed message of a request.
+
+    Raises:
+        RequestInvalid: The message is not a valid user message.
+        ContentTypeNotSupportedError: A file is given by URL, which is never fetched, or has an unaccepted media type.
     """
 
     def __init__(self, request: SendMessageRequest) -> None:
         message = request.message
         if message.role != Role.ROLE_USER:
-            raise invalid_field("message.role", "Only messages of users can be sent.", fix="Send ROLE_USER.")
+            raise invalid_field("message.role", "Only user messages can be sent.", fix="Send ROLE_USER.")
         metadata = {**_json(request.metadata, "metadata"), **_json(message.metadata, "message.metadata")}
         self.agent, self.user, self.call = (_text(metadata, name) for name in (AGENT, USER, CALL))
         channel, user_kind = (_text(metadata, name) for name in _FIELDS)
@@ -45,37 +48,37 @@ class IncomingMessage:
 
     @property
     def data(self) -> dict[str, JsonValue]:
-        """What the data parts say by name, all in one."""
-        said: dict[str, JsonValue] = {}
+        """All named values of the data parts, merged; later parts win."""
+        values: dict[str, JsonValue] = {}
         for part in self.content.parts:
             if isinstance(part, ours.DataPart) and isinstance(part.data, dict):
-                said |= part.data
-        return said
+                values |= part.data
+        return values
 
 
 def invalid_field(where: str, problem: str, *, fix: str = "Correct it.") -> RequestInvalid:
-    """The error that names a place of the request."""
+    """Returns a RequestInvalid error that points to a field of the request."""
     return RequestInvalid(problem, fix=fix, where=(where,))
 
 
 def _references(message: Message) -> dict[str, JsonValue]:
-    named: Sequence[str] = message.reference_task_ids
-    return {REFERENCES: list(named)} if named else {}
+    ids: Sequence[str] = message.reference_task_ids
+    return {REFERENCES: list(ids)} if ids else {}
 
 
 def _text(metadata: dict[str, Any], name: str) -> str | None:
-    """Takes that out of the metadata."""
+    """Removes a string from the metadata and returns it."""
     value = metadata.pop(name, None)
     if value is None or isinstance(value, str):
         return value
-    raise invalid_field(f"metadata.{name}", "It is no text.")
+    raise invalid_field(f"metadata.{name}", "The value is not a string.")
 
 
-def _json(held: Any, where: str) -> Any:
+def _json(message: Any, where: str) -> Any:
     try:
-        return message_json(held)
+        return message_json(message)
     except ValueError:
-        raise invalid_field(where, "It holds a number that is no JSON.") from None
+        raise invalid_field(where, "The value has a number that JSON cannot represent.") from None
 
 
 def _part(part: Part, place: int) -> ours.Part:
@@ -86,23 +89,23 @@ def _part(part: Part, place: int) -> ours.Part:
     if kind == "data":
         return ours.DataPart(data=_json(part.data, f"{where}.data"), name=part.filename or None)
     if kind == "raw":
-        _check_taken(part.media_type or DEFAULT_TYPE, f"{where}.mediaType")
+        _check_media_type(part.media_type or DEFAULT_TYPE, f"{where}.mediaType")
         return ours.BlobPart(data=part.raw, mime_type=part.media_type or DEFAULT_TYPE, name=part.filename or None)
     if kind != "url":
-        raise invalid_field(where, "It holds nothing.", fix="Send one of text, raw, url and data.")
+        raise invalid_field(where, "The part is empty.", fix="Send one of text, raw, url and data.")
     blob = blob_of(part.url, part.filename or None)
     if blob is None:
         raise ContentTypeNotSupportedError(
-            "Files that stand somewhere else are not fetched. Send them as raw, or as a data: URL.",
+            "Files are not fetched from URLs. Send them as raw, or as a data: URL.",
             data={"field": f"{where}.url"},
         )
     blob = blob.model_copy(update={"mime_type": part.media_type}) if part.media_type else blob
-    _check_taken(blob.mime_type, f"{where}.mediaType")
+    _check_media_type(blob.mime_type, f"{where}.mediaType")
     return blob
 
 
-def _check_taken(mime_type: str, where: str) -> None:
+def _check_media_type(mime_type: str, where: str) -> None:
     kind = mime_type.partition(";")[0].strip().lower()
     if kind not in INPUT_MODES and f"{kind.partition('/')[0]}/*" not in INPUT_MODES:
-        problem = f"Files of the type {kind[:100]!r} are not taken. See the card's defaultInputModes."
+        problem = f"Files of the type {kind[:100]!r} are not accepted. See the card's defaultInputModes."
         raise ContentTypeNotSupportedError(problem, data={"field": where})

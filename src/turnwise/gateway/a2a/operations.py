@@ -1,6 +1,6 @@
-"""The operations of the protocol, whichever way they are asked for.
+"""The A2A operations, independent of the binding.
 
-The methods have the signatures of the SDK's `RequestHandler`, so that what the SDK puts on top of one can stand on this.
+The methods have the signatures of the SDK's `RequestHandler`, so SDK layers for such a handler also fit on top of them.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ from turnwise.gateway.a2a.messages import IncomingMessage, invalid_field
 from turnwise.gateway.a2a.push.configs import PushConfigs
 from turnwise.gateway.a2a.request import OperationRequest, operation_request
 from turnwise.gateway.a2a.start import SentMessage, send_message
-from turnwise.gateway.a2a.stream import TaskStream, Told, history_of
-from turnwise.gateway.a2a.task_state import OVER, TaskRecord
+from turnwise.gateway.a2a.stream import StreamItem, TaskStream, history_of
+from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord
 from turnwise.gateway.front import Front
-from turnwise.gateway.services.invocations import Task as Going, TaskPage
+from turnwise.gateway.services.invocations import Task as ListedTask, TaskPage
 
-PAGE, MOST = 50, 100
+PAGE, MOST_PAGE = 50, 100
 
-STATES: Mapping[int, tuple[str, ...]] = MappingProxyType(
+INVOCATION_STATUSES: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {
         TaskState.TASK_STATE_SUBMITTED: ("queued",),
         TaskState.TASK_STATE_WORKING: ("running", "waiting"),
@@ -56,40 +56,43 @@ STATES: Mapping[int, tuple[str, ...]] = MappingProxyType(
         TaskState.TASK_STATE_REJECTED: ("blocked",),
     }
 )
-"""How an invocation stands whose task is in that state; some of them stand in two, and are looked at."""
+"""The invocation statuses that a task state covers. Some map to two states, so tasks are filtered by state again after loading.
+"""
 
 
-async def tasks_of(front: Front, asking: OperationRequest, asked: ListTasksRequest) -> ListTasksResponse:
-    """A page of the tasks of the user for whom it is asked, those that changed last first. RequestInvalid, CursorInvalid."""
-    size = asked.page_size if asked.HasField("page_size") else PAGE
-    if not 1 <= size <= MOST:
-        raise invalid_field("pageSize", f"It is not from 1 to {MOST}.")
-    wanted = asked.status
-    if wanted and wanted not in STATES:
-        raise invalid_field("status", "There is no such state.")
-    history = history_of(asked) or 0
-    since = asked.status_timestamp_after.ToDatetime(UTC) if asked.HasField("status_timestamp_after") else None
+async def list_tasks(front: Front, operation: OperationRequest, params: ListTasksRequest) -> ListTasksResponse:
+    """Returns a page of a user's tasks, most recently changed first. Raises RequestInvalid, CursorInvalid."""
+    size = params.page_size if params.HasField("page_size") else PAGE
+    if not 1 <= size <= MOST_PAGE:
+        raise invalid_field("pageSize", f"The value is not between 1 and {MOST_PAGE}.")
+    state = params.status
+    if state and state not in INVOCATION_STATUSES:
+        raise invalid_field("status", "Unknown task state.")
+    history = history_of(params) or 0
+    since = params.status_timestamp_after.ToDatetime(UTC) if params.HasField("status_timestamp_after") else None
     page = await front.tasks.page(
-        asking.caller,
-        user=asking.user,
-        session=asked.context_id or None,
-        states=STATES[wanted] if wanted else None,
+        operation.caller,
+        user=operation.user,
+        session=params.context_id or None,
+        states=INVOCATION_STATUSES[state] if state else None,
         since=since,
-        after=asked.page_token or None,
+        after=params.page_token or None,
         limit=size,
     )
-    shown = await asyncio.gather(*(_task(front, asking, each, asked, history) for each in page.items))
-    return _response([task for task in shown if task is not None and wanted in (0, task.status.state)], page, size)
+    shown = await asyncio.gather(*(_task(front, operation, each, params, history) for each in page.items))
+    return _response([task for task in shown if task is not None and state in (0, task.status.state)], page, size)
 
 
-async def _task(front: Front, asking: OperationRequest, going: Going, asked: ListTasksRequest, history: int) -> Task | None:
-    """The task; None when it was taken back meanwhile."""
-    name = TaskId(going.session, going.message_id, None if asking.user == asking.caller.user else asking.user)
+async def _task(
+    front: Front, operation: OperationRequest, listed: ListedTask, params: ListTasksRequest, history: int
+) -> Task | None:
+    """Loads one task; None if it was removed since the page was read."""
+    name = TaskId(listed.session, listed.message_id, None if operation.user == operation.caller.user else operation.user)
     try:
-        record = await find_task(front, asking, name.id)
+        record = await find_task(front, operation, name.id)
     except TaskNotFoundError:
         return None
-    return await TaskStream(front, asking, name, history).task(record, artifacts=asked.include_artifacts)
+    return await TaskStream(front, operation, name, history).task(record, artifacts=params.include_artifacts)
 
 
 def _response(tasks: list[Task], page: TaskPage, size: int) -> ListTasksResponse:
@@ -97,105 +100,115 @@ def _response(tasks: list[Task], page: TaskPage, size: int) -> ListTasksResponse
 
 
 class Operations:
-    """What can be asked of the front door. All of it raises A2AError and, for what is no matter of the protocol,
-    TurnwiseError.
-    """
+    """The operations of the protocol. They raise A2AError, and TurnwiseError for problems that A2A does not define."""
 
     def __init__(self, front: Front) -> None:
         self._front, self._pushes = front, PushConfigs(front)
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
-        """The task, when it is over or waits for the sender, or at once if that is wanted; or the answer, from an agent that
-        answers without one.
-        """
-        sent, telling = await self._sent(params, context, streaming=params.configuration.return_immediately)
-        if not isinstance(sent, SentMessage):
-            return await telling.task(sent)
-        if params.configuration.return_immediately:
-            return await telling.task(telling.now(sent))
-        return await telling.answer(sent)
+        """Sends a message and returns the task once it is over or needs input; at once with `return_immediately`.
 
-    async def on_message_send_stream(self, params: SendMessageRequest, context: ServerCallContext) -> AsyncGenerator[Told]:
-        """The task, then its updates, until it is over or waits; or the answer, from an agent that answers without a task."""
-        sent, telling = await self._sent(params, context, streaming=True)
+        An agent that answers without a task gives a message instead.
+        """
+        sent, task_stream = await self._send(params, context, streaming=params.configuration.return_immediately)
         if not isinstance(sent, SentMessage):
-            yield await telling.task(sent)
+            return await task_stream.task(sent)
+        if params.configuration.return_immediately:
+            return await task_stream.task(task_stream.now(sent))
+        return await task_stream.answer(sent)
+
+    async def on_message_send_stream(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[StreamItem]:
+        """Sends a message and yields the task, then its updates until it is over or needs input.
+
+        An agent that answers without a task gives one message instead.
+        """
+        sent, task_stream = await self._send(params, context, streaming=True)
+        if not isinstance(sent, SentMessage):
+            yield await task_stream.task(sent)
             return
-        async for told in telling.stream(sent):
-            yield told
+        async for item in task_stream.stream(sent):
+            yield item
 
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
-        """The task as it is now."""
-        asking, history = operation_request(context), history_of(params)
-        record = await find_task(self._front, asking, params.id)
-        return await TaskStream(self._front, asking, record.name, history).task(record)
+        """Returns the current task."""
+        operation, history = operation_request(context), history_of(params)
+        record = await find_task(self._front, operation, params.id)
+        return await TaskStream(self._front, operation, record.name, history).task(record)
 
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
-        """The tasks of a user, those that changed last first."""
-        return await tasks_of(self._front, operation_request(context), params)
+        """Returns a page of a user's tasks, most recently changed first."""
+        return await list_tasks(self._front, operation_request(context), params)
 
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
-        """Stops the task, wherever it runs, takes it out of the line, or ends what it waits for."""
-        asking = operation_request(context)
-        record = await find_task(self._front, asking, params.id, to="invocations:cancel")
-        name, caller, user = record.name, asking.caller, user_of_task(asking, record.name)
-        if record.state(asking.view) not in OVER and record.events:
+        """Cancels a task: stops it in whichever process it runs, removes it from the queue, or ends its wait.
+
+        Raises:
+            TaskNotCancelableError: The task is over, or ended before it could be stopped.
+        """
+        operation = operation_request(context)
+        record = await find_task(self._front, operation, params.id, to="invocations:cancel")
+        name, caller, user = record.name, operation.caller, user_of_task(operation, record.name)
+        if record.state(operation.view) not in FINAL_STATES and record.events:
             await self._front.invocations.cancel(caller, name.session, record.events[0].invocation_id, user)
-        elif record.standing == "queued":
+        elif record.status == "queued":
             await self._front.threads.cancel(caller, name.session, name.message, user)
         else:
             raise TaskNotCancelableError("The task is over.")
-        record = await find_task(self._front, asking, params.id, to="invocations:cancel")
-        if record.state(asking.view) != TaskState.TASK_STATE_CANCELED:
-            raise TaskNotCancelableError("The task came to its end before it could be stopped.")
-        return await TaskStream(self._front, asking, name).task(record)
+        record = await find_task(self._front, operation, params.id, to="invocations:cancel")
+        if record.state(operation.view) != TaskState.TASK_STATE_CANCELED:
+            raise TaskNotCancelableError("The task ended before it could be cancelled.")
+        return await TaskStream(self._front, operation, name).task(record)
 
-    async def on_subscribe_to_task(self, params: SubscribeToTaskRequest, context: ServerCallContext) -> AsyncGenerator[Told]:
-        """The task as it is now, then its updates, until it is over or waits."""
-        asking = operation_request(context)
-        record = await find_task(self._front, asking, params.id)
-        if record.state(asking.view) in OVER:
-            raise UnsupportedOperationError("The task is over: nothing more comes. Get it as it is.")
-        async for told in TaskStream(self._front, asking, record.name).follow(record):
-            yield told
+    async def on_subscribe_to_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext
+    ) -> AsyncGenerator[StreamItem]:
+        """Yields the current task, then its updates until it is over. Raises UnsupportedOperationError for a finished task."""
+        operation = operation_request(context)
+        record = await find_task(self._front, operation, params.id)
+        if record.state(operation.view) in FINAL_STATES:
+            raise UnsupportedOperationError("The task is over and has no more updates. Use GetTask.")
+        async for item in TaskStream(self._front, operation, record.name).follow(record):
+            yield item
 
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        """Has somebody told of the task's updates."""
+        """Subscribes a URL to the task's updates."""
         return await self._pushes.create(operation_request(context), params)
 
     async def on_get_task_push_notification_config(
         self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        """Who is told, by the id of that."""
+        """Returns one push notification config of the task."""
         return await self._pushes.get(operation_request(context), params)
 
     async def on_list_task_push_notification_configs(
         self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> ListTaskPushNotificationConfigsResponse:
-        """All who are told of the task's updates."""
+        """Returns the task's push notification configs, a page at a time."""
         return await self._pushes.list(operation_request(context), params)
 
     async def on_delete_task_push_notification_config(
         self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
-        """No longer has somebody told. Idempotent."""
+        """Deletes a push notification config. Idempotent."""
         await self._pushes.delete(operation_request(context), params)
 
     async def on_get_extended_agent_card(self, params: GetExtendedAgentCardRequest, context: ServerCallContext) -> AgentCard:
-        """The card with all agents that the caller reaches."""
-        asking = operation_request(context)
-        return extended_card(self._front, asking.caller, asking.base)
+        """Returns the card of all agents that the caller may reach."""
+        operation = operation_request(context)
+        return extended_card(self._front, operation.caller, operation.base)
 
-    async def _sent(
+    async def _send(
         self, params: SendMessageRequest, context: ServerCallContext, *, streaming: bool
     ) -> tuple[SentMessage | TaskRecord, TaskStream]:
-        given, wanted = IncomingMessage(params), params.configuration
-        asking, history = operation_request(context).for_user(given.user), history_of(wanted)
-        push = await self._pushes.wanted(asking, params)
-        sent = await send_message(self._front, asking, params, given, streaming=streaming)
+        incoming, configuration = IncomingMessage(params), params.configuration
+        operation, history = operation_request(context).for_user(incoming.user), history_of(configuration)
+        push = await self._pushes.requested(operation, params)
+        sent = await send_message(self._front, operation, params, incoming, streaming=streaming)
         if push is not None and isinstance(sent, SentMessage):
-            await self._pushes.keep(asking, sent.name, push, sent.before)
-        modes = wanted.accepted_output_modes
-        return sent, TaskStream(self._front, asking, sent.name, history, modes, to="messages:write")
+            await self._pushes.store(operation, sent.name, push, sent.before)
+        modes = configuration.accepted_output_modes
+        return sent, TaskStream(self._front, operation, sent.name, history, modes, to="messages:write")

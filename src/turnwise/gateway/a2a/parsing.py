@@ -1,4 +1,4 @@
-"""Requests as messages of the protocol. Pure."""
+"""Parses request bodies into the protocol's protobuf messages. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,15 +20,15 @@ _ANY_STATE = (None, "", 0, "TASK_STATE_UNSPECIFIED")
 _PLACE = re.compile(r"at \w+\.([\w.\[\]]+?)\.*$")
 
 
-def check_type(given: str | None) -> None:
-    """ContentTypeNotSupportedError for a body that is no JSON by what its header says."""
-    kind = (given or PLAIN_JSON).partition(";")[0].strip().lower()
+def check_type(content_type: str | None) -> None:
+    """Raises ContentTypeNotSupportedError unless the Content-Type header declares JSON; a missing header counts as JSON."""
+    kind = (content_type or PLAIN_JSON).partition(";")[0].strip().lower()
     if kind not in (A2A_JSON, PLAIN_JSON):
-        raise ContentTypeNotSupportedError(f"The body is not JSON by what its header says. Send Content-Type: {PLAIN_JSON}.")
+        raise ContentTypeNotSupportedError(f"The Content-Type header does not declare JSON. Send Content-Type: {PLAIN_JSON}.")
 
 
 def json_of(body: bytes) -> Any:
-    """The value that is written there. JSONParseError."""
+    """Parses a JSON body. Raises JSONParseError."""
     try:
         return from_json(body, allow_inf_nan=False)
     except ValueError:
@@ -36,37 +36,37 @@ def json_of(body: bytes) -> Any:
 
 
 def object_of(body: bytes) -> dict[str, Any]:
-    """The object that is written there; an empty one for nothing. JSONParseError, InvalidRequestError."""
+    """Parses a JSON object; an empty body is an empty object. Raises JSONParseError, InvalidRequestError."""
     value = json_of(body) if body.strip() else {}
     if not isinstance(value, dict):
-        raise InvalidRequestError("The body is no JSON object.")
+        raise InvalidRequestError("The body is not a JSON object.")
     return value
 
 
-def message_of(given: Mapping[str, Any], kind: type[AnyMessage]) -> AnyMessage:
-    """The message that these fields are; what is not known of them is left out. RequestInvalid, InvalidParamsError."""
-    for place, raw in _raw_parts(given):
+def message_of(fields: Mapping[str, Any], message_type: type[AnyMessage]) -> AnyMessage:
+    """Builds a protobuf message from its fields. Unknown fields are ignored. Raises RequestInvalid, InvalidParamsError."""
+    for place, raw in _raw_parts(fields):
         if not isinstance(raw, str) or not _BASE64.fullmatch(raw) or len(raw.rstrip("=")) % 4 == 1:
             raise invalid_field(place, "It is not base64.")
     try:
-        message: AnyMessage = ParseDict(dict(given), kind(), ignore_unknown_fields=True)
+        message: AnyMessage = ParseDict(dict(fields), message_type(), ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, OverflowError) as error:
-        found = _PLACE.search(str(error)) if isinstance(error, ParseError) else None
-        raise invalid_field(found[1] if found else "params", "A value is of the wrong kind, or nested too deep.") from None
-    check_state(given, message)
+        match = _PLACE.search(str(error)) if isinstance(error, ParseError) else None
+        raise invalid_field(match[1] if match else "params", "A value has the wrong type, or is nested too deeply.") from None
+    check_state(fields, message)
     validate_proto_required_fields(message)
     return message
 
 
-def check_state(given: Mapping[str, Any], message: Message) -> None:
-    """RequestInvalid when a state was asked for that there is not: it would be none, and so every state."""
-    if isinstance(message, ListTasksRequest) and given.get("status") not in _ANY_STATE and not message.status:
-        raise invalid_field("status", "There is no such state.")
+def check_state(fields: Mapping[str, Any], message: Message) -> None:
+    """Raises RequestInvalid for an unknown task state; protobuf would read it as "any state"."""
+    if isinstance(message, ListTasksRequest) and fields.get("status") not in _ANY_STATE and not message.status:
+        raise invalid_field("status", "Unknown task state.")
 
 
-def _raw_parts(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The files in a message, and where they stand."""
-    message = given.get("message")
+def _raw_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yields the `raw` values of the message's parts, with their field paths."""
+    message = fields.get("message")
     parts = message.get("parts") if isinstance(message, dict) else None
     for place, part in enumerate(parts if isinstance(parts, list) else ()):
         if isinstance(part, dict) and part.get("raw") is not None:

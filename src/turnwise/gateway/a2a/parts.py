@@ -1,4 +1,4 @@
-"""What agents and users say, as parts of the protocol. Pure: the files are given."""
+"""Renders Turnwise content as A2A parts. Pure: the caller supplies the files."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -13,26 +13,32 @@ from turnwise.gateway.redaction import Redactor
 
 TEXT_TYPE = "text/plain"
 MOST_INLINE = 2 * 1024 * 1024
-"""How many bytes of files an answer holds; of what is more, it says where it is, or only that it is there."""
+"""Maximum bytes of files in one response. Files beyond it appear as a URL, or as a text that names them."""
 
-ELSEWHERE = ("https://", "http://")
-"""How the name of a file begins that is no artifact of ours, but stands there."""
+URL_PREFIXES = ("https://", "http://")
+"""Artifact names with these prefixes are external URLs, not stored artifacts."""
 
 FileId = tuple[str, int | None]
-"""An artifact's name, and its version."""
+"""An artifact's name and version; None = the latest."""
 
 
 class File(NamedTuple):
-    """An artifact. url: where it stands, empty if no URL leads there. data: what it holds; None = it is too large."""
+    """A stored artifact."""
 
     url: str
+    """Its URL; empty if it has none."""
     mime_type: str
     data: bytes | None = None
+    """Its bytes; None = too large to inline."""
 
 
 class PartWriter:
-    """How one answer shows parts. files: the artifacts that are named in it. modes: the media types that its reader takes; none
-    = any.
+    """Renders content for one response; the inline limit applies to all of it.
+
+    Args:
+        view: Redacts events for the reader.
+        files: The stored artifacts that the content may refer to.
+        modes: Media types that the reader accepts; empty = any.
     """
 
     def __init__(self, view: Redactor, files: Mapping[FileId, File] | None = None, modes: Iterable[str] = ()) -> None:
@@ -41,17 +47,17 @@ class PartWriter:
         self._left = MOST_INLINE
 
     def of(self, event: Event) -> list[Part]:
-        """What that event says to the reader."""
+        """Returns an event's parts, redacted for the reader."""
         content = self._view.event(event).content
         return self.parts(content, results=event.author == USER) if content else []
 
     def parts(self, content: ours.Content, *, results: bool = False) -> list[Part]:
-        """What this says; results: what calls gave among it."""
-        shown = (self._part(part, results=results) for part in content.parts)
-        return [part for part in shown if part is not None]
+        """Returns the parts of some content. results: include tool results."""
+        rendered = (self._part(part, results=results) for part in content.parts)
+        return [part for part in rendered if part is not None]
 
-    def takes(self, mime_type: str) -> bool:
-        """Whether the reader takes that media type."""
+    def accepts(self, mime_type: str) -> bool:
+        """Returns whether the reader accepts this media type."""
         any_of = f"{mime_type.partition('/')[0]}/*"
         return not self._modes or any(mode in (mime_type, any_of, "*", "*/*") for mode in self._modes)
 
@@ -69,13 +75,13 @@ class PartWriter:
         return None
 
     def _data(self, part: ours.DataPart) -> Part:
-        shown = data_part(part.data, part.name or "")
-        if shown.HasField("data") and not self.takes(JSON_TYPE) and self.takes(TEXT_TYPE):
+        rendered = data_part(part.data, part.name or "")
+        if rendered.HasField("data") and not self.accepts(JSON_TYPE) and self.accepts(TEXT_TYPE):
             return Part(text=to_json(part.data, inf_nan_mode="null").decode(), media_type=TEXT_TYPE, filename=part.name or "")
-        return shown
+        return rendered
 
     def _artifact(self, part: ours.ArtifactPart) -> Part:
-        if part.name.startswith(ELSEWHERE):
+        if part.name.startswith(URL_PREFIXES):
             return Part(url=part.name, media_type=part.mime_type or "", filename=part.title or "")
         file, name = self._files.get((part.name, part.version)), part.title or part.name
         if file is not None and file.data is not None and len(file.data) <= self._left:
@@ -91,7 +97,7 @@ class PartWriter:
         return Part(raw=data, media_type=mime_type, filename=name)
 
 
-def named_files(events: Iterable[Event]) -> list[FileId]:
-    """The artifacts that are named in what these events say, each once, but for those that stand somewhere else."""
+def referenced_files(events: Iterable[Event]) -> list[FileId]:
+    """Returns the stored artifacts that these events refer to, each once, without external URLs."""
     parts = (part for event in events if event.content for part in event.content.parts if isinstance(part, ours.ArtifactPart))
-    return list(dict.fromkeys((part.name, part.version) for part in parts if not part.name.startswith(ELSEWHERE)))
+    return list(dict.fromkeys((part.name, part.version) for part in parts if not part.name.startswith(URL_PREFIXES)))

@@ -1,4 +1,4 @@
-"""Who asks for an operation: what the transports hand on, in the context that every operation gets."""
+"""The caller of an operation, carried in the SDK's call context, and the supported protocol version."""
 
 import re
 from typing import NamedTuple
@@ -10,47 +10,52 @@ from turnwise.facts.callers import Caller
 from turnwise.gateway.redaction import Redactor
 
 _KEY = "turnwise"
+PROTOCOL_VERSION = "1.0"
+VERSION_HEADER = "A2A-Version"
+_SUPPORTED = re.compile(r"1\.0(\.[0-9]{1,6})?")
+_MOST_QUOTED = 20
 
 
 class OperationRequest(NamedTuple):
-    """user: whom the request names; None = the caller. view: what the caller is shown. base: the URL of this gateway for him,
-    without a slash at the end.
-    """
+    """The caller and the view of one request."""
 
     caller: Caller
     view: Redactor
+    """Redacts events for the caller."""
     user: str | None
+    """The user that the request names; None = the caller's own."""
     base: str
+    """This gateway's URL for the caller, without a trailing slash."""
 
-    def for_user(self, named: str | None) -> "OperationRequest":
-        """The same for whom the message itself names, if the request names nobody and the caller acts for users."""
-        return self._replace(user=named) if self.user is None and self.caller.acts_for_users else self
+    def for_user(self, user: str | None) -> "OperationRequest":
+        """Uses the message's user if the request names none and the caller acts for users."""
+        return self._replace(user=user) if self.user is None and self.caller.acts_for_users else self
 
 
-def context_of(asking: OperationRequest) -> ServerCallContext:
-    """The context of an operation for whoever asks."""
-    return ServerCallContext(state={_KEY: asking})
+def context_of(operation: OperationRequest) -> ServerCallContext:
+    """Wraps an OperationRequest in the SDK's call context."""
+    return ServerCallContext(state={_KEY: operation})
 
 
 def operation_request(context: ServerCallContext) -> OperationRequest:
-    """Who asks."""
-    asking: OperationRequest = context.state[_KEY]
-    return asking
+    """Returns the OperationRequest of a call context."""
+    operation: OperationRequest = context.state[_KEY]
+    return operation
 
 
-SPOKEN = "1.0"
-HEADER = "A2A-Version"
+def check_version(version: str | None) -> None:
+    """Raises VersionNotSupportedError unless the version is supported.
 
-_SPOKEN = re.compile(r"1\.0(\.[0-9]{1,6})?")
-_SHOWN = 20
-
-
-def check_version(asked: str | None) -> None:
-    """VersionNotSupportedError unless that is spoken here. Patch numbers do not count; nothing means 0.3, by the protocol."""
-    text = (asked or "").strip()
-    if _SPOKEN.fullmatch(text):
+    Patch numbers are ignored. The protocol defines a missing version as 0.3.
+    """
+    text = (version or "").strip()
+    if _SUPPORTED.fullmatch(text):
         return
-    told = (
-        f"Version {text[:_SHOWN]!r} of A2A is not spoken here." if text else f"Without {HEADER}, a request is one of A2A 0.3."
+    problem = (
+        f"Version {text[:_MOST_QUOTED]!r} of A2A is not supported."
+        if text
+        else f"A request without {VERSION_HEADER} is A2A 0.3, which is not supported."
     )
-    raise VersionNotSupportedError(f"{told} Send the header {HEADER}: {SPOKEN}.", data={"supported": SPOKEN})
+    raise VersionNotSupportedError(
+        f"{problem} Send the header {VERSION_HEADER}: {PROTOCOL_VERSION}.", data={"supported": PROTOCOL_VERSION}
+    )

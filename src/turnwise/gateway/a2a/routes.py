@@ -1,4 +1,4 @@
-"""The HTTP binding: the operations as paths below `/a2a/rest`."""
+"""The A2A routes: the HTTP binding (`/a2a/rest`), JSON-RPC (`/a2a`), and the public agent card."""
 
 import json
 import math
@@ -24,30 +24,39 @@ from turnwise.gateway.a2a.calls import (
     call_context,
     check_content,
     check_protocol_version,
-    error_response,
-    json_response,
-    stream,
+    refusal_for,
+    result_json,
+    stream_response,
 )
 from turnwise.gateway.a2a.card import public_card
-from turnwise.gateway.a2a.errors import Refusal, rest_answer, rpc_answer
+from turnwise.gateway.a2a.errors import Refusal, rest_response, rpc_response
 from turnwise.gateway.a2a.json_values import message_json
-from turnwise.gateway.a2a.messages import invalid_field as wrong
+from turnwise.gateway.a2a.messages import invalid_field
 from turnwise.gateway.a2a.operations import Operations
 from turnwise.gateway.a2a.parsing import A2A_JSON, PLAIN_JSON, check_state, json_of, message_of, object_of
 from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.shared.parameters import User
 from turnwise.gateway.shared.ranges import etag_of, is_known
 
-STATE = "TASK_STATE_"
+STATE_PREFIX = "TASK_STATE_"
+JSON_RPC_VERSION = "2.0"
+CallId = str | int | float | None
+CARD_PATH = "/.well-known/agent-card.json"
+LAST_MODIFIED = SystemIssuer().now().replace(microsecond=0)
+"""Agents and settings change only with the process."""
+_CACHED_CARD = "a2a_card"
 
 
 class Path(NamedTuple):
-    """A path: which method it asks for; fields: those of the message that stand in the path, by their names there."""
+    """A route of the HTTP binding."""
 
     verb: str
+    """The HTTP method."""
     path: str
     method: str
+    """The JSON-RPC name of the operation."""
     fields: Mapping[str, str] = MappingProxyType({})
+    """The message fields that the path sets, by path parameter."""
 
 
 _TASK, _TASKS = MappingProxyType({"task_id": "id"}), MappingProxyType({"task_id": "task_id"})
@@ -66,7 +75,7 @@ PATHS = (
     Path("GET", "/tasks/{task_id}", "GetTask", _TASK),
     Path("GET", "/extendedAgentCard", "GetExtendedAgentCard"),
 )
-"""The more special ones first."""
+"""More specific paths come first."""
 
 
 def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
@@ -77,13 +86,13 @@ def _endpoint(path: Path) -> Callable[..., Awaitable[Response]]:
             check_content(request)
             check_protocol_version(request)
             params = await _params(request, method, {field: request.path_params[name] for name, field in path.fields.items()})
-            told = method.operation(Operations(front), params, call_context(request, front, caller, user))
+            outcome = method.operation(Operations(front), params, call_context(request, front, caller, user))
             if method.streamed:
-                return await stream(told, request, front, _write, again=":subscribe")
-            body = json.dumps(json_response(await told, method) or {})
-            return Response(body, media_type=type_for(request.headers.get("accept", "")))
+                return await stream_response(outcome, request, front, _encode_sse, retry_with=":subscribe")
+            body = json.dumps(result_json(await outcome, method) or {})
+            return Response(body, media_type=response_type(request.headers.get("accept", "")))
         except (A2AError, TurnwiseError) as error:
-            return rest_answer(error_response(error, request, front))
+            return rest_response(refusal_for(error, request, front))
 
     return answer
 
@@ -95,7 +104,7 @@ async def _params(request: Request, method: Method, fields: dict[str, str]) -> A
     try:
         parse_params(query, message)
     except (ParseError, ValueError, TypeError, OverflowError):
-        raise wrong("query", "A value is of the wrong kind.") from None
+        raise invalid_field("query", "A value has the wrong type.") from None
     check_state(query, message)
     for name, value in fields.items():
         setattr(message, name, value)
@@ -103,140 +112,141 @@ async def _params(request: Request, method: Method, fields: dict[str, str]) -> A
 
 
 def _with_states(query: QueryParams) -> QueryParams:
-    """Names of states may be short there: `working`, `input-required`."""
+    """Expands short state names in the query: `working`, `input-required`."""
     return QueryParams([(name, _state(value) if name == "status" else value) for name, value in query.multi_items()])
 
 
 def _state(text: str) -> str:
-    return text if text.startswith(STATE) else STATE + text.upper().replace("-", "_")
+    return text if text.startswith(STATE_PREFIX) else STATE_PREFIX + text.upper().replace("-", "_")
 
 
-def type_for(accepted: str) -> str:
-    """The media type of answers for who accepts that: the protocol's own, unless plain JSON is asked for."""
-    wanted = dict(map(_weighed, accepted.lower().split(",")))
+def response_type(accepted: str) -> str:
+    """Chooses the response's media type by the Accept header: the protocol's type unless plain JSON has a higher weight."""
+    wanted = dict(map(_media_range, accepted.lower().split(",")))
     own = wanted.get(A2A_JSON, wanted.get("application/*", wanted.get("*/*", 0.0)))
     return PLAIN_JSON if wanted.get(PLAIN_JSON, 0.0) > own else A2A_JSON
 
 
-def _weighed(accepted: str) -> tuple[str, float]:
-    kind, _, parameters = accepted.partition(";")
-    weight = next((each.partition("=")[2] for each in parameters.split(";") if each.strip().startswith("q=")), "1")
+def _media_range(media_range: str) -> tuple[str, float]:
+    kind, _, parameters = media_range.partition(";")
+    weight = next(
+        (parameter.partition("=")[2] for parameter in parameters.split(";") if parameter.strip().startswith("q=")), "1"
+    )
     try:
         return kind.strip(), float(weight)
     except ValueError:
         return kind.strip(), 0.0
 
 
-def _write(told: dict[str, Any] | Refusal) -> bytes:
-    if isinstance(told, Refusal):
-        return format_sse_event(data_str=json.dumps(told.as_rest), event="error")
-    return format_sse_event(data_str=json.dumps(told))
+def _encode_sse(item: dict[str, Any] | Refusal) -> bytes:
+    if isinstance(item, Refusal):
+        return format_sse_event(data_str=json.dumps(item.as_rest), event="error")
+    return format_sse_event(data_str=json.dumps(item))
 
 
-router = APIRouter(include_in_schema=False)
+rest_router = APIRouter(include_in_schema=False)
 for _path in PATHS:
-    router.add_api_route(_path.path, _endpoint(_path), methods=[_path.verb], name=_path.method)
+    rest_router.add_api_route(_path.path, _endpoint(_path), methods=[_path.verb], name=_path.method)
 
 
-VERSION = "2.0"
-Id = str | int | float | None
+rpc_router = APIRouter(include_in_schema=False)
 
 
-@router.post("")
-@router.post("/")
+@rpc_router.post("")
+@rpc_router.post("/")
 async def call(request: Request, front: TheFront, caller: TheCaller, user: User = None) -> Response:
-    """Answers a call, or streams what comes of it."""
-    id_: Id = None
+    """Serves one JSON-RPC call, as a response or a stream."""
+    id_: CallId = None
     try:
         check_content(request)
-        given = json_of(await request.body())
-        id_ = _id_of(given)
+        body = json_of(await request.body())
+        id_ = _id_of(body)
         check_protocol_version(request)
-        method, params = _asked_for(given)
-        told = method.operation(
+        method, params = _method_and_params(body)
+        outcome = method.operation(
             Operations(front), message_of(params, method.params), call_context(request, front, caller, user)
         )
         if method.streamed:
-            return await stream(told, request, front, _writer(id_), again="SubscribeToTask")
-        return JSONResponse({"jsonrpc": VERSION, "id": id_, "result": json_response(await told, method)})
+            return await stream_response(outcome, request, front, _rpc_encoder(id_), retry_with="SubscribeToTask")
+        return JSONResponse({"jsonrpc": JSON_RPC_VERSION, "id": id_, "result": result_json(await outcome, method)})
     except (A2AError, TurnwiseError) as error:
-        return rpc_answer(error_response(error, request, front), id_)
+        return rpc_response(refusal_for(error, request, front), id_)
 
 
-def _id_of(given: Any) -> Id:
-    """The call's id. InvalidRequestError for what is no call."""
-    if isinstance(given, list):
-        raise InvalidRequestError("Several calls at once are not supported. Send one after the other.")
-    if not isinstance(given, dict):
-        raise InvalidRequestError("The body is no JSON object.")
-    id_ = given.get("id")
+def _id_of(body: Any) -> CallId:
+    """Returns the call's id. Raises InvalidRequestError if the body is not a single call."""
+    if isinstance(body, list):
+        raise InvalidRequestError("Batch calls are not supported. Send one call a request.")
+    if not isinstance(body, dict):
+        raise InvalidRequestError("The body is not a JSON object.")
+    id_ = body.get("id")
     if isinstance(id_, bool) or not isinstance(id_, str | int | float | None) or id_ in (math.inf, -math.inf):
-        raise InvalidRequestError("The id is neither a text nor a number.")
+        raise InvalidRequestError("The id is neither a string nor a number.")
     return id_
 
 
-def _asked_for(given: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
-    if given.get("jsonrpc") != VERSION:
-        raise InvalidRequestError(f"It is no call of JSON-RPC {VERSION}: 'jsonrpc' says so.")
-    name, params = given.get("method"), given.get("params")
+def _method_and_params(body: dict[str, Any]) -> tuple[Method, dict[str, Any]]:
+    if body.get("jsonrpc") != JSON_RPC_VERSION:
+        raise InvalidRequestError(f"The call is not JSON-RPC {JSON_RPC_VERSION}: check 'jsonrpc'.")
+    name, params = body.get("method"), body.get("params")
     if not isinstance(name, str) or not name:
-        raise InvalidRequestError("The method is no text.")
+        raise InvalidRequestError("The method is not a string.")
     if name not in METHODS:
         raise MethodNotFoundError(f"There is no method {name[:64]!r}.")
     if params is not None and not isinstance(params, dict):
-        raise InvalidParamsError("The params are no object.")
+        raise InvalidParamsError("The params are not an object.")
     return METHODS[name], params or {}
 
 
-def _writer(id_: Id) -> Callable[[dict[str, Any] | Refusal], bytes]:
-    def write(told: dict[str, Any] | Refusal) -> bytes:
-        if isinstance(told, Refusal):
-            return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "error": told.as_rpc}), event="error")
-        return format_sse_event(data_str=json.dumps({"jsonrpc": VERSION, "id": id_, "result": told}))
+def _rpc_encoder(id_: CallId) -> Callable[[dict[str, Any] | Refusal], bytes]:
+    def write(item: dict[str, Any] | Refusal) -> bytes:
+        if isinstance(item, Refusal):
+            return format_sse_event(
+                data_str=json.dumps({"jsonrpc": JSON_RPC_VERSION, "id": id_, "error": item.as_rpc}), event="error"
+            )
+        return format_sse_event(data_str=json.dumps({"jsonrpc": JSON_RPC_VERSION, "id": id_, "result": item}))
 
     return write
 
 
-PATH = "/.well-known/agent-card.json"
-MODIFIED = SystemIssuer().now().replace(microsecond=0)
-"""Agents and settings are those with which this process began."""
-
-_MADE = "a2a_card"
+card_router = APIRouter(include_in_schema=False)
 
 
-@router.get(PATH)
-@router.head(PATH)
+@card_router.get(CARD_PATH)
+@card_router.head(CARD_PATH)
 async def get_card(request: Request, front: TheFront) -> Response:
-    """The card; nothing of it for who has it."""
+    """Returns the public agent card, or 304 if the client has the current one."""
     body = json.dumps(_card(request, front), sort_keys=True).encode()
     headers = {
         "Cache-Control": f"public, max-age={front.config.protocols.a2a.card_seconds}",
         "ETag": etag_of(body),
-        "Last-Modified": format_datetime(MODIFIED, usegmt=True),
+        "Last-Modified": format_datetime(LAST_MODIFIED, usegmt=True),
     }
     if front.config.public_url is None:
         headers["Vary"] = "Host"
-    if _is_known(request, headers["ETag"]):
+    if _is_not_modified(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type="application/json")
 
 
 def _card(request: Request, front: Front) -> dict[str, Any]:
-    """The card for who asks. All but its URLs is made once: anybody can ask, and there may be thousands of agents."""
+    """Returns the card with URLs for this request. The rest is built once, because anyone may ask and there may be thousands of
+    agents.
+    """
     state = request.app.state
-    if not hasattr(state, _MADE):
-        setattr(state, _MADE, message_json(public_card(front, "")))
-    card: dict[str, Any] = getattr(state, _MADE)
+    if not hasattr(state, _CACHED_CARD):
+        setattr(state, _CACHED_CARD, message_json(public_card(front, "")))
+    card: dict[str, Any] = getattr(state, _CACHED_CARD)
     base, interfaces = base_of(request, front), card["supportedInterfaces"]
     return card | {"supportedInterfaces": [each | {"url": base + each["url"]} for each in interfaces]}
 
 
-def _is_known(request: Request, etag: str) -> bool:
-    """Whether who asks has it. What it is counts more than since when it is so."""
-    known, since = request.headers.get("if-none-match"), request.headers.get("if-modified-since")
-    if known is not None:
-        return is_known(known, etag)
+def _is_not_modified(request: Request, etag: str) -> bool:
+    """Returns whether the client's cached copy is current. The ETag takes precedence over the date."""
+    etags, since = request.headers.get("if-none-match"), request.headers.get("if-modified-since")
+    if etags is not None:
+        return is_known(etags, etag)
     try:
-        return since is not None and parsedate_to_datetime(since) >= MODIFIED
+        return since is not None and parsedate_to_datetime(since) >= LAST_MODIFIED
     except (ValueError, TypeError):  # no date, or one without a zone
         return False

@@ -1,4 +1,4 @@
-"""A message becomes the beginning of a task, or the answer to what a task waits for."""
+"""Starts a task with a message, or answers what a waiting task waits for."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.a2a.lookup import find_task, user_of_task
 from turnwise.gateway.a2a.messages import AGENT, CALL, IncomingMessage, invalid_field
 from turnwise.gateway.a2a.request import OperationRequest
-from turnwise.gateway.a2a.task_state import OVER, TaskRecord
+from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord
 from turnwise.gateway.front import Front
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.shared.packed_ids import new_session
@@ -23,123 +23,147 @@ from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner import Invocation
 
 APPROVED, REASON, RESULT, FAILED = "approved", "reason", "result", "failed"
-"""What data parts say by name: a person's word on a call, and why; what a call gave, and whether that describes an error."""
+"""Keys of data parts: whether a tool call is approved and why; a tool's result and whether it is an error."""
 
 
-def answer_to(waits: Sequence[OpenWait], given: IncomingMessage) -> tuple[Content, MessageContext]:
-    """The message that answers one of these waits: the one that it names, or the oldest. RequestInvalid.
+def answer_to(waits: Sequence[OpenWait], message: IncomingMessage) -> tuple[Content, MessageContext]:
+    """Builds the message that answers a wait: the one that the message names, or the oldest.
 
-    A reply may be anything. Leave to call a tool is given by data, or by a plain yes; what a tool gave is said by data alone:
-    words could be anybody's.
+    A reply may be any content. An approval must be data, or a plain yes. A tool result must be data, because text could come
+    from anyone.
+
+    Raises:
+        RequestInvalid: The named wait is not open, or the data does not fit it.
     """
-    wait, said = _meant(waits, given), given.data
+    wait, data = _select_wait(waits, message), message.data
     if wait.kind == "reply":
-        return given.content, given.context.model_copy(update={"answers": wait.awaited.id})
+        return message.content, message.context.model_copy(update={"answers": wait.awaited.id})
     tool = wait.call.tool if wait.call else ""
     part = ToolResultPart(call_id=wait.awaited.id, tool=tool)
     if wait.kind == "confirmation":
         return _content(
-            part, {"approved": _word(said), REASON: said.get(REASON)} if APPROVED in said else given.content.text, given
+            part, {"approved": _approval(data), REASON: data.get(REASON)} if APPROVED in data else message.content.text, message
         )
-    if RESULT not in said:
-        problem = f"The task waits for what the tool {tool!r} gave."
+    if RESULT not in data:
+        problem = f"The task waits for the result of the tool {tool!r}."
         raise invalid_field("message.parts", problem, fix='Send it as data: {"callId": …, "result": …}.')
-    return _content(part.model_copy(update={FAILED: said.get(FAILED) is True}), said[RESULT], given)
+    return _content(part.model_copy(update={FAILED: data.get(FAILED) is True}), data[RESULT], message)
 
 
-def _meant(waits: Sequence[OpenWait], given: IncomingMessage) -> OpenWait:
-    named = given.call if given.call is not None else given.data.get(CALL)
-    found = next((wait for wait in waits if named in (None, wait.awaited.id)), None)
-    if found is None:
-        raise invalid_field(f"metadata.{CALL}", "The task does not wait for that.", fix="See its status for what it waits for.")
-    return found
+def _select_wait(waits: Sequence[OpenWait], message: IncomingMessage) -> OpenWait:
+    call_id = message.call if message.call is not None else message.data.get(CALL)
+    selected = next((wait for wait in waits if call_id in (None, wait.awaited.id)), None)
+    if selected is None:
+        raise invalid_field(
+            f"metadata.{CALL}", "The task does not wait for this call.", fix="See the open waits in its status."
+        )
+    return selected
 
 
-def _word(said: dict[str, JsonValue]) -> bool:
-    word = said[APPROVED]
-    if not isinstance(word, bool):
-        raise invalid_field(f"data.{APPROVED}", "It is neither true nor false.")
-    return word
+def _approval(data: dict[str, JsonValue]) -> bool:
+    approved = data[APPROVED]
+    if not isinstance(approved, bool):
+        raise invalid_field(f"data.{APPROVED}", "The value is not a boolean.")
+    return approved
 
 
-def _content(part: ToolResultPart, result: JsonValue, given: IncomingMessage) -> tuple[Content, MessageContext]:
-    return Content(role="user", parts=(part.model_copy(update={"result": result}),)), given.context
+def _content(part: ToolResultPart, result: JsonValue, message: IncomingMessage) -> tuple[Content, MessageContext]:
+    return Content(role="user", parts=(part.model_copy(update={"result": result}),)), message.context
 
 
 class SentMessage(NamedTuple):
-    """A message on its way. before: what was on record of its task before it."""
+    """A message that was handed to the runner."""
 
     name: TaskId
+    """The task."""
     content: Content
+    """The message's content."""
     before: Sequence[Event]
+    """The task's events before this message."""
     invocation: Invocation
+    """The invocation that answers it."""
 
 
 async def send_message(
-    front: Front, asking: OperationRequest, request: SendMessageRequest, given: IncomingMessage, *, streaming: bool
+    front: Front, operation: OperationRequest, request: SendMessageRequest, incoming: IncomingMessage, *, streaming: bool
 ) -> SentMessage | TaskRecord:
-    """The message as it was handed in; or the task, if guardrails rejected the message that would have begun it. given: what
-    the request says.
+    """Hands a message to the runner; a repeated message id returns the same invocation.
 
-    TaskNotFoundError, UnsupportedOperationError, RequestInvalid, and whatever `Messages.start` raises.
+    Returns:
+        The sent message, or the rejected task if a guardrail blocked the message that would have begun it.
+
+    Raises:
+        TaskNotFoundError: The message names an unknown task.
+        UnsupportedOperationError: The task is over, or does not wait for a message.
+        RequestInvalid: The message does not fit the task. Errors of `Messages.start` pass through.
     """
     update = {"streaming": streaming, "create_session": True}
     config = front.runner.config.model_copy(update=update)
     message = request.message
-    ask = MessageRequest("", given.content, asking.user, message.message_id, given.context, config)
+    message_request = MessageRequest("", incoming.content, operation.user, message.message_id, incoming.context, config)
     if message.task_id:
-        return await _answered(front, asking, request, given, ask)
-    if given.agent is not None and not front.addressees.has(asking.caller, given.agent):
-        raise invalid_field(f"metadata.{AGENT}", "There is no such agent for you.", fix="See the skills of the agent card.")
+        return await _answer_task(front, operation, request, incoming, message_request)
+    if incoming.agent is not None and not front.addressees.has(operation.caller, incoming.agent):
+        raise invalid_field(
+            f"metadata.{AGENT}", "No agent of that name is available to this caller.", fix="See the skills of the agent card."
+        )
     session = message.context_id or new_session()
-    return await _begun(front, asking, ask._replace(session=session, agent=given.agent))
+    return await _start_task(front, operation, message_request._replace(session=session, agent=incoming.agent))
 
 
-async def _begun(front: Front, asking: OperationRequest, ask: MessageRequest) -> SentMessage | TaskRecord:
+async def _start_task(front: Front, operation: OperationRequest, message_request: MessageRequest) -> SentMessage | TaskRecord:
     try:
-        invocation = await front.messages.start(asking.caller, ask)
+        invocation = await front.messages.start(operation.caller, message_request)
     except MessageBlocked:
-        user = front.whose.user(asking.caller, "messages:write", ask.user)
-        name = _name(asking, ask.session, ask.id or "", user)
-        return await find_task(front, asking, name.id, to="messages:write")
+        user = front.whose.user(operation.caller, "messages:write", message_request.user)
+        name = _name(operation, message_request.session, message_request.id or "", user)
+        return await find_task(front, operation, name.id, to="messages:write")
     key = invocation.session
-    assert isinstance(ask.content, Content)
-    return SentMessage(_name(asking, key.id, invocation.message_id, key.user), ask.content, (), invocation)
+    assert isinstance(message_request.content, Content)
+    return SentMessage(_name(operation, key.id, invocation.message_id, key.user), message_request.content, (), invocation)
 
 
-async def _answered(
-    front: Front, asking: OperationRequest, request: SendMessageRequest, given: IncomingMessage, ask: MessageRequest
+async def _answer_task(
+    front: Front,
+    operation: OperationRequest,
+    request: SendMessageRequest,
+    incoming: IncomingMessage,
+    message_request: MessageRequest,
 ) -> SentMessage:
     message = request.message
-    record = await find_task(front, asking, message.task_id, to="messages:write")
+    record = await find_task(front, operation, message.task_id, to="messages:write")
     if message.context_id and message.context_id != record.name.session:
         raise invalid_field("message.contextId", "The task belongs to another context.", fix="Leave out contextId.")
-    ask = ask._replace(session=record.name.session, user=user_of_task(asking, record.name))
-    if (invocation := await _again(front, asking, record, ask)) is not None:
-        return SentMessage(record.name, given.content, record.before(invocation.message_id), invocation)
-    if record.state(asking.view) in OVER:
-        raise UnsupportedOperationError("The task is over. Begin another: send the message with its contextId alone.")
-    waits = record.waits(asking.view)
+    message_request = message_request._replace(session=record.name.session, user=user_of_task(operation, record.name))
+    if (invocation := await _find_repeated(front, operation, record, message_request)) is not None:
+        return SentMessage(record.name, incoming.content, record.before(invocation.message_id), invocation)
+    if record.state(operation.view) in FINAL_STATES:
+        raise UnsupportedOperationError("The task is over. Start another: send the message with its contextId alone.")
+    waits = record.waits(operation.view)
     if not waits:
         raise UnsupportedOperationError("The task does not wait for a message. Send it with the contextId alone, or later.")
-    content, context = answer_to(waits, given)
-    invocation = await front.messages.start(asking.caller, ask._replace(content=content, context=context))
+    content, context = answer_to(waits, incoming)
+    invocation = await front.messages.start(operation.caller, message_request._replace(content=content, context=context))
     return SentMessage(record.name, content, record.events, invocation)
 
 
-async def _again(front: Front, asking: OperationRequest, record: TaskRecord, ask: MessageRequest) -> Invocation | None:
-    """The handle of a message that was sent to the task before."""
-    assert ask.id is not None
+async def _find_repeated(
+    front: Front, operation: OperationRequest, record: TaskRecord, message_request: MessageRequest
+) -> Invocation | None:
+    """Returns the invocation of a message id that the task already has; None for a new id."""
+    assert message_request.id is not None
     try:
-        known = await front.threads.known(asking.caller, ask.session, ask.id, ask.user, to="messages:write")
+        known = await front.threads.known(
+            operation.caller, message_request.session, message_request.id, message_request.user, to="messages:write"
+        )
     except InvocationMissing:
         return None
     result = known.reading.result if known.reading else None
-    is_first = ask.id == record.name.message
+    is_first = message_request.id == record.name.message
     if not is_first and (result is None or not record.events or result.invocation_id != record.events[0].invocation_id):
         raise invalid_field("message.messageId", "Another message of this context has that id.", fix="Send it under a new id.")
-    return await front.messages.start(asking.caller, ask._replace(content=known.receipt.message.content))
+    return await front.messages.start(operation.caller, message_request._replace(content=known.receipt.message.content))
 
 
-def _name(asking: OperationRequest, session: str, message: str, user: str) -> TaskId:
-    return TaskId(session, message, None if user == asking.caller.user else user)
+def _name(operation: OperationRequest, session: str, message: str, user: str) -> TaskId:
+    return TaskId(session, message, None if user == operation.caller.user else user)

@@ -1,4 +1,4 @@
-"""A task, told to one reader: as it is, or as it goes on."""
+"""Renders a task for one reader, as a snapshot or as a stream of updates."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from typing import Protocol
@@ -13,57 +13,61 @@ from turnwise.gateway.a2a.messages import invalid_field
 from turnwise.gateway.a2a.parts import TEXT_TYPE, PartWriter
 from turnwise.gateway.a2a.request import OperationRequest
 from turnwise.gateway.a2a.start import SentMessage
-from turnwise.gateway.a2a.task_state import OVER, TaskRecord, is_output, live_task_record
+from turnwise.gateway.a2a.task_state import FINAL_STATES, TaskRecord, is_output, live_task_record
 from turnwise.gateway.a2a.tasks import answer_of, artifact_of, task_of, update_of
 from turnwise.gateway.front import Front
 from turnwise.gateway.shared.utterances import is_shown_to_user
 from turnwise.runner import Invocation
 
+DIRECT_ANSWER_TAG = "a2a:message"
+"""Tag of agents that answer with a message instead of a task."""
+StreamItem = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
+
 
 class TaskEvents:
-    """Tells one task to one reader. All pieces of an artifact, joined, are what is recorded; where they cannot be, because the
-    reader came late or the whole was changed, it comes whole in their place. An artifact cannot be taken back: where pieces
-    were told of what is none in the end, the task has to be told anew.
+    """Converts session events to artifact updates for one reader.
+
+    The joined chunks of an artifact equal the recorded text. If they cannot, because the reader joined late or the text was
+    changed, the whole artifact replaces them. An artifact cannot be removed, so the caller sends the whole task again when
+    streamed text is retracted.
     """
 
     def __init__(self, name: TaskId) -> None:
         self._name = name
-        self._said: dict[str, str] = {}
+        self._sent: dict[str, str] = {}
 
     @property
     def is_open(self) -> bool:
-        """Whether pieces were told of what is not on record (yet)."""
-        return bool(self._said)
+        """Returns whether chunks were sent of an artifact that is not recorded yet."""
+        return bool(self._sent)
 
-    def piece(self, event: Event) -> Iterator[TaskArtifactUpdateEvent]:
-        """What that partial event adds."""
+    def chunk(self, event: Event) -> Iterator[TaskArtifactUpdateEvent]:
+        """Yields the update for a partial event."""
         if not event.text or not is_shown_to_user(event):
             return
-        said = self._said.get(event.id, "")
-        offset = len(said) if event.offset is None else event.offset
-        new = event.text[max(len(said) - offset, 0) :]
-        if offset > len(said) or not new:
-            return  # what came before it was lost on the way: all of it comes with the whole
+        sent = self._sent.get(event.id, "")
+        offset = len(sent) if event.offset is None else event.offset
+        new = event.text[max(len(sent) - offset, 0) :]
+        if offset > len(sent) or not new:
+            return  # an earlier chunk is missing: the stored event brings the whole text
         part = Part(text=new, media_type=TEXT_TYPE)
-        yield self._update(artifact_of(event, [part]), append=bool(said), last=False)
-        self._said[event.id] = said + new
+        yield self._update(artifact_of(event, [part]), append=bool(sent), last=False)
+        self._sent[event.id] = sent + new
 
-    def is_taken_back(self, event: Event, parts: Sequence[Part]) -> bool:
-        """Whether with that event of the log something is no artifact of the task that was told as one. To be asked before
-        the event is told.
-        """
-        return event.actions.rewind is not None or (event.id in self._said and not (parts and is_output(event)))
+    def is_retraction(self, event: Event, parts: Sequence[Part]) -> bool:
+        """Returns whether this event retracts something that was streamed as an artifact. Call it before `whole`."""
+        return event.actions.rewind is not None or (event.id in self._sent and not (parts and is_output(event)))
 
     def whole(self, event: Event, parts: Sequence[Part]) -> Iterator[TaskArtifactUpdateEvent]:
-        """What that event of the log adds; parts: what it says."""
-        is_taken_back = self.is_taken_back(event, parts)
-        said = self._said.pop(event.id, None)
-        if is_taken_back:  # of what others are saying, nothing is there any more either: it comes whole
-            self._said.clear()
+        """Yields the update for a stored event. parts: the event's content as parts."""
+        is_retraction = self.is_retraction(event, parts)
+        sent = self._sent.pop(event.id, None)
+        if is_retraction:  # other open artifacts are retracted too: their stored events bring the whole text
+            self._sent.clear()
         if not parts or not is_output(event):
             return
-        if said and parts[0].text.startswith(said):
-            rest = Part(text=parts[0].text[len(said) :], media_type=TEXT_TYPE)
+        if sent and parts[0].text.startswith(sent):
+            rest = Part(text=parts[0].text[len(sent) :], media_type=TEXT_TYPE)
             yield self._update(artifact_of(event, [rest, *parts[1:]]), append=True, last=True)
         else:
             yield self._update(artifact_of(event, parts), append=False, last=True)
@@ -74,167 +78,168 @@ class TaskEvents:
         )
 
 
-PLAIN = "a2a:message"
-"""The tag of agents that answer without a task."""
-Told = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
-
-
-class _Limited(Protocol):
+class _HistoryParams(Protocol):
     history_length: int
 
     def HasField(self, name: str) -> bool: ...
 
 
-def history_of(asked: _Limited) -> int | None:
-    """How many messages of the history are wanted; None = it is not said. RequestInvalid."""
-    if not asked.HasField("history_length"):
+def history_of(params: _HistoryParams) -> int | None:
+    """Returns the requested number of history messages; None if the request does not say. Raises RequestInvalid."""
+    if not params.HasField("history_length"):
         return None
-    if asked.history_length < 0:
-        raise invalid_field("historyLength", "It is below 0.")
-    return asked.history_length
+    if params.history_length < 0:
+        raise invalid_field("historyLength", "The value is negative.")
+    return params.history_length
 
 
 class TaskStream:
-    """history: how many messages are wanted; None = it is not said. modes: the media types that the reader takes. to: what he
-    asked to do with the task.
+    """Renders one task for one reader.
+
+    Args:
+        history: Maximum number of history messages; None = the default.
+        modes: Media types that the reader accepts; empty = any.
+        to: The permission that the caller needs.
     """
 
     def __init__(
         self,
         front: Front,
-        asking: OperationRequest,
+        operation: OperationRequest,
         name: TaskId,
         history: int | None = None,
         modes: Iterable[str] = (),
         to: Permission = "sessions:read",
     ) -> None:
-        self._front, self._asking, self._name = front, asking, name
+        self._front, self._operation, self._name = front, operation, name
         self._history, self._modes, self._to = history, list(modes), to
-        self._user = user_of_task(asking, name)
-        self._at = TaskRecord(name, "queued")
-        """How far the reader was told."""
+        self._user = user_of_task(operation, name)
+        self._delivered = TaskRecord(name, "queued")
 
     async def task(self, record: TaskRecord, *, artifacts: bool = True) -> Task:
-        """The task as it is on that record."""
-        shown = await self._shown(record.events)
-        return task_of(record, self._asking.view, shown, history=self._history, artifacts=artifacts)
+        """Returns the task for a record."""
+        writer = await self._part_writer(record.events)
+        return task_of(record, self._operation.view, writer, history=self._history, artifacts=artifacts)
 
     def now(self, sent: SentMessage) -> TaskRecord:
-        """The task that the message began, or goes on with, as far as it is."""
-        told = [*sent.before, *sent.invocation.feed.stored]
+        """Returns the current record of the task that a message began or continues."""
+        item = [*sent.before, *sent.invocation.feed.stored]
         begun, closed = bool(sent.before) or sent.invocation.id is not None, sent.invocation.feed.is_closed
-        return live_task_record(self._name, told, sent.content, begun=begun, closed=closed)
+        return live_task_record(self._name, item, sent.content, begun=begun, closed=closed)
 
     async def answer(self, sent: SentMessage) -> Task | Message:
-        """What came of the message, once it is answered, or something is waited for."""
+        """Waits until the message is answered or the task waits, and returns the task.
+
+        An agent that answers without a task gives a message, if it completed.
+        """
         await sent.invocation.feed.closed()
-        record = await self._settled(self.now(sent))
-        if self._has_tag(record) and record.state(self._asking.view) == TaskState.TASK_STATE_COMPLETED:
-            answer = answer_of(record, await self._shown(record.events))
+        record = await self._settled_record(self.now(sent))
+        if self._has_tag(record) and record.state(self._operation.view) == TaskState.TASK_STATE_COMPLETED:
+            answer = answer_of(record, await self._part_writer(record.events))
             if answer.parts:
                 return answer
         return await self.task(record)
 
-    async def stream(self, sent: SentMessage) -> AsyncGenerator[Told]:
-        """The task of that message and its updates, until it is over or asks; or the answer alone, from an agent that answers
-        without a task.
+    async def stream(self, sent: SentMessage) -> AsyncGenerator[StreamItem]:
+        """Yields the task and its updates until it is over or needs input. An agent that answers without a task gives one
+        message.
         """
-        if any(PLAIN in card.tags for card in self._front.runner.tree):
-            await _selected(sent.invocation)
+        if any(DIRECT_ANSWER_TAG in card.tags for card in self._front.runner.tree):
+            await _wait_for_selection(sent.invocation)
             if self._has_tag(self.now(sent)):
                 yield await self.answer(sent)
                 return
-        begun = self._at = self.now(sent)
+        begun = self._delivered = self.now(sent)
         yield await self.task(begun)
-        if begun.state(self._asking.view) not in OVER:
-            async for told in self._updates(sent.before, sent.invocation):
-                yield told
-            self._at = await self._settled(self._at)
-            if _differs(begun, self._at):
+        if begun.state(self._operation.view) not in FINAL_STATES:
+            async for item in self._updates(sent.before, sent.invocation):
+                yield item
+            self._delivered = await self._settled_record(self._delivered)
+            if _has_changed(begun, self._delivered):
                 yield await self._update()
 
-    async def follow(self, record: TaskRecord) -> AsyncGenerator[Told]:
-        """The task on that record, and its updates until it is over, however often it asks."""
-        self._at = record
+    async def follow(self, record: TaskRecord) -> AsyncGenerator[StreamItem]:
+        """Yields the task and its updates until it is over, across all of its waits."""
+        self._delivered = record
         yield await self.task(record)
-        while self._at.state(self._asking.view) not in OVER:
-            before, message = self._at.before(self._at.last_message), self._at.last_message
-            if self._at.standing == "waiting":
-                known, before = await self._gone_on(), self._at.events
-                message = known.first_message_after(self._at)
-                if not message:  # it was not answered, but cancelled, or nobody answered in time
-                    self._at = known
+        while self._delivered.state(self._operation.view) not in FINAL_STATES:
+            before, message = self._delivered.before(self._delivered.last_message), self._delivered.last_message
+            if self._delivered.status == "waiting":
+                known, before = await self._wait_for_more(), self._delivered.events
+                message = known.first_message_after(self._delivered)
+                if not message:  # the wait was cancelled or timed out
+                    self._delivered = known
                     yield await self._update()
                     continue
-            # By its message, as then the pieces of who speaks come, too.
-            invocation = await self._front.messages.find(self._asking.caller, self._name.session, message, self._user)
-            begun = self._at
-            async for told in self._updates(before, invocation):
-                yield told
-            if _differs(begun, self._at):
+            # Find it by its message: only then are partial events included.
+            invocation = await self._front.messages.find(self._operation.caller, self._name.session, message, self._user)
+            begun = self._delivered
+            async for item in self._updates(before, invocation):
+                yield item
+            if _has_changed(begun, self._delivered):
                 yield await self._update()
 
-    async def _gone_on(self) -> TaskRecord:
-        """The task, once more is on record of it than was told."""
-        events, caller, session = self._at.events, self._asking.caller, self._name.session
-        await self._front.threads.gone_on(caller, session, events[0].invocation_id, _last(events), self._user)
-        return await find_task(self._front, self._asking, self._name.id, to=self._to)
+    async def _wait_for_more(self) -> TaskRecord:
+        """Waits until the log holds more of the task than was sent, and returns the new record."""
+        events, caller, session = self._delivered.events, self._operation.caller, self._name.session
+        await self._front.threads.gone_on(caller, session, events[0].invocation_id, _last_sequence(events), self._user)
+        return await find_task(self._front, self._operation, self._name.id, to=self._to)
 
-    async def _updates(self, before: Sequence[Event], invocation: Invocation) -> AsyncGenerator[Told]:
-        """What comes of a message, behind what was told, up to its end or a wait; before: what was on record before it."""
-        narration, begins = TaskEvents(self._name), self._at.standing in ("queued", "waiting")
-        async for event in invocation.events(after=_last(self._at.events)):
+    async def _updates(self, before: Sequence[Event], invocation: Invocation) -> AsyncGenerator[StreamItem]:
+        """Yields updates for the message's new events until it ends or waits. before: the task's events before the message."""
+        task_events, begins = TaskEvents(self._name), self._delivered.status in ("queued", "waiting")
+        async for event in invocation.events(after=_last_sequence(self._delivered.events)):
             if event.partial:
-                for update in narration.piece(event):
+                for update in task_events.chunk(event):
                     yield update
                 continue
-            shown = await self._shown([event])
+            writer = await self._part_writer([event])
             if begins and event.author == USER:
                 begins = False
-                yield update_of(TaskRecord(self._name, "running", (*before, event)), self._asking.view, shown)
-            parts = shown.of(event)
-            is_taken_back = narration.is_taken_back(event, parts)
-            for update in narration.whole(event, parts):
+                yield update_of(TaskRecord(self._name, "running", (*before, event)), self._operation.view, writer)
+            parts = writer.of(event)
+            is_retraction = task_events.is_retraction(event, parts)
+            for update in task_events.whole(event, parts):
                 yield update
-            if is_taken_back:  # by a guardrail, or with an attempt whose process died
+            if is_retraction:  # by a guardrail, or with an attempt whose process died
                 yield await self.task(self._record(before, invocation, closed=False))
-        self._at = self._record(before, invocation, closed=True)
-        if narration.is_open:  # whoever was speaking failed, or was stopped
-            yield await self.task(self._at)
+        self._delivered = self._record(before, invocation, closed=True)
+        if task_events.is_open:  # the speaking agent failed or was stopped
+            yield await self.task(self._delivered)
 
-    async def _update(self) -> Told:
-        return update_of(self._at, self._asking.view, await self._shown(self._at.events))
+    async def _update(self) -> StreamItem:
+        return update_of(self._delivered, self._operation.view, await self._part_writer(self._delivered.events))
 
     def _record(self, before: Sequence[Event], invocation: Invocation, *, closed: bool) -> TaskRecord:
         return live_task_record(self._name, [*before, *invocation.feed.stored], begun=True, closed=closed)
 
-    async def _settled(self, record: TaskRecord) -> TaskRecord:
-        """The task when nothing more comes for now: a message that is told again may have been answered since."""
+    async def _settled_record(self, record: TaskRecord) -> TaskRecord:
+        """Reloads a waiting task, because a repeated message may have been answered since."""
         return (
-            await find_task(self._front, self._asking, self._name.id, to=self._to) if record.standing == "waiting" else record
+            await find_task(self._front, self._operation, self._name.id, to=self._to) if record.status == "waiting" else record
         )
 
-    async def _shown(self, events: Sequence[Event]) -> PartWriter:
-        files = await files_of(self._front, self._asking, self._name, events)
-        return PartWriter(self._asking.view, files, self._modes)
+    async def _part_writer(self, events: Sequence[Event]) -> PartWriter:
+        files = await files_of(self._front, self._operation, self._name, events)
+        return PartWriter(self._operation.view, files, self._modes)
 
     def _has_tag(self, record: TaskRecord) -> bool:
         tree = self._front.runner.tree
         selections = (event.actions.selection for event in record.events if event.author == USER)
         selected = next((selection.agent for selection in selections if selection), None)
-        return selected is not None and selected in tree and PLAIN in tree.card(selected).tags
+        return selected is not None and selected in tree and DIRECT_ANSWER_TAG in tree.card(selected).tags
 
 
-def _differs(one: TaskRecord, other: TaskRecord) -> bool:
-    return (one.standing, list(one.events)) != (other.standing, list(other.events))
+def _has_changed(one: TaskRecord, other: TaskRecord) -> bool:
+    return (one.status, list(one.events)) != (other.status, list(other.events))
 
 
-def _last(events: Sequence[Event]) -> int:
+def _last_sequence(events: Sequence[Event]) -> int:
     return max((event.sequence or 0 for event in events), default=0)
 
 
-async def _selected(invocation: Invocation) -> None:
-    """Returns when it is known who answers, or nobody will."""
+async def _wait_for_selection(invocation: Invocation) -> None:
+    """Returns once an agent is selected, or the invocation ends without one."""
     async for event in invocation.events():
         if event.actions.selection is not None:
             return

@@ -1,4 +1,4 @@
-"""What is on record of a task. Pure."""
+"""The recorded state of a task, computed from its events. Pure."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -18,7 +18,7 @@ from turnwise.runner.record.events import origin_of
 from turnwise.transcript.visible import question_of
 
 CANCELLED = "cancelled"
-OVER = frozenset(
+FINAL_STATES = frozenset(
     {
         TaskState.TASK_STATE_COMPLETED,
         TaskState.TASK_STATE_FAILED,
@@ -26,52 +26,57 @@ OVER = frozenset(
         TaskState.TASK_STATE_REJECTED,
     }
 )
-Standing = Literal["queued", "running", "waiting", "ended", "cancelled", "rejected"]
-_ALWAYS_GOOD = frozenset({"completed", "clarify"})
+"""States in which a task is over."""
+TaskStatus = Literal["queued", "running", "waiting", "ended", "cancelled", "rejected"]
+_ALWAYS_COMPLETED = frozenset({"completed", "clarify"})
 
 
 class TaskRecord(NamedTuple):
-    """A task. events: all of its invocation, as they may be read by everybody, without what was taken back. asked: its first
-    message, as long as it is not among them. problem: why it was rejected.
-    """
+    """A task as it is recorded."""
 
     name: TaskId
-    standing: Standing
+    status: TaskStatus
+    """Where the task's invocation or queued message stands."""
     events: Sequence[Event] = ()
-    asked: Content | None = None
+    """All visible events of its invocation, without retracted ones."""
+    first_message: Content | None = None
+    """Its first message, until the events contain it."""
     problem: str = ""
+    """Why the task was rejected."""
 
     @property
-    def end(self) -> str:
-        """The reason of its end; empty when it has not ended."""
+    def end_reason(self) -> str:
+        """The reason of its end; empty while it has not ended."""
         return next((event.actions.end.reason for event in reversed(self.events) if event.actions.end), "")
 
     @property
     def last_message(self) -> str:
-        """The id of the last message of it."""
-        return next((origin_of(each.id).message for each in reversed(self.events) if _is_message(each)), self.name.message)
+        """The id of its last message."""
+        return next((origin_of(event.id).message for event in reversed(self.events) if _is_message(event)), self.name.message)
 
-    def first_message_after(self, told: "TaskRecord") -> str:
-        """The id of the first message that is not on that record yet; empty when there is none."""
-        new = (each for each in self.events if _is_message(each) and (each.sequence or 0) > (told.events[-1].sequence or 0))
-        return next((origin_of(each.id).message for each in new), "")
+    def first_message_after(self, earlier: "TaskRecord") -> str:
+        """Returns the id of the first message that `earlier` lacks; empty if there is none."""
+        new = (
+            event for event in self.events if _is_message(event) and (event.sequence or 0) > (earlier.events[-1].sequence or 0)
+        )
+        return next((origin_of(event.id).message for event in new), "")
 
     def before(self, message: str) -> Sequence[Event]:
-        """What was on record before that message of it."""
+        """Returns the events before this message of the task."""
         places = (
-            place for place, each in enumerate(self.events) if _is_message(each) and origin_of(each.id).message == message
+            place for place, event in enumerate(self.events) if _is_message(event) and origin_of(event.id).message == message
         )
         return self.events[: next(places, 0)]
 
     def waits(self, view: Redactor) -> list[OpenWait]:
-        """What it waits for that is the reader's to give, oldest first."""
-        return [wait for wait in open_waits(self.events) if wait.is_for(view)] if self.standing == "waiting" else []
+        """Returns the open waits that the reader may answer, oldest first."""
+        return [wait for wait in open_waits(self.events) if wait.is_for(view)] if self.status == "waiting" else []
 
     def state(self, view: Redactor) -> TaskState:
-        """Its state, as the reader has to go by it: what waits for others than him is at work."""
-        if self.standing == "waiting":
+        """Returns the protocol state for this reader. A task that waits for somebody else counts as working."""
+        if self.status == "waiting":
             return TaskState.TASK_STATE_INPUT_REQUIRED if self.waits(view) else TaskState.TASK_STATE_WORKING
-        return _state_at(self.end, self.events) if self.standing == "ended" else _STATES[self.standing]
+        return _state_at(self.end_reason, self.events) if self.status == "ended" else _STATES[self.status]
 
 
 _STATES = {
@@ -83,40 +88,45 @@ _STATES = {
 
 
 def task_record(name: TaskId, known: KnownMessage) -> TaskRecord:
-    """The task as it is known by its first message."""
+    """Builds the record of a task from its first message."""
     receipt, reading, _ = known
     if reading is not None and reading.result is not None:
         return TaskRecord(name, reading.state, reading.result.events)
-    asked = receipt.message.content
+    first_message = receipt.message.content
     if (blocked := blocked_message(receipt.message.guarded)) is not None:
         return TaskRecord(name, "rejected", problem=str(blocked))
     if receipt.state == REFUSED and receipt.problem == CANCELLED:
-        return TaskRecord(name, "cancelled", asked=asked)
+        return TaskRecord(name, "cancelled", first_message=first_message)
     if receipt.state == REFUSED:
-        return TaskRecord(name, "rejected", asked=asked, problem="The message was refused.")
-    return TaskRecord(name, "queued", asked=asked)
+        return TaskRecord(name, "rejected", first_message=first_message, problem="The message was refused.")
+    return TaskRecord(name, "queued", first_message=first_message)
 
 
 def live_task_record(
-    name: TaskId, events: Sequence[Event], asked: Content | None = None, *, begun: bool, closed: bool
+    name: TaskId, events: Sequence[Event], first_message: Content | None = None, *, begun: bool, closed: bool
 ) -> TaskRecord:
-    """The task by what a reader of its events has; begun: whether it is at work; closed: whether no more come for now."""
-    told = visible(events)
-    if any(event.actions.end for event in told):
-        return TaskRecord(name, "ended", told)
-    if not told:
-        return TaskRecord(name, "cancelled" if closed else "running" if begun else "queued", asked=asked)
-    return TaskRecord(name, "waiting" if closed else "running", told)
+    """Builds the record of a task from the events that a stream delivered.
+
+    Args:
+        begun: Whether the invocation has started.
+        closed: Whether the stream has ended.
+    """
+    shown = visible(events)
+    if any(event.actions.end for event in shown):
+        return TaskRecord(name, "ended", shown)
+    if not shown:
+        return TaskRecord(name, "cancelled" if closed else "running" if begun else "queued", first_message=first_message)
+    return TaskRecord(name, "waiting" if closed else "running", shown)
 
 
 def is_question(event: Event) -> bool:
-    """Whether the user is asked something there, in words: for a reply, or for his leave."""
+    """Returns whether the event asks the user something in text: for a reply, or for an approval."""
     awaits = event.actions.awaits
     return awaits is not None and (awaits.kind == "reply" or question_of(event) is not None)
 
 
 def is_output(event: Event) -> bool:
-    """Whether what is said there, if anything, is part of what the task gives: not why a guardrail let nothing through."""
+    """Returns whether the event's text belongs to the task's artifacts. Questions and guardrail explanations do not."""
     return event.author != USER and is_shown_to_user(event) and not is_question(event) and not event.actions.blocked_by
 
 
@@ -125,7 +135,7 @@ def _is_message(event: Event) -> bool:
 
 
 def blocked_answer(events: Sequence[Event]) -> Event | None:
-    """The last words, if they say why a guardrail let none through."""
+    """Returns the last shown event if it explains why a guardrail blocked the answer."""
     last = next((event for event in reversed(events) if shown_text(event)), None)
     return last if last is not None and last.actions.blocked_by else None
 
@@ -133,6 +143,6 @@ def blocked_answer(events: Sequence[Event]) -> Event | None:
 def _state_at(reason: str, events: Sequence[Event]) -> TaskState:
     if reason == "blocked" or (reason in GOOD and blocked_answer(events) is not None):
         return TaskState.TASK_STATE_REJECTED
-    if reason in _ALWAYS_GOOD or (reason in GOOD and any(map(shown_text, events))):
+    if reason in _ALWAYS_COMPLETED or (reason in GOOD and any(map(shown_text, events))):
         return TaskState.TASK_STATE_COMPLETED
     return TaskState.TASK_STATE_CANCELED if reason == CANCELLED else TaskState.TASK_STATE_FAILED

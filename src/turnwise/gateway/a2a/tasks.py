@@ -1,4 +1,4 @@
-"""A task as the protocol has it. Pure."""
+"""Builds the protocol's Task, status updates and artifacts from a task record. Pure."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -16,114 +16,114 @@ from turnwise.gateway.shared.utterances import failure_text
 from turnwise.gateway.shared.waits import OpenWait
 from turnwise.runner.record.events import origin_of
 
-OURS = "turnwise"
-"""What of the metadata is ours."""
+METADATA_KEY = "turnwise"
+"""The metadata key of Turnwise's own fields."""
 MOST_HISTORY = 100
-"""How many messages a task shows when it is not said how many are wanted."""
+"""History messages of a task if the request does not name a number."""
 
 
 def task_of(
-    record: TaskRecord, view: Redactor, shown: PartWriter, *, history: int | None = None, artifacts: bool = True
+    record: TaskRecord, view: Redactor, writer: PartWriter, *, history: int | None = None, artifacts: bool = True
 ) -> Task:
-    """The task as it is. history: how many messages are wanted at most, the newest; None = `MOST_HISTORY`."""
-    outputs = [artifact_of(event, parts) for event in record.events if (parts := _output(event, shown))] if artifacts else []
+    """Builds the task. history: maximum number of messages, newest kept; None = `MOST_HISTORY`."""
+    outputs = [artifact_of(event, parts) for event in record.events if (parts := _output(event, writer))] if artifacts else []
     return Task(
         id=record.name.id,
         context_id=record.name.session,
-        status=_status(record, view, shown),
+        status=_status(record, view, writer),
         artifacts=outputs,
-        history=_history(record, view, shown, MOST_HISTORY if history is None else history),
-        metadata=json_object({OURS: decision_metadata(record, view)}),
+        history=_history(record, view, writer, MOST_HISTORY if history is None else history),
+        metadata=json_object({METADATA_KEY: decision_metadata(record, view)}),
     )
 
 
-def update_of(record: TaskRecord, view: Redactor, shown: PartWriter) -> TaskStatusUpdateEvent:
-    """That it stands so now."""
-    status, known = _status(record, view, shown), json_object({OURS: decision_metadata(record, view)})
-    return TaskStatusUpdateEvent(task_id=record.name.id, context_id=record.name.session, status=status, metadata=known)
+def update_of(record: TaskRecord, view: Redactor, writer: PartWriter) -> TaskStatusUpdateEvent:
+    """Builds a status update for the task's current state."""
+    status, metadata = _status(record, view, writer), json_object({METADATA_KEY: decision_metadata(record, view)})
+    return TaskStatusUpdateEvent(task_id=record.name.id, context_id=record.name.session, status=status, metadata=metadata)
 
 
 def artifact_of(event: Event, parts: Sequence[Part]) -> Artifact:
-    """What an agent said in that event."""
-    known: dict[str, Any] = {"agent": event.author, "sequence": event.sequence}
-    return Artifact(artifact_id=event.id, name=event.author, parts=parts, metadata=json_object({OURS: known}))
+    """Builds the artifact for an agent's event. The artifact id is the event id."""
+    metadata: dict[str, Any] = {"agent": event.author, "sequence": event.sequence}
+    return Artifact(artifact_id=event.id, name=event.author, parts=parts, metadata=json_object({METADATA_KEY: metadata}))
 
 
-def answer_of(record: TaskRecord, shown: PartWriter) -> Message:
-    """All that was said, as one message without a task."""
-    parts = [part for event in record.events for part in _output(event, shown)]
+def answer_of(record: TaskRecord, writer: PartWriter) -> Message:
+    """Builds one message from all outputs, for an agent that answers without a task."""
+    parts = [part for event in record.events for part in _output(event, writer)]
     return Message(message_id=_status_id(record), context_id=record.name.session, role=Role.ROLE_AGENT, parts=parts)
 
 
 def decision_metadata(record: TaskRecord, view: Redactor) -> dict[str, Any]:
-    """Where it is on record, and what of the decision the reader may see."""
-    known: dict[str, Any] = {"sessionId": record.name.session, "messageId": record.name.message}
+    """Returns the task's ids in Turnwise and the visible part of the selection."""
+    metadata: dict[str, Any] = {"sessionId": record.name.session, "messageId": record.name.message}
     if record.events:
-        known["invocationId"] = record.events[0].invocation_id
+        metadata["invocationId"] = record.events[0].invocation_id
     selection = next((e.actions.selection for e in record.events if e.author == USER and e.actions.selection), None)
     if selection is not None:
         seen = view.selection(selection)
-        known |= {"agent": seen.agent, "method": seen.method, "reason": seen.reason}
-    return known | ({"end": record.end} if record.end else {})
+        metadata |= {"agent": seen.agent, "method": seen.method, "reason": seen.reason}
+    return metadata | ({"end": record.end_reason} if record.end_reason else {})
 
 
-def _status(record: TaskRecord, view: Redactor, shown: PartWriter) -> TaskStatus:
-    """How it stands, since when, and what is to be said of that."""
+def _status(record: TaskRecord, view: Redactor, writer: PartWriter) -> TaskStatus:
+    """Builds the state, its timestamp, and the message that explains it."""
     state = record.state(view)
-    words = _words(record, view, shown, state)
-    status = TaskStatus(state=state, timestamp=_timestamp(_since(record)))
-    if words:
-        status.message.CopyFrom(_message(record, _status_id(record), Role.ROLE_AGENT, words))
+    parts = _status_parts(record, view, writer, state)
+    status = TaskStatus(state=state, timestamp=_timestamp(_status_time(record)))
+    if parts:
+        status.message.CopyFrom(_message(record, _status_id(record), Role.ROLE_AGENT, parts))
     return status
 
 
-def _output(event: Event, shown: PartWriter) -> list[Part]:
-    return shown.of(event) if is_output(event) else []
+def _output(event: Event, writer: PartWriter) -> list[Part]:
+    return writer.of(event) if is_output(event) else []
 
 
-def _words(record: TaskRecord, view: Redactor, shown: PartWriter, state: TaskState) -> list[Part]:
-    """What is to be said of the state."""
+def _status_parts(record: TaskRecord, view: Redactor, writer: PartWriter, state: TaskState) -> list[Part]:
+    """Returns the text that explains the state, if it needs one."""
     if state == TaskState.TASK_STATE_INPUT_REQUIRED:
-        return list(_wanted(record.waits(view), shown))
+        return list(_wait_parts(record.waits(view), writer))
     if record.problem:
         return [Part(text=record.problem, media_type=TEXT_TYPE)]
     if state == TaskState.TASK_STATE_REJECTED and (blocked := blocked_answer(record.events)) is not None:
-        return shown.of(blocked)
+        return writer.of(blocked)
     if state in (TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_REJECTED, TaskState.TASK_STATE_CANCELED):
         error = next((event.error for event in reversed(record.events) if event.error), None)
-        return [Part(text=failure_text(record.end or CANCELLED, error, view), media_type=TEXT_TYPE)]
+        return [Part(text=failure_text(record.end_reason or CANCELLED, error, view), media_type=TEXT_TYPE)]
     return []
 
 
-def _wanted(waits: Sequence[OpenWait], shown: PartWriter) -> Iterator[Part]:
-    """The questions, and as data what answers are waited for."""
+def _wait_parts(waits: Sequence[OpenWait], writer: PartWriter) -> Iterator[Part]:
+    """Yields the open questions, then a data part that lists the waits."""
     for wait in waits:
         if is_question(wait.event):
-            yield from shown.of(wait.event)
+            yield from writer.of(wait.event)
         else:
             yield Part(text=f"Waiting for the result of {wait.call.tool if wait.call else 'a tool'}.", media_type=TEXT_TYPE)
     yield data_part({"waits": [_wait(wait) for wait in waits]})
 
 
 def _wait(wait: OpenWait) -> dict[str, Any]:
-    called = {"tool": wait.call.tool, "arguments": wait.call.arguments} if wait.call else {}
-    return {"callId": wait.awaited.id, "kind": wait.kind, "agent": wait.event.author, **called}
+    call_fields = {"tool": wait.call.tool, "arguments": wait.call.arguments} if wait.call else {}
+    return {"callId": wait.awaited.id, "kind": wait.kind, "agent": wait.event.author, **call_fields}
 
 
-def _history(record: TaskRecord, view: Redactor, shown: PartWriter, most: int) -> list[Message]:
-    """What was sent, and what was asked but for what still is. The newest, oldest first."""
-    if record.asked is not None and most > 0:
-        return [_message(record, record.name.message, Role.ROLE_USER, shown.parts(record.asked, results=True))]
+def _history(record: TaskRecord, view: Redactor, writer: PartWriter, most: int) -> list[Message]:
+    """Returns the newest messages, oldest first: the user's, and questions that are no longer open."""
+    if record.first_message is not None and most > 0:
+        return [_message(record, record.name.message, Role.ROLE_USER, writer.parts(record.first_message, results=True))]
     open_ = {wait.event.id for wait in record.waits(view)}
-    told = [event for event in record.events if event.author == USER or (is_question(event) and event.id not in open_)]
-    messages = (_told(record, event, shown) for event in told[-most:] if event.content) if most > 0 else ()
+    events = [event for event in record.events if event.author == USER or (is_question(event) and event.id not in open_)]
+    messages = (_history_message(record, event, writer) for event in events[-most:] if event.content) if most > 0 else ()
     return [message for message in messages if message.parts]
 
 
-def _told(record: TaskRecord, event: Event, shown: PartWriter) -> Message:
+def _history_message(record: TaskRecord, event: Event, writer: PartWriter) -> Message:
     if event.author != USER:
-        return _message(record, event.id, Role.ROLE_AGENT, shown.of(event))
-    return _message(record, origin_of(event.id).message, Role.ROLE_USER, shown.of(event))
+        return _message(record, event.id, Role.ROLE_AGENT, writer.of(event))
+    return _message(record, origin_of(event.id).message, Role.ROLE_USER, writer.of(event))
 
 
 def _message(record: TaskRecord, id_: str, role: Role, parts: Sequence[Part]) -> Message:
@@ -134,8 +134,8 @@ def _status_id(record: TaskRecord) -> str:
     return record.events[-1].id if record.events else f"{record.name.id}-status"
 
 
-def _since(record: TaskRecord) -> datetime | None:
-    """Since when it stands as it does."""
+def _status_time(record: TaskRecord) -> datetime | None:
+    """Returns when the current state began."""
     if not record.events:
         return None
     last = next(

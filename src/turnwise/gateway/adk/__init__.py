@@ -1,4 +1,4 @@
-"""The REST interface of Google's Agent Development Kit, below /adk: for its clients, and its development web page."""
+"""The REST interface of Google's Agent Development Kit (ADK), below `/adk`, for its clients and its development web page."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ PREFIX = "/adk"
 
 
 def router_for(config: AdkConfig) -> APIRouter:
-    """Its routes; with those of the web page if there is one."""
+    """Builds the routes, including the web page if one is configured."""
     router = APIRouter()
     for part in (apps, sessions, artifacts, runs, development):
         router.include_router(part.router)

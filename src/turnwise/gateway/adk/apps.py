@@ -1,4 +1,4 @@
-"""The app, by the name that requests give it; what there is to know of it; and whether it is there at all."""
+"""Routes about the app: health, version, the list of apps, and the agents of the app."""
 
 import platform
 from collections.abc import Mapping
@@ -14,51 +14,51 @@ from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.services.agents import VisibleAgent
 
 router = APIRouter(include_in_schema=False)
-ALL = 1_000_000
+ALL_AGENTS = 1_000_000
 LANGUAGE = "python"
-_UNTOLD: Mapping[str, Any] = {"instruction": "", "tools": []}
+_HIDDEN: Mapping[str, Any] = {"instruction": "", "tools": []}
 
 
 def check_app(front: Front, name: str | None) -> None:
-    """NothingHere for another app than this gateway's; None = its own."""
+    """Raises NothingHere unless the name is this gateway's app. None stands for it, too."""
     if name not in (None, front.runner.app):
         raise NothingHere("There is no such app.", fix="See GET /list-apps.", where=("appName",))
 
 
 def tree_of(front: Front, caller: Caller) -> dict[str, VisibleAgent]:
-    """The agents that the caller may know of, in the tree's order. Forbidden."""
-    page, _ = front.agents.page(caller, after=None, limit=ALL)
+    """Returns the agents that the caller may know of, in tree order. Raises Forbidden."""
+    page, _ = front.agents.page(caller, after=None, limit=ALL_AGENTS)
     return {known.card.name: known for known in page}
 
 
 @router.get("/health")
 async def is_alive() -> Response:
-    """Whether this process answers at all."""
+    """Liveness probe."""
     return JSONResponse({"status": "ok"})
 
 
 @router.get("/version")
 async def get_version(front: TheFront, caller: TheCaller) -> Response:
-    """Ours; the ADK has no part in it."""
+    """Returns Turnwise's version, not the ADK's."""
     front.whose.require(caller, "agents:read")
-    told = {"version": version_of("turnwise"), "language": LANGUAGE, "language_version": platform.python_version()}
-    return JSONResponse(told)
+    body = {"version": version_of("turnwise"), "language": LANGUAGE, "language_version": platform.python_version()}
+    return JSONResponse(body)
 
 
 @router.get("/list-apps")
 async def list_apps(front: TheFront, caller: TheCaller, detailed: bool = False) -> Response:
-    """The one app there is."""
+    """Lists the only app."""
     tree = tree_of(front, caller)
     return JSONResponse({"apps": [_info(front, tree)]} if detailed else [front.runner.app])
 
 
 @router.get("/apps/{app_name}/app-info")
 async def get_app_info(app_name: str, front: TheFront, caller: TheCaller) -> Response:
-    """The app and its agents. What they are instructed to do, and which tools they have, is not told."""
+    """Describes the app and its agents. Instructions and tools are never revealed."""
     tree = tree_of(front, caller)
     check_app(front, app_name)
     agents = {
-        name: {"name": name, "description": known.card.description, **_UNTOLD, "sub_agents": list(known.children)}
+        name: {"name": name, "description": known.card.description, **_HIDDEN, "sub_agents": list(known.children)}
         for name, known in tree.items()
     }
     return JSONResponse({**_info(front, tree), "agents": agents})

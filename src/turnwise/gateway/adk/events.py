@@ -1,4 +1,4 @@
-"""Events of a session as the ADK has them, for one reader. Pure."""
+"""Converts session events to the ADK's events, for one reader. Pure."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -10,34 +10,36 @@ from turnwise.facts.events import USER, Actions as OurActions, Event as OurEvent
 from turnwise.facts.selections import Selection
 from turnwise.facts.sessions import SessionKey
 from turnwise.facts.usage import Usage
-from turnwise.gateway.adk.parts import parts_of, version_out
+from turnwise.gateway.adk.parts import parts_of, to_adk_version
 from turnwise.gateway.adk.schema import Actions, Confirmation, Content, Event, NodeInfo, UsageMetadata
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.utterances import GOOD, failure_text
 from turnwise.transcript.waits import kind_of
 
-BEHIND = "turnwise"
-"""Below which key of an event's metadata it stands who was selected, and why."""
+METADATA_KEY = "turnwise"
+"""The key in an event's metadata that holds the selected agent and the reason."""
 
 
 class EventWriter:
-    """Takes the events of one session in their order, partial ones too, and gives what the reader sees of each."""
+    """Converts the events of one session. Pass them in order, including partial ones."""
 
     def __init__(self, key: SessionKey, view: Redactor) -> None:
         self._key, self._view = key, view
-        self._decided: deque[Selection] = deque()
+        self._pending: deque[Selection] = deque()
         self._failed: set[str] = set()
         self._calls: dict[str, ToolCallPart] = {}
 
-    def tell(self, event: OurEvent) -> Event | None:
-        """The event; None when there is nothing in it for the reader. What is said in private calls is their caller's."""
+    def write(self, event: OurEvent) -> Event | None:
+        """Returns the ADK event; None if it has nothing for the reader. Private events keep their state and artifact changes
+        only.
+        """
         event = self._with_call(event)
         if event.is_private and event.actions.awaits is None:
-            event = _kept(event)
+            event = _shared_effects(event)
         shown = self._view.event(event)
-        decides = self._decides(shown)
+        has_selection = self._record_selection(shown)
         content, actions, error = self._content(shown), self._actions(shown), self._error(shown)
-        if content is None and actions == Actions() and not error and not decides:
+        if content is None and actions == Actions() and not error and not has_selection:
             return None
         usage = shown.actions.usage
         return Event(
@@ -51,18 +53,18 @@ class EventWriter:
             finish_reason=None if shown.actions.cut_off is None else "MAX_TOKENS",
             error_code=error[0] if error else None,
             error_message=error[1] if error else None,
-            custom_metadata=self._behind(shown),
+            custom_metadata=self._selection_metadata(shown),
             usage_metadata=_usage(usage),
             model_version=usage.model or None if usage else None,
             actions=actions,
-            long_running_tool_ids=sorted(call.call_id for call in self._awaited(shown)) or None,
+            long_running_tool_ids=sorted(call.call_id for call in self._open_calls(shown)) or None,
             branch=_branch(shown.branch),
             node_info=NodeInfo(path="" if shown.author == USER else shown.author),
         )
 
     def _with_call(self, event: OurEvent) -> OurEvent:
-        """The event, with the call whose result it begins to wait for, if that was made in another one: the ADK's clients are
-        told with a call that it takes long.
+        """Adds the call to an event that starts waiting for its result, if another event made the call. ADK clients expect both
+        in one event.
         """
         if event.content is not None and not event.partial:
             self._calls |= {call.call_id: call for call in event.content.tool_calls if not call.offered}
@@ -78,30 +80,30 @@ class EventWriter:
         parts = parts_of(event.content, self._key, partial=event.partial)
         if not parts:
             return None
-        given = all(part.function_response is not None for part in parts)
-        return Content(parts=parts, role="user" if given or event.author == USER else "model")
+        is_result = all(part.function_response is not None for part in parts)
+        return Content(parts=parts, role="user" if is_result or event.author == USER else "model")
 
     def _actions(self, event: OurEvent) -> Actions:
         actions = event.actions
-        asked = [call for call in self._awaited(event) if kind_of(call, event) == "confirm"]
+        confirmations = [call for call in self._open_calls(event) if kind_of(call, event) == "confirm"]
         hint = event.text
         return Actions(
             state_delta=actions.state_delta,
-            artifact_delta={name: version_out(version) for name, version in actions.artifact_versions.items()},
+            artifact_delta={name: to_adk_version(version) for name, version in actions.artifact_versions.items()},
             transfer_to_agent=actions.transfer_to,
             escalate=True if actions.escalate else None,
-            requested_tool_confirmations={str(call.arguments.get("call")): Confirmation(hint=hint) for call in asked},
+            requested_tool_confirmations={str(call.arguments.get("call")): Confirmation(hint=hint) for call in confirmations},
         )
 
-    def _awaited(self, event: OurEvent) -> Iterator[ToolCallPart]:
-        """The calls in it whose results are this reader's to give."""
+    def _open_calls(self, event: OurEvent) -> Iterator[ToolCallPart]:
+        """Yields the event's calls whose results this reader may supply."""
         awaits, content = event.actions.awaits, event.content or Ours()
         for call in () if event.partial else content.tool_calls:
             if (call.offered or (awaits and awaits.id == call.call_id)) and self._view.answers(kind_of(call, event)):
                 yield call
 
     def _error(self, event: OurEvent) -> tuple[str, str] | None:
-        """What failed, told once for each invocation."""
+        """Returns the failure's code and message, once for each invocation."""
         end = event.actions.end
         if event.error is not None:
             self._failed.add(event.invocation_id)
@@ -110,32 +112,34 @@ class EventWriter:
             return None
         return end.reason, failure_text(end.reason, None, self._view)
 
-    def _decides(self, event: OurEvent) -> bool:
-        """Whether it is an agent's event with a decision. That of a message is told with what comes of it, if anything does."""
-        decided = event.actions.selection
-        if decided is None:
+    def _record_selection(self, event: OurEvent) -> bool:
+        """Records the event's selection. Returns True for an agent's event; the selection for a user's message is attached to a
+        later event.
+        """
+        selection = event.actions.selection
+        if selection is None:
             return False
         if event.author == USER:
-            self._decided.clear()
-        self._decided.append(decided)
+            self._pending.clear()
+        self._pending.append(selection)
         return event.author != USER
 
-    def _behind(self, event: OurEvent) -> dict[str, JsonValue] | None:
-        """Who was selected, and why: with the first whole event after that, one decision with each."""
-        if not self._decided or event.author == USER or event.partial:
+    def _selection_metadata(self, event: OurEvent) -> dict[str, JsonValue] | None:
+        """Attaches one pending selection to each complete agent event."""
+        if not self._pending or event.author == USER or event.partial:
             return None
-        decided = self._decided.popleft()
-        return {BEHIND: {"agent": decided.agent, "method": decided.method, "reason": decided.reason}}
+        selection = self._pending.popleft()
+        return {METADATA_KEY: {"agent": selection.agent, "method": selection.method, "reason": selection.reason}}
 
 
 def write_events(events: Iterable[OurEvent], key: SessionKey, view: Redactor) -> list[Event]:
-    """All of these, which are one session's in their order."""
-    telling = EventWriter(key, view)
-    return [shown for shown in map(telling.tell, events) if shown is not None]
+    """Converts all of a session's events, which are in order."""
+    writer = EventWriter(key, view)
+    return [shown for shown in map(writer.write, events) if shown is not None]
 
 
-def _kept(event: OurEvent) -> OurEvent:
-    """The event with nothing but what it put into the state and among the artifacts, which are everybody's."""
+def _shared_effects(event: OurEvent) -> OurEvent:
+    """Strips the event to its state and artifact changes, which everyone may see."""
     actions = OurActions(state_delta=event.actions.state_delta, artifact_versions=event.actions.artifact_versions)
     return event.model_copy(update={"content": None, "error": None, "actions": actions})
 
@@ -152,6 +156,6 @@ def _usage(usage: Usage | None) -> UsageMetadata | None:
 
 
 def _branch(branch: str) -> str | None:
-    """The names in it, joined by dots; None where nothing runs beside it."""
+    """Returns the names in a branch, joined by dots; None for the main branch."""
     names = [part[1:] for part in branch.split("/") if part[:1] in ("~", ">")]
     return ".".join(names) or None

@@ -1,4 +1,4 @@
-"""Parts of what is said, as the ADK writes them. Pure."""
+"""Converts content to the ADK's parts and back. Pure."""
 
 from base64 import b64decode, urlsafe_b64encode
 from binascii import Error
@@ -21,33 +21,36 @@ from turnwise.facts.content import (
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import USER
 from turnwise.facts.sessions import USER_PREFIX, SessionKey
-from turnwise.gateway.adk.schema import Blob, FileData, FunctionCall, FunctionResponse, Part, PastEvent, Said
+from turnwise.gateway.adk.schema import Blob, FileData, FunctionCall, FunctionResponse, MessageContent, Part, PastEvent
 from turnwise.gateway.shared.data_urls import DEFAULT_TYPE
 from turnwise.runner import PastExchange
 from turnwise.tools.names import CONFIRM
 
 CONFIRMATION = "adk_request_confirmation"
-"""The tool by which the ADK asks a person for leave."""
+"""The tool by which the ADK asks for an approval."""
+Where = tuple[str | int, ...]
+MESSAGE: Where = ("body", "newMessage")
+_STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
 def parts_of(content: Content, key: SessionKey, *, partial: bool) -> list[Part]:
-    """The parts of what was said in that session. Of calls there is nothing before they are whole."""
+    """Returns content as ADK parts. Partial content has no tool calls."""
     return list(_parts(content, key, partial=partial))
 
 
 def _parts(content: Content, key: SessionKey, *, partial: bool) -> Iterator[Part]:
-    speaks = bool(content.text)
+    has_text = bool(content.text)
     for part in content.parts:
         if isinstance(part, TextPart):
             yield Part(text=part.text)
         elif isinstance(part, ThinkingPart) and part.text:
             yield Part(text=part.text, thought=True)
         elif isinstance(part, BlobPart):
-            yield Part(inline_data=Blob(data=bytes_out(part.data), mime_type=part.mime_type, display_name=part.name))
+            yield Part(inline_data=Blob(data=encode_bytes(part.data), mime_type=part.mime_type, display_name=part.name))
         elif isinstance(part, ArtifactPart):
-            uri = uri_of(key, part.name, part.version)
+            uri = artifact_uri(key, part.name, part.version)
             yield Part(file_data=FileData(file_uri=uri, mime_type=part.mime_type, display_name=part.title or part.name))
-        elif isinstance(part, DataPart) and not part.private and not speaks:
+        elif isinstance(part, DataPart) and not part.private and not has_text:
             yield Part(text=to_json(part.data).decode())
         elif isinstance(part, ToolCallPart) and not partial:
             yield Part(function_call=_call(part, content))
@@ -55,25 +58,25 @@ def _parts(content: Content, key: SessionKey, *, partial: bool) -> Iterator[Part
             yield Part(function_response=_response(part))
 
 
-def bytes_out(data: bytes) -> str:
-    """Base64 in the alphabet in which the ADK writes it."""
+def encode_bytes(data: bytes) -> str:
+    """Encodes bytes in URL-safe base64, as the ADK does."""
     return urlsafe_b64encode(data).decode()
 
 
-def uri_of(key: SessionKey, name: str, version: int | None) -> str:
-    """The ADK's name for an artifact, in which nothing is escaped; `version` is ours, None = the latest."""
-    whose = f"artifact://apps/{key.app}/users/{key.user}"
-    where = whose if name.startswith(USER_PREFIX) else f"{whose}/sessions/{key.id}"
-    return f"{where}/artifacts/{name}/versions/{'latest' if version is None else version_out(version)}"
+def artifact_uri(key: SessionKey, name: str, version: int | None) -> str:
+    """Returns the ADK's URI of an artifact, unescaped. version: Turnwise's number; None = the latest."""
+    user_uri = f"artifact://apps/{key.app}/users/{key.user}"
+    owner_uri = user_uri if name.startswith(USER_PREFIX) else f"{user_uri}/sessions/{key.id}"
+    return f"{owner_uri}/artifacts/{name}/versions/{'latest' if version is None else to_adk_version(version)}"
 
 
-def version_out(version: int) -> int:
-    """A version of ours, which begin with 1, as the ADK counts, from 0 on."""
+def to_adk_version(version: int) -> int:
+    """Converts a version number: Turnwise counts from 1, the ADK from 0."""
     return version - 1
 
 
-def version_in(version: int) -> int:
-    """The other way round."""
+def from_adk_version(version: int) -> int:
+    """Converts a version number of the ADK."""
     return version + 1
 
 
@@ -81,8 +84,12 @@ def _call(part: ToolCallPart, content: Content) -> FunctionCall:
     if part.tool != CONFIRM:
         args: dict[str, JsonValue] = part.arguments if part.raw is None else {"raw": part.raw}
         return FunctionCall(id=part.call_id, name=part.tool, args=args)
-    asked = part.arguments
-    original: dict[str, JsonValue] = {"id": asked.get("call"), "name": asked.get("tool"), "args": asked.get("arguments", {})}
+    arguments = part.arguments
+    original: dict[str, JsonValue] = {
+        "id": arguments.get("call"),
+        "name": arguments.get("tool"),
+        "args": arguments.get("arguments", {}),
+    }
     wanted: dict[str, JsonValue] = {"hint": content.text, "confirmed": False}
     return FunctionCall(id=part.call_id, name=CONFIRMATION, args={"originalFunctionCall": original, "toolConfirmation": wanted})
 
@@ -99,28 +106,26 @@ def _response(part: ToolResultPart) -> FunctionResponse:
     return FunctionResponse(id=part.call_id, name=part.tool, response=response)
 
 
-Where = tuple[str | int, ...]
-MESSAGE: Where = ("body", "newMessage")
-
-_STANDARD = bytes.maketrans(b"-_", b"+/")
-
-
-def message_of(said: Said) -> Content:
-    """The message of a run."""
-    parts = said.parts or ()
+def message_of(message: MessageContent) -> Content:
+    """Converts the message of a run. Raises RequestInvalid."""
+    parts = message.parts or ()
     return Content(role="user", parts=tuple(_part(part, (*MESSAGE, "parts", place)) for place, part in enumerate(parts)))
 
 
-def past_of(events: Sequence[PastEvent]) -> list[PastExchange]:
-    """A conversation that was had elsewhere, as far as it is said in texts and files: what calls gave can be made up."""
+def past_exchanges(events: Sequence[PastEvent]) -> list[PastExchange]:
+    """Converts imported events to past exchanges of text and files.
+
+    Raises:
+        RequestInvalid: An event holds tool calls or results, which could be forged, or actions.
+    """
     past: list[PastExchange] = []
     for place, event in enumerate(events):
         where: Where = ("body", "events", place)
         if event.long_running_tool_ids or any(event.actions.values() if event.actions else ()):
             raise RequestInvalid(
-                "An event that is brought in cannot act, nor wait.", fix="Send its content alone.", where=(*where, "actions")
+                "An imported event cannot have actions or waits.", fix="Send its content alone.", where=(*where, "actions")
             )
-        parts = tuple(_heard(part, (*where, "content", "parts", at)) for at, part in enumerate(_parts_of(event)))
+        parts = tuple(_past_part(part, (*where, "content", "parts", at)) for at, part in enumerate(_parts_of(event)))
         if not parts:
             continue
         if event.author == USER:
@@ -131,23 +136,23 @@ def past_of(events: Sequence[PastEvent]) -> list[PastExchange]:
     return past
 
 
-def bytes_of(blob: Blob, where: Where) -> bytes:
-    """What it holds. Base64 comes in both alphabets, and without its padding."""
+def decode_bytes(blob: Blob, where: Where) -> bytes:
+    """Decodes base64 of either alphabet, with or without padding. Raises RequestInvalid."""
     try:
         data = blob.data.encode("ascii").translate(_STANDARD)
         return b64decode(data + b"=" * (-len(data) % 4), validate=True)
     except (Error, ValueError):
-        raise RequestInvalid("This is no base64.", fix="Send the bytes in base64.", where=(*where, "data")) from None
+        raise RequestInvalid("This is not base64.", fix="Send the bytes in base64.", where=(*where, "data")) from None
 
 
 def _parts_of(event: PastEvent) -> Sequence[Part]:
     return () if event.partial or event.content is None else event.content.parts or ()
 
 
-def _heard(part: Part, where: Where) -> OurPart:
+def _past_part(part: Part, where: Where) -> OurPart:
     if part.function_call or part.function_response:
-        problem = "Calls of tools cannot be brought in."
-        raise RequestInvalid(problem, fix="Send what was said of them as text.", where=where)
+        problem = "Tool calls and results cannot be imported."
+        raise RequestInvalid(problem, fix="Send their content as text.", where=where)
     return _part(part, where)
 
 
@@ -158,28 +163,30 @@ def _part(part: Part, where: Where) -> OurPart:
         return TextPart(text=part.text)
     if part.inline_data is not None:
         blob = part.inline_data
-        data = bytes_of(blob, (*where, "inlineData"))
+        data = decode_bytes(blob, (*where, "inlineData"))
         return BlobPart(data=data, mime_type=blob.mime_type or DEFAULT_TYPE, name=blob.display_name)
-    problem = "This is no part that can be read here."
+    problem = "This kind of part is not supported."
     raise RequestInvalid(problem, fix="Send a text, inlineData or a functionResponse. Nothing is fetched.", where=where)
 
 
-def _result(given: FunctionResponse, where: Where) -> ToolResultPart:
-    if not given.id:
-        raise RequestInvalid("It is not said whose result this is.", fix="Send the id of the call.", where=(*where, "id"))
-    response: JsonValue = given.response
-    if given.name == CONFIRMATION:
-        return ToolResultPart(call_id=given.id, tool=CONFIRM, result={"approved": _is_confirmed(given.response or {})})
-    return ToolResultPart(call_id=given.id, tool=given.name or "", result=response)
+def _result(response_part: FunctionResponse, where: Where) -> ToolResultPart:
+    if not response_part.id:
+        raise RequestInvalid("The tool result has no call id.", fix="Send the id of the call.", where=(*where, "id"))
+    response: JsonValue = response_part.response
+    if response_part.name == CONFIRMATION:
+        return ToolResultPart(
+            call_id=response_part.id, tool=CONFIRM, result={"approved": _is_confirmed(response_part.response or {})}
+        )
+    return ToolResultPart(call_id=response_part.id, tool=response_part.name or "", result=response)
 
 
 def _is_confirmed(response: dict[str, JsonValue]) -> bool:
-    """Whether the person agreed. ADK's clients may send what they say as JSON in a text."""
-    told: JsonValue = response
+    """Returns whether the response approves. ADK clients may wrap it as JSON text."""
+    answer: JsonValue = response
     wrapped = response.get("response")
     if len(response) == 1 and isinstance(wrapped, str):
         try:
-            told = from_json(wrapped)
+            answer = from_json(wrapped)
         except (ValueError, TypeError):
             return False
-    return isinstance(told, dict) and told.get("confirmed") is True
+    return isinstance(answer, dict) and answer.get("confirmed") is True

@@ -1,4 +1,4 @@
-"""`POST /run` and `/run_sse`: a message, and the events that answer it."""
+"""The routes `POST /run` and `/run_sse`: send a message and receive the events that answer it."""
 
 from collections.abc import AsyncIterator
 from time import time
@@ -27,39 +27,48 @@ from turnwise.runner import Invocation
 
 router = APIRouter(include_in_schema=False)
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
-"""What JSON lets stand in a text, and Python's clients take for the end of a line."""
+"""Characters that JSON leaves unescaped and Python's clients treat as line ends."""
 
 
 @router.post("/run")
 async def run(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: Key = None) -> Response:
-    """What is said to the message, whole, when it has ended or waits. Whoever leaves does not stop it."""
-    invocation = await _begun(front, caller, body, key, streaming=False)
+    """Sends a message and returns its events once it ends or waits. Disconnecting does not stop it."""
+    invocation = await _start(front, caller, body, key, streaming=False)
     result = await invocation.result()
-    found = write_events(result.events, invocation.session, redactor_of(request))
-    return json_response([event for event in found if event.author != USER])
+    events = write_events(result.events, invocation.session, redactor_of(request))
+    return json_response([event for event in events if event.author != USER])
 
 
 @router.post("/run_sse")
 async def run_sse(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: Key = None) -> Response:
-    """The same as server-sent events; with `streaming`, what is being said comes in pieces before. An error before the first
-    event is the answer's; one after that is an event.
+    """Sends a message and streams its events; with `streaming`, partial events too.
+
+    An error before the first event is an HTTP error; a later one is a stream item.
     """
-    invocation = await _begun(front, caller, body, key, streaming=body.streaming)
-    items = _told(request, invocation, streaming=body.streaming)
+    invocation = await _start(front, caller, body, key, streaming=body.streaming)
+    items = _event_items(request, invocation, streaming=body.streaming)
     closing = Closing("This process is being stopped.", fix="Read the session again.")
     return event_stream(
-        items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=lambda: _written(_failed(closing))
+        items,
+        _encode_sse,
+        ping=front.config.stream_ping_seconds,
+        closing=front.closing,
+        hint=lambda: _encode_sse(_error_item(closing)),
     )
 
 
-async def _begun(front: Front, caller: Caller, body: RunBody, key: str | None, *, streaming: bool) -> Invocation:
-    """The invocation that answers the message. As of `Messages.start`; RequestInvalid, SessionMissing, NothingHere."""
+async def _start(front: Front, caller: Caller, body: RunBody, key: str | None, *, streaming: bool) -> Invocation:
+    """Starts the invocation, or attaches to one if there is no message.
+
+    Raises:
+        RequestInvalid, SessionMissing, NothingHere: The request does not fit. Errors of `Messages.start` pass through.
+    """
     front.whose.session(caller, "messages:write", body.session_id, body.user_id)
     check_app(front, body.app_name)
     content = message_of(body.new_message) if body.new_message else Content()
     if not content.parts:
-        return await _resumed(front, caller, body)
-    ask = MessageRequest(
+        return await _attach(front, caller, body)
+    message_request = MessageRequest(
         session=body.session_id,
         content=content,
         user=body.user_id,
@@ -67,11 +76,11 @@ async def _begun(front: Front, caller: Caller, body: RunBody, key: str | None, *
         context=await _context(front, caller, body, content),
         config=front.runner.config.model_copy(update={"streaming": streaming, "create_session": False}),
     )
-    return await front.messages.start(caller, ask)
+    return await front.messages.start(caller, message_request)
 
 
-async def _resumed(front: Front, caller: Caller, body: RunBody) -> Invocation:
-    """The invocation to be read on: nothing is said."""
+async def _attach(front: Front, caller: Caller, body: RunBody) -> Invocation:
+    """Attaches to the invocation that the request names, without a new message."""
     if body.invocation_id is None or body.state_delta:
         raise RequestInvalid("There is no message.", fix="Send 'newMessage' with its parts.", where=MESSAGE)
     await front.sessions.get(caller, body.session_id, body.user_id)
@@ -83,28 +92,28 @@ async def _context(front: Front, caller: Caller, body: RunBody, content: Content
     answers = None
     if body.invocation_id is not None and not content.tool_results:
         head = (await front.sessions.get(caller, body.session_id, body.user_id)).head
-        asked = [wait for wait in waits_of(head) if (wait.invocation_id, wait.kind) == (body.invocation_id, "reply")]
-        if not asked:
+        open_questions = [wait for wait in waits_of(head) if (wait.invocation_id, wait.kind) == (body.invocation_id, "reply")]
+        if not open_questions:
             raise UnknownToolCall("That invocation does not wait for a reply.", fix="Leave out 'invocationId'.")
-        answers = asked[0].call_id
+        answers = open_questions[0].call_id
     return MessageContext(attributes=attributes, answers=answers, state=body.state_delta or {})
 
 
-async def _told(request: Request, invocation: Invocation, *, streaming: bool) -> AsyncIterator[bytes]:
-    telling = EventWriter(invocation.session, redactor_of(request))
+async def _event_items(request: Request, invocation: Invocation, *, streaming: bool) -> AsyncIterator[bytes]:
+    writer = EventWriter(invocation.session, redactor_of(request))
     try:
         async for event in invocation.events():
-            shown = telling.tell(event)
+            shown = writer.write(event)
             if shown is None or shown.author == USER or (shown.partial and not streaming):
                 continue
             yield json_of(shown)
     except TurnwiseError as error:
-        yield _failed(error)
+        yield _error_item(error)
 
 
-def _failed(error: TurnwiseError) -> bytes:
+def _error_item(error: TurnwiseError) -> bytes:
     return stream_error(error.code, f"{error.problem} {error.fix}".rstrip(), time())
 
 
-def _written(item: bytes) -> bytes:
+def _encode_sse(item: bytes) -> bytes:
     return format_sse_event(data_str=item.decode().translate(_LINE_ENDS))

@@ -1,4 +1,4 @@
-"""What ADK's sessions, events and artifacts look like on the wire: camelCase, and nothing where there is nothing."""
+"""The wire models of the ADK's sessions, events and artifacts: camelCase names, absent instead of null."""
 
 from typing import Annotated, Any
 
@@ -7,17 +7,21 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import to_json
 from starlette.responses import Response
 
+State = dict[str, JsonValue]
+MOST_PARTS, MOST_EVENTS = 10_000, 10_000
+
 
 class Wire(BaseModel):
-    """Written in camelCase; read in that, and in snake_case."""
+    """Base model: writes camelCase, accepts camelCase and snake_case."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
 class Blob(Wire):
-    """data: in base64."""
+    """Inline bytes."""
 
     data: str
+    """Base64."""
     mime_type: str | None = None
     display_name: str | None = None
 
@@ -41,7 +45,7 @@ class FunctionResponse(Wire):
 
 
 class Part(Wire):
-    """One of these; `thought` goes with a text."""
+    """Exactly one kind of content; `thought` marks a text."""
 
     text: str | None = None
     thought: bool | None = None
@@ -83,18 +87,18 @@ class NodeInfo(Wire):
 
 
 class Event(Wire):
-    """partial: the content is the next piece of what the event with this id will say. custom_metadata: `turnwise`, who was
-    selected, and why.
-    """
+    """An event of a session."""
 
     model_version: str | None = None
     content: Content | None = None
     partial: bool | None = None
+    """The content is the next chunk of the event with this id."""
     finish_reason: str | None = None
     error_code: str | None = None
     error_message: str | None = None
     interrupted: bool | None = None
     custom_metadata: dict[str, JsonValue] | None = None
+    """`turnwise` holds the selected agent and the reason."""
     usage_metadata: UsageMetadata | None = None
     invocation_id: str
     author: str
@@ -123,49 +127,46 @@ class ArtifactVersion(Wire):
 
 
 def json_of(value: Any) -> bytes:
-    """The value, or these values, as they are written."""
+    """Serializes a model, or a list of models."""
     return to_json(value, by_alias=True, exclude_none=True, inf_nan_mode="null")
 
 
 def json_response(value: Any) -> Response:
-    """The answer that holds it."""
+    """Returns the value as a JSON response."""
     return Response(json_of(value), media_type="application/json")
 
 
-State = dict[str, JsonValue]
-MOST_PARTS, MOST_EVENTS = 10_000, 10_000
-
-
-class Said(Content):
-    """What somebody says."""
+class MessageContent(Content):
+    """The content of a message."""
 
     parts: Annotated[list[Part], Field(max_length=MOST_PARTS)] | None = None
 
 
 class RunBody(Wire):
-    """The body of `POST /run` and `/run_sse`.
-
-    app_name: ours, if it is left out. new_message: None = the invocation is read on. state_delta: is written with the
-    message. invocation_id: which one the message goes on with. custom_metadata: what selectors and agents may know beside the
-    message. function_call_event_id: what is answered, which the ids in the message say, too.
-    """
+    """The body of `POST /run` and `/run_sse`."""
 
     app_name: str | None = None
+    """None = this gateway's app."""
     user_id: str
     session_id: str
-    new_message: Said | None = None
+    new_message: MessageContent | None = None
+    """None = attach to the invocation instead."""
     streaming: bool = False
     state_delta: State | None = None
+    """State changes, written together with the message."""
     function_call_event_id: str | None = None
+    """Ignored: the parts of the message name the calls that they answer."""
     invocation_id: str | None = None
+    """The waiting invocation that the message continues."""
     custom_metadata: State | None = None
+    """Attributes for selectors and agents."""
 
 
 class PastEvent(Wire):
-    """An event of a conversation that was had elsewhere."""
+    """An event of an imported conversation."""
 
     author: str = ""
-    content: Said | None = None
+    content: MessageContent | None = None
     partial: bool | None = None
     actions: State | None = None
     long_running_tool_ids: list[str] | None = None

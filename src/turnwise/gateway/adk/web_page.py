@@ -1,7 +1,7 @@
-"""The ADK's development page: its static files, from a folder of the operator's, and what it is told when it starts.
+"""Serves the ADK's development page from a folder that the operator supplies.
 
-The page is written to load fonts from elsewhere. Here it loads nothing from anywhere but this gateway: where its first file
-names other places, that is taken out, and browsers are told to refuse the rest.
+The page would load fonts from other hosts. Such links are removed from its index file, and a content security policy blocks the
+rest.
 """
 
 import re
@@ -19,10 +19,10 @@ from starlette.staticfiles import StaticFiles
 from turnwise.gateway.front import TheFront
 
 INDEX = "index.html"
-AT = "/dev-ui"
-READING = ["GET", "HEAD"]
-FORGOTTEN = frozenset({"prism-dark.css", "prism-light.css"})
-"""Colours for code: the page wants them, and they are not among its files."""
+PAGE_PATH = "/dev-ui"
+READ_METHODS = ["GET", "HEAD"]
+EMPTY_FILES = frozenset({"prism-dark.css", "prism-light.css"})
+"""Style sheets that the page requests but does not ship; they are served empty."""
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -38,8 +38,8 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""What a browser lets the page do. Its styles are made while it runs; it draws graphs in WebAssembly."""
-TYPES: Mapping[str, str] = MappingProxyType(
+"""The content security policy. The page creates styles at run time and draws graphs in WebAssembly."""
+MEDIA_TYPES: Mapping[str, str] = MappingProxyType(
     {
         ".css": "text/css; charset=utf-8",
         ".html": "text/html; charset=utf-8",
@@ -50,63 +50,68 @@ TYPES: Mapping[str, str] = MappingProxyType(
         ".woff2": "font/woff2",
     }
 )
-"""Whatever this machine takes these for: a browser runs no script of another type."""
-_ELSEWHERE = (
+"""Media types by suffix, independent of the operating system's table: browsers run scripts of the right type only."""
+_EXTERNAL = (
     re.compile(r"@font-face\s*\{[^}]*url\(\s*['\"]?https?:[^}]*\}"),
     re.compile(r"<link[^>]*href=\"https?:[^>]*>"),
 )
-_WORDS = (
+_ICON_STYLE = (
     "<style>mat-icon:not(#_),.material-symbols-outlined:not(#_){font:8px/1 sans-serif !important;"
     "white-space:normal !important;word-break:break-all;overflow:hidden;max-height:2.5rem}</style></head>"
 )
-"""Icons are words in fonts from elsewhere: small enough, the words can be read instead."""
-_LATER = re.compile(r" media=\"print\" onload=\"this\.media='all'\"")
-"""Styles that a script in the page would switch on; without it they are there from the beginning."""
+"""The icon fonts are external. In their absence icons appear as small text."""
+_DEFERRED_STYLE = re.compile(r" media=\"print\" onload=\"this\.media='all'\"")
+"""Styles that an inline script would enable; without the attribute they apply at once."""
 
 
 def page(folder: Path, prefix: str) -> APIRouter:
-    """The routes of the page with these files. prefix: below which path the protocol is."""
+    """Builds the routes of the page.
+
+    Args:
+        folder: The page's files.
+        prefix: The path prefix of the ADK protocol.
+    """
     router, files = APIRouter(include_in_schema=False), StaticFiles(directory=folder, check_dir=False)
 
     async def get_start(request: Request) -> Response:
-        """To the page, with the slash at its end that its relative paths need."""
+        """Redirects to the page; its relative paths require the trailing slash."""
         query = f"?{request.url.query}" if request.url.query else ""
-        return RedirectResponse(f".{AT}/{query}", headers=_headers())
+        return RedirectResponse(f".{PAGE_PATH}/{query}", headers=_headers())
 
     async def get_configuration(front: TheFront) -> Response:
-        """Where the page finds what it talks to."""
-        before = urlsplit(front.config.public_url or "").path
-        told = {"backendUrl": before + prefix, "telemetry": False}
-        return JSONResponse(told, headers=_headers())
+        """Tells the page the URL of its backend."""
+        root_path = urlsplit(front.config.public_url or "").path
+        configuration = {"backendUrl": root_path + prefix, "telemetry": False}
+        return JSONResponse(configuration, headers=_headers())
 
     async def get_file(request: Request, path: str = "") -> Response:
-        """One of its files; the first for what has no name, and for no other file."""
+        """Serves one file; the index for the root only."""
         if path in ("", INDEX):
             text = await anyio.Path(folder / INDEX).read_text(encoding="utf-8")
-            return HTMLResponse(alone(text), headers=_headers())
+            return HTMLResponse(self_contained(text), headers=_headers())
         try:
             answer = await files.get_response(path, request.scope)
         except (OSError, HTTPException) as error:  # the first for a name that no file can have
-            if path not in FORGOTTEN:
+            if path not in EMPTY_FILES:
                 raise HTTPException(getattr(error, "status_code", 404)) from None
             answer = Response("")
         answer.headers.update(_headers(cached=True))
-        if (type_ := TYPES.get(Path(path).suffix)) is not None:
+        if (type_ := MEDIA_TYPES.get(Path(path).suffix)) is not None:
             answer.headers["Content-Type"] = type_
         return answer
 
-    for at in ("/", AT):
-        router.add_api_route(at, get_start, methods=READING)
-    router.add_api_route(f"{AT}/assets/config/runtime-config.json", get_configuration, methods=READING)
-    router.add_api_route(AT + "/{path:path}", get_file, methods=READING)
+    for path in ("/", PAGE_PATH):
+        router.add_api_route(path, get_start, methods=READ_METHODS)
+    router.add_api_route(f"{PAGE_PATH}/assets/config/runtime-config.json", get_configuration, methods=READ_METHODS)
+    router.add_api_route(PAGE_PATH + "/{path:path}", get_file, methods=READ_METHODS)
     return router
 
 
-def alone(text: str) -> str:
-    """The page's first file, so that it needs nothing from elsewhere, and no script in it."""
-    for pattern in _ELSEWHERE:
+def self_contained(text: str) -> str:
+    """Removes external links and inline scripts from the index file."""
+    for pattern in _EXTERNAL:
         text = pattern.sub("", text)
-    return _LATER.sub("", text).replace("</head>", _WORDS, 1)
+    return _DEFERRED_STYLE.sub("", text).replace("</head>", _ICON_STYLE, 1)
 
 
 def _headers(*, cached: bool = False) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""The messages of the conversation as they should stand with the client, who builds them of events. Pure.
+"""Tracks the client's copy of the conversation, which it builds from events. Pure.
 
-Events add to a message and never take anything back. So what was told and did not stay, because a process died or a guardrail
-took it out, and what the client has got of a message before, is put right by a snapshot of all messages at the end.
+AG-UI events only add to a message. Retracted output, and messages that the client has only in part, are corrected by a snapshot
+of all messages at the end of the run.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -11,7 +11,7 @@ from ag_ui.core import AssistantMessage, Message
 
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import USER, Event
-from turnwise.gateway.ag_ui.history import as_text, result_id
+from turnwise.gateway.ag_ui.history import result_id, result_text
 from turnwise.gateway.ag_ui.schema import Wire
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import arguments_of
@@ -20,137 +20,142 @@ from turnwise.transcript.waits import kind_of
 
 
 class ClientState(NamedTuple):
-    """What the client has: ids of messages, and of the calls in them. wires: the messages as it sent them."""
+    """The messages that the client already has."""
 
     ids: frozenset[str] = frozenset()
+    """Message ids."""
     calls: frozenset[str] = frozenset()
+    """Ids of the tool calls in the messages."""
     wires: Callable[[], list[Wire]] = list
+    """Returns the messages as the client sent them."""
 
 
 NOTHING = ClientState()
 
 
 def client_state(messages: Sequence[Message]) -> ClientState:
-    """What a client has that sends these."""
-    calls = (call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ())
+    """Returns the state of a client that sends these messages."""
+    calls = (call.id for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls or ())
 
     def wires() -> list[Wire]:
-        return [each.model_dump(mode="json", by_alias=True) for each in messages if each.role != "activity"]
+        return [message.model_dump(mode="json", by_alias=True) for message in messages if message.role != "activity"]
 
-    return ClientState(frozenset(each.id for each in messages), frozenset(calls), wires)
+    return ClientState(frozenset(message.id for message in messages), frozenset(calls), wires)
 
 
 def client_state_from_events(wires: list[Wire]) -> ClientState:
-    """What a client has that was told these."""
+    """Returns the state of a client that received these messages."""
     calls = (call["id"] for each in wires for call in each.get("toolCalls") or ())
     return ClientState(frozenset(each["id"] for each in wires), frozenset(calls), lambda: wires)
 
 
 class ClientMessages:
-    """held: what the client has. is_wrong: whether it has got what was told otherwise than it stands here."""
+    """Records the messages sent in one run. `is_wrong` is set when the client's copy differs and needs a snapshot."""
 
-    def __init__(self, held: ClientState = NOTHING) -> None:
-        self._held = held
-        self._told: dict[str, Wire] = {}
-        self._at: dict[str, int] = {}
+    def __init__(self, client: ClientState = NOTHING) -> None:
+        self._client = client
+        self._sent: dict[str, Wire] = {}
+        self._sequences: dict[str, int] = {}
         self._calls: dict[str, int] = {}
-        self._gone: set[str] = set()
+        self._removed: set[str] = set()
         self.is_wrong = False
 
     def holds(self, id_: str) -> bool:
-        """Whether the client has something of that message."""
-        return id_ in self._held.ids
+        """Returns whether the client already had this message, at least in part, when the run began."""
+        return id_ in self._client.ids
 
     def holds_call(self, call_id: str) -> bool:
-        """Whether the client has that call."""
-        return call_id in self._held.calls
+        """Returns whether the client already had this call when the run began."""
+        return call_id in self._client.calls
 
     def has_call(self, call_id: str) -> bool:
-        """Whether that call was told, and stands."""
+        """Returns whether this run sent the call, and it was not retracted."""
         return call_id in self._calls
 
     def is_open(self, call_id: str) -> bool:
-        """Whether that call was told, and not what it gave."""
-        return call_id in self._calls and result_id(call_id) not in self._told
+        """Returns whether this run sent the call but not its result."""
+        return call_id in self._calls and result_id(call_id) not in self._sent
 
-    def say(self, event: Event, text: str, tag: str | None) -> None:
-        """The event says that."""
+    def set_text(self, event: Event, text: str, tag: str | None) -> None:
+        """Sets the text of the event's message."""
         self._message(event, tag)["content"] = text
 
-    def call(self, event: Event, part: ToolCallPart, tag: str | None) -> None:
-        """The event makes that call."""
-        made = {"id": part.call_id, "type": "function", "function": {"name": part.tool, "arguments": arguments_of(part)}}
-        self._message(event, tag).setdefault("toolCalls", []).append(made)
+    def add_call(self, event: Event, part: ToolCallPart, tag: str | None) -> None:
+        """Adds a tool call to the event's message."""
+        call = {"id": part.call_id, "type": "function", "function": {"name": part.tool, "arguments": arguments_of(part)}}
+        self._message(event, tag).setdefault("toolCalls", []).append(call)
         self._calls[part.call_id] = event.sequence or 0
 
-    def result(self, event: Event, call_id: str, content: str, tag: str | None) -> None:
-        """The event tells what that call gave."""
-        told = {"id": result_id(call_id), "role": "tool", "toolCallId": call_id, "content": content}
-        self._enter(event, {**told, **({} if tag is None else {"subagentRunId": tag})})
+    def add_result(self, event: Event, call_id: str, content: str, tag: str | None) -> None:
+        """Adds the message with a call's result."""
+        message = {"id": result_id(call_id), "role": "tool", "toolCallId": call_id, "content": content}
+        self._enter(event, {**message, **({} if tag is None else {"subagentRunId": tag})})
 
-    def take_back(self, sequence: int) -> None:
-        """What events said from that number on does not stand."""
-        gone = [id_ for id_, at in self._at.items() if at >= sequence]
-        for id_ in gone:
-            del self._told[id_], self._at[id_]
+    def retract(self, sequence: int) -> None:
+        """Retracts all messages of events from this sequence number on."""
+        removed = [id_ for id_, at in self._sequences.items() if at >= sequence]
+        for id_ in removed:
+            del self._sent[id_], self._sequences[id_]
         self._calls = {id_: at for id_, at in self._calls.items() if at < sequence}
-        self.drop(gone)
+        self.drop(removed)
 
     def drop(self, ids: Collection[str]) -> None:
-        """These messages are not to be there."""
-        self._gone |= set(ids)
+        """Removes these messages and requires a snapshot if there are any."""
+        self._removed |= set(ids)
         self.is_wrong |= bool(ids)
 
     def messages(self) -> list[Wire]:
-        """All of them, in the client's order, then what is new."""
-        told, kept = dict(self._told), [wire for wire in self._held.wires() if wire["id"] not in self._gone]
-        return [*(told.pop(wire["id"], wire) for wire in kept), *told.values()]
+        """Returns all messages: the client's, corrected and in its order, then the new ones."""
+        sent, earlier = dict(self._sent), [wire for wire in self._client.wires() if wire["id"] not in self._removed]
+        return [*(sent.pop(wire["id"], wire) for wire in earlier), *sent.values()]
 
-    def take(self) -> list[Wire]:
-        """What was told since it was asked for last."""
-        told, self._told, self._at = list(self._told.values()), {}, {}
-        return told
+    def drain(self) -> list[Wire]:
+        """Returns the messages added since the last call, and forgets them."""
+        messages, self._sent, self._sequences = list(self._sent.values()), {}, {}
+        return messages
 
     def _message(self, event: Event, tag: str | None) -> Wire:
-        if event.id not in self._told:
+        if event.id not in self._sent:
             blank = {"id": event.id, "role": "assistant", "name": event.author}
             self._enter(event, {**blank, **({} if tag is None else {"subagentRunId": tag})})
-        return self._told[event.id]
+        return self._sent[event.id]
 
     def _enter(self, event: Event, message: Wire) -> None:
-        self._gone.discard(message["id"])
-        self._told[message["id"]], self._at[message["id"]] = message, event.sequence or 0
+        self._removed.discard(message["id"])
+        self._sent[message["id"]], self._sequences[message["id"]] = message, event.sequence or 0
 
 
 def messages_in(events: Iterable[Event], view: Redactor) -> list[Wire]:
-    """What a log tells its reader."""
-    ledger, calls, messages = ClientMessages(), set[str](), list[Wire]()
+    """Returns the messages that a log contains for this reader."""
+    recorded, calls, messages = ClientMessages(), set[str](), list[Wire]()
     for event in events:
         shown = view.event(event)
         results = shown.content.tool_results if shown.content else ()
         if event.author == USER and shown.text:
             messages.append({"id": event.id, "role": "user", "content": shown.text})
         if text := shown_text(shown):
-            ledger.say(shown, text, None)
+            recorded.set_text(shown, text, None)
         for part in shown.content.tool_calls if shown.content else ():
             if kind_of(part, shown) != "confirm":
-                ledger.call(shown, part, None)
+                recorded.add_call(shown, part, None)
                 calls.add(part.call_id)
         for result in results:
             if result.call_id in calls:
-                ledger.result(shown, result.call_id, as_text(result.result), None)
-        messages += ledger.take()
+                recorded.add_result(shown, result.call_id, result_text(result.result), None)
+        messages += recorded.drain()
     return messages
 
 
-def restored_messages(held: Sequence[Wire], log: Sequence[Wire]) -> list[Wire]:
-    """The messages that a client has, with those of the log in place of its own of the same ids, and behind them what the log
-    has after the last that they share; all of the log for a client that has none of it.
+def restored_messages(client: Sequence[Wire], log: Sequence[Wire]) -> list[Wire]:
+    """Merges a client's messages with those of the log.
+
+    Messages with the same id take the log's version. Those that follow the last shared one in the log are appended. A client
+    without messages receives the whole log; a client that shares none receives nothing new.
     """
-    ids = {message.get("id") for message in held}
+    ids = {message.get("id") for message in client}
     shared = max((place for place, message in enumerate(log, 1) if message["id"] in ids), default=0)
     known = {message["id"]: message for message in log}
-    own = [known.get(str(message.get("id")), message) for message in held]
-    if shared or not held:
+    own = [known.get(str(message.get("id")), message) for message in client]
+    if shared or not client:
         return [*own, *log[shared:]]
     return own

@@ -1,6 +1,6 @@
-"""How AG-UI is told what went wrong: as a RUN_ERROR, in a stream that has begun, or alone as the body of a refusal.
+"""Renders errors as RUN_ERROR events: the last event of a stream, or alone as the body of a refused request.
 
-The protocol has codes of each producer's own; ours are those of docs/errors.md.
+AG-UI leaves error codes to the producer; docs/errors.md lists ours.
 """
 
 import json
@@ -12,12 +12,12 @@ from turnwise.gateway.problems import Problem
 
 
 def error_of(problem: Problem) -> Wire:
-    """The problem as the last event of a run."""
+    """Returns the problem as a run's last event."""
     return event("RUN_ERROR", message=f"{problem.problem} {problem.fix}".rstrip(), code=problem.code)
 
 
 def error_response(problem: Problem) -> Response:
-    """The answer to a request with that problem: no run was begun."""
-    # As ASCII: it may quote what UTF-8 cannot write.
+    """Returns the response to a request that started no run."""
+    # ASCII, because a quoted request may hold unpaired surrogates.
     body = json.dumps(error_of(problem), separators=(",", ":"))
     return Response(body, problem.status, dict(problem.headers), "application/json")

@@ -1,4 +1,4 @@
-"""The messages of a request: how the conversation went, and what of it is new. Pure."""
+"""Splits a request's messages into past conversation and new input. Pure."""
 
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
@@ -29,11 +29,15 @@ from turnwise.gateway.shared.tool_calls import call_of, result_value
 
 AnyPart = WireText | ImagePart | AudioPart | VideoPart | DocumentPart
 Where = tuple[str | int, ...]
+RESULT_ID_PREFIX = "result:"
+"""Prefix of the ids of our tool result messages. Those are ignored when a client sends them back."""
 
 
 def parts_of(content: str | Sequence[AnyPart], where: Where, skipped: list[Where]) -> list[Part]:
-    """The parts of a message. Files that are elsewhere are no use here: `skipped` gets their places. RequestInvalid for what
-    is no base64.
+    """Returns a message's parts. Files given by URL are not fetched: their places are added to `skipped`.
+
+    Raises:
+        RequestInvalid: A file is not base64.
     """
     if isinstance(content, str):
         return [TextPart(text=content)]
@@ -49,15 +53,15 @@ def parts_of(content: str | Sequence[AnyPart], where: Where, skipped: list[Where
 
 
 def result_of(message: ToolMessage) -> ToolResultPart:
-    """What a tool message says that a call gave: its text."""
+    """Returns the tool result in a tool message."""
     content = message.content
     text = content if isinstance(content, str) else "".join(part.text for part in content if isinstance(part, WireText))
-    given = result_value(text) if text or not message.error else message.error
-    return ToolResultPart(call_id=message.tool_call_id, result=given, failed=bool(message.error))
+    result = result_value(text) if text or not message.error else message.error
+    return ToolResultPart(call_id=message.tool_call_id, result=result, failed=bool(message.error))
 
 
-def as_text(value: JsonValue) -> str:
-    """What a call gave, as a tool message has it; empty when the reader is not shown it."""
+def result_text(value: JsonValue) -> str:
+    """Returns a tool result as text; empty if it is hidden from the reader."""
     if value is None:
         return ""
     return value if isinstance(value, str) else to_json(value, inf_nan_mode="null").decode()
@@ -68,7 +72,7 @@ def _blob(part: ImagePart | AudioPart | VideoPart | DocumentPart, where: Where) 
     url = f"data:{source.mime_type};base64,{source.value}" if source.type == "data" else source.value
     blob = blob_of(url, _name(part.metadata))
     if blob is None:
-        problem = "This is no file in base64, or its type is none."
+        problem = "The file is not base64, or its media type is invalid."
         raise RequestInvalid(problem, fix="Send base64 and a MIME type.", where=("body", *where, "source", "value"))
     return blob
 
@@ -78,26 +82,22 @@ def _name(metadata: Any) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-RESULT = "result:"
-"""How the ids begin of messages by which we tell what a call gave: they are not for us when they come back."""
-
-
 class NewMessages(NamedTuple):
-    """What a request says behind the assistant's last message, message by message; skipped: the places of what cannot be read
-    here.
-    """
+    """The new input of a request."""
 
     new: tuple[tuple[Part, ...], ...]
+    """The parts of each message after the assistant's last one."""
     skipped: tuple[Where, ...]
+    """The places of parts that cannot be read."""
 
 
 def result_id(call_id: str) -> str:
-    """The id of the message that tells what that call gave."""
-    return RESULT + call_id
+    """Returns the id of the message with a call's result."""
+    return RESULT_ID_PREFIX + call_id
 
 
 def new_messages(messages: Sequence[Message]) -> NewMessages:
-    """What is new. RequestInvalid for files that are no base64."""
+    """Returns the messages after the assistant's last one. Raises RequestInvalid for files that are not base64."""
     last = next((place for place in range(len(messages), 0, -1) if isinstance(messages[place - 1], AssistantMessage)), 0)
     new: list[tuple[Part, ...]] = []
     skipped: list[Where] = []
@@ -106,51 +106,59 @@ def new_messages(messages: Sequence[Message]) -> NewMessages:
             new.append(tuple(parts_of(message.content, ("messages", place, "content"), skipped)))
         elif isinstance(message, ToolMessage) and message.id != result_id(message.tool_call_id):
             new.append((result_of(message),))
-    return NewMessages(tuple(parts for parts in new if any(map(_says, parts))), tuple(skipped))
+    return NewMessages(tuple(parts for parts in new if any(map(_has_content, parts))), tuple(skipped))
 
 
-def past_of(messages: Sequence[Message]) -> tuple[PastTurn, ...]:
-    """The exchanges up to the assistant's last message. Files that cannot be read are left out."""
-    told = Exchanges()
+def past_turns(messages: Sequence[Message]) -> tuple[PastTurn, ...]:
+    """Returns the exchanges up to the assistant's last message, without unreadable files."""
+    exchanges = Exchanges()
     for message in messages:
         if isinstance(message, AssistantMessage):
             calls = [call_of(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()]
-            told.answer(message.content or "", calls=calls)
+            exchanges.answer(message.content or "", calls=calls)
         elif isinstance(message, ToolMessage):
-            told.send([result_of(message)])
+            exchanges.send([result_of(message)])
         elif isinstance(message, UserMessage):
-            told.send(_readable(message))
-    told.close()
-    return tuple(told.past)
+            exchanges.send(_readable(message))
+    exchanges.close()
+    return tuple(exchanges.past)
 
 
 def instructions_in(messages: Sequence[Message], context: Sequence[Context]) -> list[str]:
-    """What the application wants of whoever answers, and what it lets him know."""
-    wanted = [message.content for message in messages if isinstance(message, SystemMessage | DeveloperMessage)]
-    return [*wanted, *(f"{each.description}: {each.value}" if each.description else each.value for each in context)]
+    """Returns the application's instructions and context, as instructions to the agent."""
+    instructions = [message.content for message in messages if isinstance(message, SystemMessage | DeveloperMessage)]
+    return [*instructions, *(f"{item.description}: {item.value}" if item.description else item.value for item in context)]
 
 
-def unanswered(new: Sequence[tuple[Part, ...]], recent: Sequence[Exchange], *, rest: bool) -> Sequence[tuple[Part, ...]]:
-    """What is new of these without what the session has heard already, as its latest messages: a front end tells again what
-    got no answer. rest: there is something else in the request, so that all of it may have been heard; else the last of them
-    counts.
+def without_repeated(new: Sequence[tuple[Part, ...]], recent: Sequence[Exchange], *, rest: bool) -> Sequence[tuple[Part, ...]]:
+    """Removes leading messages that the session's log ends with. Clients repeat messages that got no answer.
+
+    Args:
+        rest: Whether the request has other input, so that every message may be a repetition. Otherwise the last one always
+            counts as new.
     """
-    heard = [exchange.message for exchange in recent]
-    for count in range(min(len(new) if rest else len(new) - 1, len(heard)), 0, -1):
-        if [_text(parts)[:RECENT_CHARACTERS] for parts in new[:count]] == heard[len(heard) - count :]:
+    earlier = [exchange.message for exchange in recent]
+    for count in range(min(len(new) if rest else len(new) - 1, len(earlier)), 0, -1):
+        if [_text(parts)[:RECENT_CHARACTERS] for parts in new[:count]] == earlier[len(earlier) - count :]:
             return new[count:]
     return new
 
 
-def still_wanted(new: Sequence[tuple[Part, ...]], calls: Container[str]) -> tuple[Sequence[tuple[Part, ...]], Sequence[str]]:
-    """What is new without what calls gave that nobody waits for (any more); and those calls."""
+def without_late_results(
+    new: Sequence[tuple[Part, ...]], calls: Container[str]
+) -> tuple[Sequence[tuple[Part, ...]], Sequence[str]]:
+    """Removes messages with tool results for calls that are not open.
+
+    Returns:
+        The other messages, and the call ids of the removed results.
+    """
     late = [part.call_id for parts in new for part in parts if isinstance(part, ToolResultPart) and part.call_id not in calls]
     unwanted = set(late)
     return [parts for parts in new if not (isinstance(parts[0], ToolResultPart) and parts[0].call_id in unwanted)], late
 
 
-def as_content(new: Sequence[tuple[Part, ...]]) -> Content:
-    """Several messages as one."""
+def merged_content(new: Sequence[tuple[Part, ...]]) -> Content:
+    """Merges several messages into one."""
     return Content(role="user", parts=tuple(part for parts in new for part in parts))
 
 
@@ -170,5 +178,5 @@ def _text(parts: Sequence[Part]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, TextPart))
 
 
-def _says(part: Part) -> bool:
+def _has_content(part: Part) -> bool:
     return bool(part.text.strip()) if isinstance(part, TextPart) else True

@@ -1,4 +1,4 @@
-"""What waits for a person, as interrupts of the protocol, and what answers to them mean. Pure."""
+"""Converts waits for a person to AG-UI interrupts, and `resume` entries to answers. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -10,14 +10,14 @@ from pydantic import JsonValue
 from turnwise.agents.approval import Answer
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.events import Event
-from turnwise.gateway.ag_ui.history import as_text
+from turnwise.gateway.ag_ui.history import result_text
 from turnwise.gateway.ag_ui.schema import Wire
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.waits import Wait
 from turnwise.transcript.visible import question_of
 
 REASONS: Mapping[str, str] = MappingProxyType({"reply": "input_required", "confirmation": "tool_call"})
-"""What waits for a person, by our kind of wait; anything else waits for a program, and is no interrupt."""
+"""Interrupt reasons by kind of wait. Other kinds wait for a program and are not interrupts."""
 SCHEMAS: Mapping[str, Any] = MappingProxyType(
     {
         "reply": {"type": "string"},
@@ -28,21 +28,25 @@ SCHEMAS: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
+"""JSON schemas of the answers, by kind of wait."""
 TEXTS = ("text", "answer", "response", "value", "message")
-"""In which field of an answer that is an object its text is looked for."""
+"""Fields of an object answer that may hold its text, in this order."""
 UNANSWERED = "Nobody answered."
 
 
 class InterruptAnswer(NamedTuple):
-    """An answer to a wait; None = whoever waits is to stop."""
+    """The answer to one wait."""
 
     wait: Wait
     answer: str | Answer | None
+    """None = cancel the waiting invocation."""
 
 
 def waits_for_person(waits: Sequence[Wait], *, questions: bool = True) -> list[Wait]:
-    """Those of the waits that are a person's to answer, in the order in which they began; without `questions` only those that
-    no message answers.
+    """Returns the waits that a person answers, in the order in which they began.
+
+    Args:
+        questions: Whether to include questions that a plain message can answer.
     """
     mine = [wait for wait in waits if wait.kind in REASONS and (questions or wait.kind != "reply")]
     newest = list(dict.fromkeys(wait.invocation_id for wait in mine))
@@ -50,66 +54,71 @@ def waits_for_person(waits: Sequence[Wait], *, questions: bool = True) -> list[W
 
 
 def interrupts_of(waits: Sequence[Wait], events: Iterable[Event], view: Redactor) -> Iterator[tuple[Wire, Event]]:
-    """The interrupts for these waits, and the events of the log that ask."""
-    asked = {(each.invocation_id, each.actions.awaits.id): each for each in events if each.actions.awaits}
+    """Yields the interrupt of each wait, with the event that asks for it."""
+    asking_events = {(event.invocation_id, event.actions.awaits.id): event for event in events if event.actions.awaits}
     for wait in waits:
-        event = asked.get((wait.invocation_id, wait.call_id))
+        event = asking_events.get((wait.invocation_id, wait.call_id))
         if event is not None:
             yield _interrupt(wait, view.event(event)), event
 
 
 def read_answers(entries: Sequence[ResumeEntry], waits: Sequence[Wait]) -> tuple[list[InterruptAnswer], list[str]]:
-    """What the entries decide, and the ids of those that answer nothing. RequestInvalid for an answer of the wrong kind, and
-    for two to one interrupt.
+    """Matches `resume` entries to open waits.
+
+    Returns:
+        The answers, and the ids of entries that match no open wait.
+
+    Raises:
+        RequestInvalid: An answer has the wrong type, or an interrupt is answered twice.
     """
     open_ = {wait.call_id: wait for wait in waits}
-    found, unknown, seen = list[InterruptAnswer](), list[str](), set[str]()
+    answers, unknown, seen = list[InterruptAnswer](), list[str](), set[str]()
     for place, entry in enumerate(entries):
         where = ("body", "resume", place)
         if entry.interrupt_id in seen:
             raise RequestInvalid("This interrupt is answered twice.", fix="Leave one out.", where=where)
         seen.add(entry.interrupt_id)
         if entry.interrupt_id in open_:
-            found.append(_decided(entry, open_[entry.interrupt_id], (*where, "payload")))
+            answers.append(_parse_answer(entry, open_[entry.interrupt_id], (*where, "payload")))
         else:
             unknown.append(entry.interrupt_id)
-    stopped = {each.wait.invocation_id for each in found if each.answer is None}
-    return [each for each in found if each.answer is None or each.wait.invocation_id not in stopped], unknown
+    stopped = {answer.wait.invocation_id for answer in answers if answer.answer is None}
+    return [answer for answer in answers if answer.answer is None or answer.wait.invocation_id not in stopped], unknown
 
 
 def tool_call_of(event: Event) -> str | None:
-    """The call that a person is asked to let be made."""
+    """Returns the id of the call that the event asks a person to approve."""
     question = question_of(event)
-    about = question.arguments.get("call") if question else None
-    return about if isinstance(about, str) else None
+    call_id = question.arguments.get("call") if question else None
+    return call_id if isinstance(call_id, str) else None
 
 
 def _interrupt(wait: Wait, shown: Event) -> Wire:
     awaits, question = shown.actions.awaits, question_of(shown)
-    about: dict[str, JsonValue] = {"agent": wait.agent, "invocation_id": wait.invocation_id}
+    metadata: dict[str, JsonValue] = {"agent": wait.agent, "invocation_id": wait.invocation_id}
     if question is not None:
-        about |= {name: question.arguments.get(name) for name in ("tool", "arguments")}
+        metadata |= {name: question.arguments.get(name) for name in ("tool", "arguments")}
     interrupt: Wire = {"id": wait.call_id, "reason": REASONS[wait.kind], "responseSchema": SCHEMAS[wait.kind]}
-    known = {
+    optional = {
         "message": shown.text or None,
         "toolCallId": tool_call_of(shown),
         "expiresAt": awaits.expires_at.isoformat() if awaits and awaits.expires_at else None,
     }
-    return {**interrupt, **{name: value for name, value in known.items() if value}, "metadata": {"turnwise": about}}
+    return {**interrupt, **{name: value for name, value in optional.items() if value}, "metadata": {"turnwise": metadata}}
 
 
-def _decided(entry: ResumeEntry, wait: Wait, where: Collection[str | int]) -> InterruptAnswer:
+def _parse_answer(entry: ResumeEntry, wait: Wait, where: Collection[str | int]) -> InterruptAnswer:
     if entry.status == "cancelled":
         return InterruptAnswer(wait, None if wait.kind == "reply" else Answer(False, UNANSWERED))
-    given, place = entry.payload, tuple(where)
+    payload, place = entry.payload, tuple(where)
     if wait.kind == "reply":
-        text = next((given[name] for name in TEXTS if given.get(name)), given) if isinstance(given, dict) else given
-        words = as_text(text)
-        if not words.strip():
+        text = next((payload[name] for name in TEXTS if payload.get(name)), payload) if isinstance(payload, dict) else payload
+        reply = result_text(text)
+        if not reply.strip():
             raise RequestInvalid("The question has no answer.", fix="Send a text.", where=place)
-        return InterruptAnswer(wait, words)
-    reason = given.get("reason") if isinstance(given, dict) else None
-    approved = given.get("approved") if isinstance(given, dict) else given
+        return InterruptAnswer(wait, reply)
+    reason = payload.get("reason") if isinstance(payload, dict) else None
+    approved = payload.get("approved") if isinstance(payload, dict) else payload
     if not isinstance(approved, bool):
-        raise RequestInvalid("It is not said whether it is approved.", fix='Send {"approved": true} or false.', where=place)
+        raise RequestInvalid("The approval is missing.", fix='Send {"approved": true} or false.', where=place)
     return InterruptAnswer(wait, Answer(approved, reason if isinstance(reason, str) else ""))

@@ -1,6 +1,6 @@
-"""The body of a request: RunAgentInput, as the protocol has it, with bounds.
+"""The request body (RunAgentInput with limits) and the form of events on the wire.
 
-What a newer client sends and nobody here knows (a role, a kind of part, a field) is left out, as the protocol wants it.
+Unknown roles, parts and fields of newer clients are ignored, as the protocol requires.
 """
 
 import json
@@ -16,16 +16,21 @@ from turnwise.facts.depth import DEEPEST, is_deep
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 
 MOST_ENTRIES = 1_000
-"""Of the context, and of answers to interrupts."""
+"""Maximum number of answers to interrupts."""
 MOST_DEEP = 2 * DEEPEST
-"""How many objects and lists may stand in each other in a request: much of it may be anything, and is written again."""
+"""Maximum nesting of a request, because free-form values in it are serialized again."""
 ROLES = frozenset({"developer", "system", "assistant", "user", "tool", "activity", "reasoning"})
 PARTS = frozenset({"text", "image", "audio", "video", "document"})
 SOURCES = frozenset({"data", "url", "file"})
+VERSION = "1.0"
+"""The protocol version."""
+Wire = dict[str, Any]
+"""An event, or a message in one, with wire names. Fields without a value are absent."""
+Wires = Iterator[Wire]
 
 
 class RunBody(RunAgentInput):
-    """thread_id, run_id: empty = they are made here."""
+    """The body of a run. An empty thread_id or run_id is generated."""
 
     thread_id: str = ""
     run_id: str = ""
@@ -34,13 +39,13 @@ class RunBody(RunAgentInput):
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, given: Any) -> Any:
-        if is_deep(given, MOST_DEEP):
+    def _known(cls, data: Any) -> Any:
+        if is_deep(data, MOST_DEEP):
             raise ValueError(f"nested more than {MOST_DEEP} levels deep")
-        messages = given.get("messages") if isinstance(given, dict) else None
+        messages = data.get("messages") if isinstance(data, dict) else None
         if not isinstance(messages, list):
-            return given
-        return {**given, "messages": [_with_known_parts(each) for each in messages if _is_known(each, "role", ROLES)]}
+            return data
+        return {**data, "messages": [_with_known_parts(message) for message in messages if _is_known(message, "role", ROLES)]}
 
 
 def _with_known_parts(message: Any) -> Any:
@@ -55,32 +60,24 @@ def _has_known_source(part: Any) -> bool:
 
 
 def _is_known(value: Any, name: str, known: frozenset[str]) -> bool:
-    """Whether it is one of these; what is of no kind at all is left to be refused."""
+    """Returns whether a value has a known type. Values without a type are kept, so that validation rejects them."""
     kind = value.get(name) if isinstance(value, dict) else None
     return not isinstance(kind, str) or kind in known
 
 
-VERSION = "1.0"
-"""Of the protocol."""
-
-Wire = dict[str, Any]
-"""An event, or a message in one, with the names of the wire; what has no value is left out."""
-Wires = Iterator[Wire]
-
-
 def event(type_: str, **fields: Any) -> Wire:
-    """That event. A field that is None is not there: the protocol does not write null for it."""
+    """Builds an event. Fields that are None are left out, because the protocol does not write null."""
     return {"type": type_, **{name: value for name, value in fields.items() if value is not None}}
 
 
-def custom(name: str, value: Any, tag: str | None = None) -> Wire:
-    """An event of ours, which the protocol carries and does not know."""
+def custom_event(name: str, value: Any, tag: str | None = None) -> Wire:
+    """Builds a CUSTOM event whose name begins with `turnwise.`."""
     return event("CUSTOM", name=f"turnwise.{name}", value=value, subagentRunId=tag)
 
 
 def sse_event(wire: Wire) -> bytes:
-    """The event as a server-sent one."""
+    """Encodes an event as a server-sent event."""
     try:
         return format_sse_event(data_str=to_json(wire, inf_nan_mode="null").decode())
-    except PydanticSerializationError:  # half a character, in what the client sent and gets back
+    except PydanticSerializationError:  # an unpaired surrogate in the client's own input
         return format_sse_event(data_str=json.dumps(wire))

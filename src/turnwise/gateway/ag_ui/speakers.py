@@ -1,11 +1,11 @@
-"""Who has the floor: turns as steps of the run, and each agent's work as a subagent's. Pure.
+"""Renders turns as steps of the run, and each agent's work as a subagent. Pure.
 
-STEP_STARTED      a turn begins: its agent was chosen, or was handed the floor
-SUBAGENT_STARTED  an agent begins to say something, in its turn, or below the agent whose turn it is
-SUBAGENT_FINISHED it is known to be done, at the latest when its turn or the run ends; suspended when it waits
+STEP_STARTED       a turn begins: its agent was selected, or received a handoff
+SUBAGENT_STARTED   an agent produces its first output, in its turn or nested below the turn's agent
+SUBAGENT_FINISHED  the agent is done, at the latest at the end of its turn or of the run; suspended if it waits
 
-For the protocol the gateway is the agent and those behind it are its subagents. An id is made of the invocation and the place
-in it, so that an agent that goes on after a wait, in another run, has the same.
+For the protocol the gateway is the agent, and the agents of the tree are its subagents. A subagent id consists of the
+invocation and the branch, so an agent that continues after a wait keeps its id in the next run.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,61 +15,68 @@ from turnwise.gateway.ag_ui.schema import Wire, event
 
 
 class TurnSteps:
-    """described: what an agent is, for who may know. announced: whether the client knows of subagents."""
+    """Emits step and subagent events.
 
-    def __init__(self, described: Callable[[str], str | None], *, announced: bool = True) -> None:
-        self._described, self._announced = described, announced
+    Args:
+        description_of: Returns an agent's description, if the reader may know of the agent.
+        supports_subagents: Whether the client supports subagents.
+    """
+
+    def __init__(self, description_of: Callable[[str], str | None], *, supports_subagents: bool = True) -> None:
+        self._description_of, self._supports_subagents = description_of, supports_subagents
         self._step: str | None = None
         self._open: dict[str, None] = {}
         self._begun: set[str] = set()
 
     def begin(self, agent: str) -> Iterator[Wire]:
-        """That agent gets the floor."""
+        """Starts an agent's turn, unless it is the current one."""
         if agent != self._step:
             yield from self._end_step()
             self._step = agent
             yield event("STEP_STARTED", stepName=agent)
 
     def hand_over(self, agent: str) -> Iterator[Wire]:
-        """The one who has the floor is done, and that agent gets it."""
+        """Ends the current turn and starts the next agent's."""
         yield from self._finish(list(self._open), {})
         yield from self._end_step()
         yield from self.begin(agent)
 
-    def tag(self, said: Event) -> str | None:
-        """Whose work the event belongs to; None = nobody's in particular."""
-        return _id(said, said.branch) if self._announced and said.branch else None
+    def tag(self, source: Event) -> str | None:
+        """Returns the subagent id for an event; None if the event belongs to no subagent."""
+        return _id(source, source.branch) if self._supports_subagents and source.branch else None
 
-    def announce(self, said: Event) -> Iterator[Wire]:
-        """Whoever says that is at work, unless it was told before."""
-        tag = self.tag(said)
+    def announce(self, source: Event) -> Iterator[Wire]:
+        """Announces the event's agent as a subagent, once."""
+        tag = self.tag(source)
         if tag is None or tag in self._begun:
             return
-        above = [_id(said, branch) for branch in _above(said.branch)]
-        parent = next((each for each in above if each in self._begun), None)
+        above = [_id(source, branch) for branch in _above(source.branch)]
+        parent = next((id_ for id_ in above if id_ in self._begun), None)
         self._begun.add(tag)
         self._open[tag] = None
-        described = self._described(said.author)
-        yield event("SUBAGENT_STARTED", subagentRunId=tag, name=said.author, description=described, parentSubagentRunId=parent)
+        description = self._description_of(source.author)
+        yield event(
+            "SUBAGENT_STARTED", subagentRunId=tag, name=source.author, description=description, parentSubagentRunId=parent
+        )
 
-    def finished(self, said: Event) -> Iterator[Wire]:
-        """What the event says of who is done."""
-        if said.actions.finished and self._announced:
-            yield from self._finish([_id(said, branch) for branch in said.actions.finished], {})
+    def finished(self, source: Event) -> Iterator[Wire]:
+        """Ends the subagents that the event reports as finished."""
+        if source.actions.finished and self._supports_subagents:
+            yield from self._finish([_id(source, branch) for branch in source.actions.finished], {})
 
-    def fail(self, said: Event, message: str, code: str) -> Iterator[Wire]:
-        """Whoever says that could not go on."""
-        tag = self.tag(said)
+    def fail(self, source: Event, message: str, code: str) -> Iterator[Wire]:
+        """Ends the event's subagent with an error."""
+        tag = self.tag(source)
         if tag in self._open:
             del self._open[tag]
             yield event("SUBAGENT_ERROR", subagentRunId=tag, message=message, code=code)
 
     def is_open(self, tag: str | None) -> bool:
-        """Whether that one was announced, and is still at work."""
+        """Returns whether the subagent was announced and has not ended."""
         return tag in self._open
 
     def close(self, waiting: Mapping[str, Sequence[str]]) -> Iterator[Wire]:
-        """The run ends. waiting: who waits, for which interrupts."""
+        """Ends the run's turn and subagents. waiting: the interrupts of each suspended subagent."""
         yield from self._finish(list(self._open), waiting)
         yield from self._end_step()
 
@@ -86,12 +93,12 @@ class TurnSteps:
             yield event("STEP_FINISHED", stepName=step)
 
 
-def _id(said: Event, branch: str) -> str:
-    return f"{said.invocation_id}:{branch}"
+def _id(source: Event, branch: str) -> str:
+    return f"{source.invocation_id}:{branch}"
 
 
 def _above(branch: str) -> Iterator[str]:
-    """The branches above that one, the nearest first."""
+    """Yields the branches above a branch, nearest first."""
     while "/" in branch:
         branch = branch.rpartition("/")[0]
         yield branch

@@ -1,9 +1,9 @@
-"""A run as what it asks for: messages of ours, one after the other.
+"""Converts a run request into the messages it hands to the runner.
 
-resume          each answer is a message to what waits for it; a question that nobody answers is stopped with what asked it
-new messages    one message, behind all that is in the session; if that is new, what the request tells of before comes first
-neither         what is being answered in the session is read on; if nothing is, only state and messages are told
-a known run id  the same message, told again
+resume          each answer is a message to its wait; an entry without an answer cancels the asking invocation
+new messages    one message; in an empty session the request's earlier messages are imported first
+neither         attaches to the running invocation; if there is none, returns state and messages only
+known run id    attaches to the same message again
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
@@ -21,10 +21,17 @@ from turnwise.facts.errors import InvocationMissing, NothingHere, RequestInvalid
 from turnwise.facts.ids import ID_CHARACTERS, Issuer, SystemIssuer, is_storable_id
 from turnwise.facts.messages import MessageContext, OfferedTool
 from turnwise.facts.sessions import Session, SessionKey
-from turnwise.gateway.ag_ui.history import as_content, instructions_in, new_messages, past_of, still_wanted, unanswered
+from turnwise.gateway.ag_ui.history import (
+    instructions_in,
+    merged_content,
+    new_messages,
+    past_turns,
+    without_late_results,
+    without_repeated,
+)
 from turnwise.gateway.ag_ui.interrupts import InterruptAnswer, read_answers, waits_for_person
 from turnwise.gateway.ag_ui.schema import RunBody
-from turnwise.gateway.ag_ui.state import written_in
+from turnwise.gateway.ag_ui.state import changed_keys
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.conversations import ConversationRequest
@@ -37,83 +44,91 @@ from turnwise.runner import Invocation
 TEXTS = ("agent", "channel", "user_kind")
 QUESTIONS = "questions"
 INTERRUPT, MESSAGE = "interrupt", "message"
-"""How a question of an agent's is put: as an interrupt, or as an answer to which the next message replies."""
+"""How an agent's question is shown: as an interrupt, or as an answer that the next message replies to."""
 
 
 class ForwardedProps(NamedTuple):
-    """What stands in `forwardedProps` for us; attributes: the rest of it, and the context, for agents.
-
-    questions: whether an agent's question is an interrupt; None = as the gateway is configured.
-    """
+    """The fields of `forwardedProps` that Turnwise defines."""
 
     agent: str | None
     channel: str | None
     user_kind: str | None
     questions: bool | None
+    """True if an agent's question is an interrupt; None = as configured."""
     attributes: dict[str, JsonValue]
+    """All other fields, and the request's context, as attributes for agents."""
 
 
 def forwarded_props(body: RunBody) -> ForwardedProps:
-    """RequestInvalid for a field of ours that holds something else."""
-    given = body.forwarded_props
-    rest: dict[str, JsonValue] = dict(given) if isinstance(given, dict) else {}
-    if given is not None and not isinstance(given, dict):
-        rest = {"forwardedProps": given}
+    """Parses `forwardedProps`. Raises RequestInvalid."""
+    props = body.forwarded_props
+    rest: dict[str, JsonValue] = dict(props) if isinstance(props, dict) else {}
+    if props is not None and not isinstance(props, dict):
+        rest = {"forwardedProps": props}
     named = {name: _text(rest.pop(name, None), name) for name in TEXTS}
     questions = rest.pop(QUESTIONS, None)
     if questions not in (None, INTERRUPT, MESSAGE):
-        raise _wrong(QUESTIONS, f"Send {INTERRUPT!r} or {MESSAGE!r}.")
+        raise _invalid(QUESTIONS, f"Send {INTERRUPT!r} or {MESSAGE!r}.")
     if body.context:
-        rest["context"] = [{"description": each.description, "value": each.value} for each in body.context]
+        rest["context"] = [{"description": item.description, "value": item.value} for item in body.context]
     agent, channel, user_kind = map(named.get, TEXTS)
     return ForwardedProps(agent, channel, user_kind, None if questions is None else questions == INTERRUPT, rest)
 
 
-def offers_in(body: RunBody) -> tuple[OfferedTool, ...]:
-    """The application's tools. RequestInvalid for parameters that are no schema of an object."""
-    made = []
+def offered_tools(body: RunBody) -> tuple[OfferedTool, ...]:
+    """Returns the application's tools. Raises RequestInvalid unless each parameter schema is an object."""
+    tools = []
     for place, tool in enumerate(body.tools or ()):
         parameters: Any = tool.parameters or None
         if parameters is not None and not isinstance(parameters, dict):
             where = ("body", "tools", place, "parameters")
-            raise RequestInvalid("The parameters of a tool are no JSON schema.", fix="Send an object.", where=where)
-        made.append(offered_tool(tool.name, tool.description, parameters))
-    return tuple(made)
+            raise RequestInvalid("The parameters of a tool must be a JSON schema.", fix="Send an object.", where=where)
+        tools.append(offered_tool(tool.name, tool.description, parameters))
+    return tuple(tools)
 
 
-def _text(given: JsonValue, name: str) -> str | None:
-    if not isinstance(given, str | None):
-        raise _wrong(name, "Send a text.")
-    return given
+def _text(value: JsonValue, name: str) -> str | None:
+    if not isinstance(value, str | None):
+        raise _invalid(name, "Send a text.")
+    return value
 
 
-def _wrong(name: str, fix: str) -> RequestInvalid:
+def _invalid(name: str, fix: str) -> RequestInvalid:
     return RequestInvalid(f"forwardedProps.{name} cannot be read.", fix=fix, where=("body", "forwardedProps", name))
 
 
 class RunRequest(NamedTuple):
-    """What a run asks for. run: its id. session: as it was before; None = there is none yet. first: the message that was
-    handed in; None = there is none. rest: those behind it, as they are handed in. unknown: interrupts and calls that nobody
-    waits for; skipped: places of files that nobody here can read. questions: whether questions of agents are interrupts.
-    again: whether it is an answer to a message of another run that is read on.
-    """
+    """A run after its first message was handed in."""
 
     key: SessionKey
     run: str
+    """The run's id."""
     session: Session | None
+    """The session before the run; None = there is none yet."""
     first: Invocation | None
+    """The invocation of the first message; None = there is no message."""
     rest: Sequence[Awaitable[Invocation]] = ()
+    """The further messages, handed in one after the other."""
     unknown: Sequence[str] = ()
+    """Interrupts and calls in the request that are not open."""
     skipped: Sequence[tuple[str | int, ...]] = ()
+    """The places of files that cannot be read."""
     questions: bool = False
-    again: bool = False
+    """True if agents' questions are interrupts."""
+    is_reattached: bool = False
+    """True if the run attaches to an invocation of another run."""
 
 
 async def start_run(
     front: Front, caller: Caller, body: RunBody, user: str | None, view: Redactor, issuer: Issuer | None = None
 ) -> RunRequest:
-    """The run, with its first message handed in. user: whom the request names. RequestInvalid, NothingHere, and whatever
-    the doors raise: then nothing was begun.
+    """Validates a run request and hands in its first message. Nothing is started if it raises.
+
+    Args:
+        user: The user that the request names.
+
+    Raises:
+        RequestInvalid, NothingHere: The request does not fit. Errors of the gateway's services pass through.
     """
     ids = issuer or SystemIssuer()
     props = forwarded_props(body)
@@ -121,20 +136,20 @@ async def start_run(
     run = body.run_id or ids.new_id("message")
     if not is_storable_id(run):
         fix = f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates."
-        raise RequestInvalid("This is no id of a run.", fix=fix, where=("body", "runId"))
-    session = await session_now(front, caller, key)
+        raise RequestInvalid("This is not a valid run id.", fix=fix, where=("body", "runId"))
+    session = await current_session(front, caller, key)
     as_configured = front.config.protocols.ag_ui.questions == INTERRUPT
-    asked = RunRequest(key, run, session, None, questions=as_configured if props.questions is None else props.questions)
+    run_request = RunRequest(key, run, session, None, questions=as_configured if props.questions is None else props.questions)
     if session is not None:
         try:
-            return asked._replace(first=await front.messages.find(caller, key.id, run, key.user))
+            return run_request._replace(first=await front.messages.find(caller, key.id, run, key.user))
         except InvocationMissing:
             pass
-    return await _Start(front, caller, body, props, view, asked).begun()
+    return await _Start(front, caller, body, props, view, run_request).execute()
 
 
-async def session_now(front: Front, caller: Caller, key: SessionKey) -> Session | None:
-    """The session as it is; None when there is none. Forbidden."""
+async def current_session(front: Front, caller: Caller, key: SessionKey) -> Session | None:
+    """Returns the session; None if there is none. Raises Forbidden."""
     try:
         return await front.sessions.get(caller, key.id, key.user)
     except SessionMissing:
@@ -142,61 +157,61 @@ async def session_now(front: Front, caller: Caller, key: SessionKey) -> Session 
 
 
 class _Start:
-    """One request, on its way to what it asks for."""
+    """Executes one run request."""
 
     def __init__(
-        self, front: Front, caller: Caller, body: RunBody, props: ForwardedProps, view: Redactor, asked: RunRequest
+        self, front: Front, caller: Caller, body: RunBody, props: ForwardedProps, view: Redactor, run_request: RunRequest
     ) -> None:
-        self._front, self._caller, self._body, self._props, self._asked = front, caller, body, props, asked
-        self._key, self._session = asked.key, asked.session
-        self._offers = offers_in(body)
-        self._state = written_in(body.state, view.state(asked.session) if asked.session else {})
+        self._front, self._caller, self._body, self._props, self._run_request = front, caller, body, props, run_request
+        self._key, self._session = run_request.key, run_request.session
+        self._offers = offered_tools(body)
+        self._state = changed_keys(body.state, view.state(run_request.session) if run_request.session else {})
 
-    async def begun(self) -> RunRequest:
+    async def execute(self) -> RunRequest:
         body, head = self._body, self._session.head if self._session else None
         answers, unknown = read_answers(body.resume or (), waits_for_person(waits_of(head)) if head else ())
-        said = new_messages(body.messages)
-        if said.skipped and not said.new and not answers:
-            where = ("body", *said.skipped[0])
+        new_input = new_messages(body.messages)
+        if new_input.skipped and not new_input.new and not answers:
+            where = ("body", *new_input.skipped[0])
             raise RequestInvalid("Nothing is fetched from elsewhere.", fix="Send a text, or the file as data.", where=where)
-        told, late = still_wanted(said.new, head.calls) if head else (said.new, ())
-        new = unanswered(told, head.recent if head else (), rest=bool(answers))
-        new = [parts for parts in new if not _repeats(as_content([parts]), answers)]
-        for each in answers:
-            if each.answer is None:
-                await self._front.invocations.cancel(self._caller, self._key.id, each.wait.invocation_id, self._key.user)
-        steps = self._steps([each for each in answers if each.answer is not None], as_content(new) if new else None)
-        asked = self._asked._replace(unknown=(*unknown, *late), skipped=said.skipped)
+        relevant, late = without_late_results(new_input.new, head.calls) if head else (new_input.new, ())
+        new = without_repeated(relevant, head.recent if head else (), rest=bool(answers))
+        new = [parts for parts in new if not _repeats(merged_content([parts]), answers)]
+        for answer in answers:
+            if answer.answer is None:
+                await self._front.invocations.cancel(self._caller, self._key.id, answer.wait.invocation_id, self._key.user)
+        steps = self._steps([answer for answer in answers if answer.answer is not None], merged_content(new) if new else None)
+        run_request = self._run_request._replace(unknown=(*unknown, *late), skipped=new_input.skipped)
         if steps:
             first = await steps[0]()
-            return asked._replace(first=first, rest=self._front.invocations.in_turn(first, steps[1:]))
-        return await self._without_message(asked, read_on=not answers)
+            return run_request._replace(first=first, rest=self._front.invocations.in_turn(first, steps[1:]))
+        return await self._without_message(run_request, read_on=not answers)
 
     def _steps(self, answers: Sequence[InterruptAnswer], message: Content | None) -> list[Step]:
-        """What the first of them writes to the state is there before it is answered. The last has the run's id."""
+        """Builds the messages to hand in. The first one writes the state before it runs; the last one has the run's id."""
         last = len(answers) - (message is None)
         state: Mapping[str, JsonValue] = self._state
         steps: list[Step] = []
-        for place, each in enumerate(answers):
-            id_ = self._asked.run if place == last else _derived(self._asked.run, each.wait.call_id)
-            steps.append(partial(self._answer, each, id_, state))
+        for place, answer in enumerate(answers):
+            id_ = self._run_request.run if place == last else _answer_id(self._run_request.run, answer.wait.call_id)
+            steps.append(partial(self._answer, answer, id_, state))
             state = {}
         if message is not None:
             steps.append(partial(self._send, message, state))
         return steps
 
-    async def _answer(self, each: InterruptAnswer, id_: str, state: Mapping[str, JsonValue]) -> Invocation:
-        answer, wait = each.answer, each.wait
-        given = WaitAnswer(wait.call_id, "", id=id_, state=state)
+    async def _answer(self, interrupt_answer: InterruptAnswer, id_: str, state: Mapping[str, JsonValue]) -> Invocation:
+        answer, wait = interrupt_answer.answer, interrupt_answer.wait
+        wait_answer = WaitAnswer(wait.call_id, "", id=id_, state=state)
         if isinstance(answer, Answer):
-            given = given._replace(answer=answer.approved, reason=answer.reason)
+            wait_answer = wait_answer._replace(answer=answer.approved, reason=answer.reason)
         elif answer is not None:
-            given = given._replace(answer=answer)
-        return await self._front.invocations.answer(self._caller, self._key.id, wait.invocation_id, given, self._key.user)
+            wait_answer = wait_answer._replace(answer=answer)
+        return await self._front.invocations.answer(self._caller, self._key.id, wait.invocation_id, wait_answer, self._key.user)
 
     async def _send(self, message: Content, state: Mapping[str, JsonValue]) -> Invocation:
         body, props = self._body, self._props
-        agent = None if message.tool_results else props.agent  # a result goes to who made the call
+        agent = None if message.tool_results else props.agent  # a result goes to the agent that made the call
         if agent is not None and not self._front.addressees.has(self._caller, agent):
             where = ("forwardedProps", "agent")
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r} for you.", fix="Correct it.", where=where)
@@ -208,8 +223,8 @@ class _Start:
             state=dict(state),
         )
         is_new = self._session is None or not self._session.last_sequence
-        talk = ConversationRequest(
-            past=past_of(body.messages) if is_new else (),
+        conversation = ConversationRequest(
+            past=past_turns(body.messages) if is_new else (),
             message=message,
             instructions=joined_instructions(instructions_in(body.messages, body.context or ())),
             user=self._key.user,
@@ -217,30 +232,30 @@ class _Start:
             agent=agent,
             context=context,
             config=self._front.runner.config.model_copy(update={"streaming": True}),
-            id=self._asked.run,
+            id=self._run_request.run,
         )
-        return await self._front.conversations.send(self._caller, talk)
+        return await self._front.conversations.send(self._caller, conversation)
 
-    async def _without_message(self, asked: RunRequest, *, read_on: bool) -> RunRequest:
-        """Nothing is said: what the front end wrote is kept, and what is being answered is read on."""
+    async def _without_message(self, run_request: RunRequest, *, read_on: bool) -> RunRequest:
+        """Attaches to the running invocation, or stores the front end's state."""
         sessions, key = self._front.sessions, self._key
         open_ = self._session.head.invocations if self._session else {}
         running = [id_ for id_, each in open_.items() if each.state == "running"]
         if running and read_on:
             first = await self._front.messages.attach(self._caller, key.id, running[-1], key.user)
-            return asked._replace(first=first, again=True)
+            return run_request._replace(first=first, is_reattached=True)
         if self._state and self._session is not None:
             await sessions.write_state(self._caller, key.id, self._state, key.user)
         elif self._state:
             await sessions.create(self._caller, key.id, self._state, key.user)
-        return asked
+        return run_request
 
 
 def _repeats(message: Content, answers: Sequence[InterruptAnswer]) -> bool:
-    """Whether a front end shows an answer to a question as a message, too."""
-    return any(isinstance(each.answer, str) and each.answer.strip() == message.text.strip() for each in answers)
+    """Returns whether the message repeats an answer, which some front ends send as a message too."""
+    return any(isinstance(answer.answer, str) and answer.answer.strip() == message.text.strip() for answer in answers)
 
 
-def _derived(run: str, call_id: str) -> str:
-    """The id of an answer that is not the run's last message."""
+def _answer_id(run: str, call_id: str) -> str:
+    """Returns the message id of an answer that is not the run's last message."""
     return "answer-" + sha256("\0".join((run, call_id)).encode(errors="replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""The state that a front end and a session share. Pure."""
+"""The session state that the front end shares. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,22 +9,26 @@ from turnwise.facts.sessions import APP_PREFIX
 from turnwise.gateway.ag_ui.schema import Wire, event
 
 
-def written_in(state: object, shown: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """What the front end has written: the keys that are otherwise in its state than in what it is shown of the session's. Keys
-    that it does not have stay; null removes one. What all users share is not among them: a client sends back all that it was
-    told, and others may have written since. RequestInvalid for a state that has no keys.
+def changed_keys(state: object, shown: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Returns the keys that the front end changed: those that differ from the state it was shown.
+
+    Absent keys stay unchanged, and null removes a key. App-wide keys are ignored, because a client sends back old values that
+    others may have changed since.
+
+    Raises:
+        RequestInvalid: The state is not an object.
     """
     if state is None:
         return {}
     if not isinstance(state, dict):
-        problem = "The state of a session is an object."
+        problem = "The state must be an object."
         raise RequestInvalid(problem, fix="Send an object, or no state.", where=("body", "state"))
     own = ((key, value) for key, value in state.items() if not key.startswith(APP_PREFIX))
     return {key: value for key, value in own if not _is_same(shown.get(key), value)}
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Whether two values of JSON are equal: for Python true is one, and false is zero."""
+    """Returns whether two JSON values are equal. In Python `True == 1`, so types are compared too."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_same(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
@@ -33,17 +37,17 @@ def _is_same(one: object, other: object) -> bool:
 
 
 class ClientStateMirror:
-    """The state as the front end has it, after what it was told."""
+    """The front end's copy of the state."""
 
     def __init__(self, state: Mapping[str, JsonValue]) -> None:
         self._state = dict(state)
 
-    def whole(self) -> Wire:
-        """All of it."""
+    def snapshot(self) -> Wire:
+        """Returns the snapshot event."""
         return event("STATE_SNAPSHOT", snapshot=dict(self._state))
 
-    def change(self, delta: Mapping[str, JsonValue], tag: str | None = None) -> Iterator[Wire]:
-        """What that delta changes, if anything; None removes a key."""
+    def apply(self, delta: Mapping[str, JsonValue], tag: str | None = None) -> Iterator[Wire]:
+        """Applies a state delta and yields the change event, if anything differs. None removes a key."""
         operations: list[Wire] = []
         for key, value in delta.items():
             path = "/" + key.replace("~", "~0").replace("/", "~1")
@@ -56,8 +60,8 @@ class ClientStateMirror:
         if operations:
             yield event("STATE_DELTA", delta=operations, subagentRunId=tag)
 
-    def become(self, state: Mapping[str, JsonValue]) -> Iterator[Wire]:
-        """All of it, if it is otherwise than this."""
+    def replace(self, state: Mapping[str, JsonValue]) -> Iterator[Wire]:
+        """Replaces the copy and yields a snapshot event, if it differs."""
         if not _is_same(self._state, dict(state)):
             self._state = dict(state)
-            yield self.whole()
+            yield self.snapshot()

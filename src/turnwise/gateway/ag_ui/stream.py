@@ -1,8 +1,8 @@
-"""A run as a sequence of events of the protocol: events of ours in, events of the wire out. Pure.
+"""Converts session events to AG-UI events. Pure.
 
-What each event of the log tells, in this order: thinking (for who may see it), text, calls, what calls gave, artifacts, state,
-a decision. Live pieces tell text and thinking sooner. Whoever speaks is announced before, and whatever was opened is closed,
-so that a client that verifies the order finds nothing wrong.
+A stored event gives, in this order: thinking (if visible), text, tool calls, tool results, artifacts, state, and the selection.
+Partial events send text and thinking earlier. Agents are announced first and everything opened is closed, so clients that
+verify the order accept the stream.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -13,8 +13,8 @@ from turnwise.facts.events import LIMIT, USER, Event
 from turnwise.facts.sessions import TEMP_PREFIX
 from turnwise.facts.usage import Usage
 from turnwise.gateway.ag_ui.client_messages import ClientMessages
-from turnwise.gateway.ag_ui.history import as_text, result_id
-from turnwise.gateway.ag_ui.schema import Wire, custom, event
+from turnwise.gateway.ag_ui.history import result_id, result_text
+from turnwise.gateway.ag_ui.schema import Wire, custom_event, event
 from turnwise.gateway.ag_ui.speakers import TurnSteps
 from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.redaction import Redactor
@@ -25,7 +25,7 @@ from turnwise.transcript.waits import kind_of
 
 
 class TextStreams:
-    """The texts of one kind, by id. span: what is opened around each of them, if anything is."""
+    """The open texts of one kind, by id. span: the kind of event that encloses each text, if any."""
 
     def __init__(self, kind: str, span: str = "") -> None:
         self._kind, self._span = kind, span
@@ -33,78 +33,85 @@ class TextStreams:
 
     @property
     def open(self) -> list[str]:
-        """The ids of those that are begun and not ended."""
+        """The ids of texts that were started and not ended."""
         return list(self._open)
 
     def is_open(self, id_: str) -> bool:
+        """Returns whether this text was started and not ended."""
         return id_ in self._open
 
-    def piece(self, id_: str, text: str, offset: int | None, **about: Any) -> Iterator[Wire]:
-        """The next piece of that text. offset: where in the text it stands; None = next. What leaves a gap is put aside, and
-        so is all of a text whose beginning did not come: the whole will tell it. about: what its opening tells.
+    def chunk(self, id_: str, text: str, offset: int | None, **start_fields: Any) -> Iterator[Wire]:
+        """Yields the events for the next chunk.
+
+        A chunk that leaves a gap is ignored, as is a text whose start was missed: the stored event brings the whole text.
+
+        Args:
+            offset: Position in the text; None = directly after the previous chunk.
+            start_fields: Fields of the start event.
         """
-        coming = self._open.get(id_)
-        if coming is None:
+        open_text = self._open.get(id_)
+        if open_text is None:
             if offset:
                 return
-            coming = self._open[id_] = _OpenText(about.get("subagentRunId"))
-            yield from self._begin(id_, about)
-        if delta := coming.take(text, offset):
-            yield self._delta(id_, delta, coming.tag)
+            open_text = self._open[id_] = _OpenText(start_fields.get("subagentRunId"))
+            yield from self._begin(id_, start_fields)
+        if delta := open_text.take(text, offset):
+            yield self._delta(id_, delta, open_text.tag)
 
-    def whole(self, id_: str, text: str, **about: Any) -> Generator[Wire, None, bool]:
-        """All of that text, which is its end. Gives whether the client has it now as it is."""
-        tag = about.get("subagentRunId")
+    def complete(self, id_: str, text: str, **start_fields: Any) -> Generator[Wire, None, bool]:
+        """Completes a text and ends it. Returns whether the client now has exactly this text."""
+        tag = start_fields.get("subagentRunId")
         if id_ not in self._open:
             self._open[id_] = _OpenText(tag)
-            yield from self._begin(id_, about)
-        told = self._open[id_].told
-        fits = text.startswith(told)
-        if fits and text != told:
-            yield self._delta(id_, text[len(told) :], tag)
+            yield from self._begin(id_, start_fields)
+        sent = self._open[id_].sent
+        fits = text.startswith(sent)
+        if fits and text != sent:
+            yield self._delta(id_, text[len(sent) :], tag)
         yield from self.end(id_)
         return fits
 
     def end(self, id_: str) -> Iterator[Wire]:
-        """That text ends here, if it was begun."""
-        coming = self._open.pop(id_, None)
-        if coming is not None:
-            yield event(f"{self._kind}_END", messageId=id_, subagentRunId=coming.tag)
+        """Ends a text, if it was started."""
+        open_text = self._open.pop(id_, None)
+        if open_text is not None:
+            yield event(f"{self._kind}_END", messageId=id_, subagentRunId=open_text.tag)
             if self._span:
-                yield event(f"{self._span}_END", messageId=id_, subagentRunId=coming.tag)
+                yield event(f"{self._span}_END", messageId=id_, subagentRunId=open_text.tag)
 
     def end_all(self) -> Iterator[Wire]:
-        """Whatever was begun ends here."""
+        """Ends all open texts."""
         for id_ in list(self._open):
             yield from self.end(id_)
 
-    def _begin(self, id_: str, about: dict[str, Any]) -> Iterator[Wire]:
+    def _begin(self, id_: str, start_fields: dict[str, Any]) -> Iterator[Wire]:
         if self._span:
-            yield event(f"{self._span}_START", messageId=id_, subagentRunId=about.get("subagentRunId"))
-        yield event(f"{self._kind}_START", messageId=id_, **about)
+            yield event(f"{self._span}_START", messageId=id_, subagentRunId=start_fields.get("subagentRunId"))
+        yield event(f"{self._kind}_START", messageId=id_, **start_fields)
 
     def _delta(self, id_: str, text: str, tag: str | None) -> Wire:
         return event(f"{self._kind}_CONTENT", messageId=id_, delta=text, subagentRunId=tag)
 
 
 class _OpenText:
-    """A text that comes bit by bit. told: what was told of it."""
+    """A text that is being streamed."""
 
     def __init__(self, tag: str | None) -> None:
         self.tag = tag
         self._pieces: list[str] = []
         self._length = 0
-        self._torn = False
+        self._has_gap = False
 
     @property
-    def told(self) -> str:
+    def sent(self) -> str:
+        """The text sent so far."""
         return "".join(self._pieces)
 
     def take(self, text: str, offset: int | None) -> str:
-        """What is new in that piece."""
+        """Returns the new part of a chunk; empty if it repeats or a gap occurred."""
         missing = 0 if offset is None else offset - self._length
-        self._torn |= missing > 0
-        if self._torn:
+        self._has_gap |= missing > 0
+        if self._has_gap:
             return ""
         new = text[-missing:] if missing < 0 else text
         if missing < 0 and -missing >= len(text):
@@ -115,68 +122,70 @@ class _OpenText:
 
 
 class RunEvents:
-    """Tells one run to one reader."""
+    """Converts the events of one run for one reader."""
 
-    def __init__(self, view: Redactor, speakers: TurnSteps, ledger: ClientMessages, mirror: ClientStateMirror) -> None:
-        self._view, self.speakers, self._ledger, self._mirror = view, speakers, ledger, mirror
+    def __init__(self, view: Redactor, speakers: TurnSteps, client: ClientMessages, mirror: ClientStateMirror) -> None:
+        self._view, self.speakers, self._client, self._mirror = view, speakers, client, mirror
         self._texts, self._thoughts = TextStreams("TEXT_MESSAGE"), TextStreams("REASONING_MESSAGE", "REASONING")
-        self._before: set[str] = set()
-        self._made: dict[str, str | None] = {}
-        self._thought: set[str] = set()
+        self._earlier_calls: set[str] = set()
+        self._calls: dict[str, str | None] = {}
+        self._thinking_ids: set[str] = set()
 
     @property
     def pending(self) -> list[str]:
-        """The calls that were told, and not what they gave, in their order."""
-        return [call_id for call_id in self._made if self._ledger.is_open(call_id)]
+        """The calls that were sent without a result, in order."""
+        return [call_id for call_id in self._calls if self._client.is_open(call_id)]
 
-    def know(self, before: Iterable[Event]) -> None:
-        """That was told of the invocation before, in another run: what its calls give may still be told."""
-        self._before |= {made.call.call_id for made in calls_in(map(self._view.event, before)) if made.kind == "late"}
+    def add_earlier(self, before: Iterable[Event]) -> None:
+        """Registers calls that an earlier run of the invocation sent, so that their results are sent too."""
+        self._earlier_calls |= {made.call.call_id for made in calls_in(map(self._view.event, before)) if made.kind == "late"}
 
-    def tell(self, said: Event) -> Iterator[Wire]:
-        """What that event of the log, or that piece of one, adds."""
-        if said.partial:
-            yield from self._piece(said)
+    def wires_of(self, source: Event) -> Iterator[Wire]:
+        """Yields the wire events for a stored or partial event."""
+        if source.partial:
+            yield from self._partial(source)
             return
-        shown = self._view.event(said)
-        if said.actions.rewind is not None:
-            yield from self._break_off()
-            self._ledger.take_back(said.actions.rewind.from_sequence)
-            yield from self._put_right()
-        if said.author == USER:
-            yield from self._acts(shown, None)
-            if said.actions.selection is not None:
-                yield from self.speakers.begin(said.actions.selection.agent)
+        shown = self._view.event(source)
+        if source.actions.rewind is not None:
+            yield from self._end_texts()
+            self._client.retract(source.actions.rewind.from_sequence)
+            yield from self._corrections()
+        if source.author == USER:
+            yield from self._effects(shown, None)
+            if source.actions.selection is not None:
+                yield from self.speakers.begin(source.actions.selection.agent)
             return
-        tag = self.speakers.tag(said)
-        says = list(self._says(shown, tag))
-        if said.is_private and not says:  # who is only called by another is not heard
-            yield from self._acts(shown, None)
-        elif wires := [*says, *self._acts(shown, tag)]:
-            yield from self.speakers.announce(said)
+        tag = self.speakers.tag(source)
+        content = list(self._content(shown, tag))
+        if source.is_private and not content:  # output of an agent that another one calls privately is hidden
+            yield from self._effects(shown, None)
+        elif wires := [*content, *self._effects(shown, tag)]:
+            yield from self.speakers.announce(source)
             yield from wires
-        yield from self._moves(shown)
+        yield from self._transitions(shown)
 
     def close(self) -> Iterator[Wire]:
-        """Whoever is still speaking will not come to an end; the messages are put right, if they are not."""
-        yield from self._break_off()
-        yield from self._put_right()
+        """Ends texts that are still open, and corrects the messages if needed."""
+        yield from self._end_texts()
+        yield from self._corrections()
 
-    def _piece(self, said: Event) -> Iterator[Wire]:
-        shown, tag = self._view.event(said), self.speakers.tag(said)
+    def _partial(self, source: Event) -> Iterator[Wire]:
+        shown, tag = self._view.event(source), self.speakers.tag(source)
         wires: list[Wire] = []
         if thought := _thought(shown):
-            self._thought.add(_thinking(said))
-            wires += self._thoughts.piece(_thinking(said), thought, None, role="reasoning", subagentRunId=tag)
-        if said.text and is_shown_to_user(said) and not self._ledger.holds(said.id):
-            wires += self._thoughts.end(_thinking(said))
-            wires += self._texts.piece(said.id, said.text, said.offset, role="assistant", name=said.author, subagentRunId=tag)
+            self._thinking_ids.add(_thinking(source))
+            wires += self._thoughts.chunk(_thinking(source), thought, None, role="reasoning", subagentRunId=tag)
+        if source.text and is_shown_to_user(source) and not self._client.holds(source.id):
+            wires += self._thoughts.end(_thinking(source))
+            wires += self._texts.chunk(
+                source.id, source.text, source.offset, role="assistant", name=source.author, subagentRunId=tag
+            )
         if wires:
-            yield from self.speakers.announce(said)
+            yield from self.speakers.announce(source)
             yield from wires
 
-    def _says(self, shown: Event, tag: str | None) -> Iterator[Wire]:
-        """What is thought, said, called, and what calls gave."""
+    def _content(self, shown: Event, tag: str | None) -> Iterator[Wire]:
+        """Yields thinking, text, calls and results."""
         yield from self._thinking(shown, tag)
         yield from self._text(shown, shown_text(shown), tag)
         if shown.content is None:
@@ -185,30 +194,30 @@ class RunEvents:
             if kind_of(part, shown) != "confirm":
                 yield from self._call(shown, part, tag)
         for result in shown.content.tool_results:
-            if result.call_id in self._before or self._ledger.has_call(result.call_id):
-                yield from self._result(shown, result.call_id, as_text(result.result), tag)
+            if result.call_id in self._earlier_calls or self._client.has_call(result.call_id):
+                yield from self._result(shown, result.call_id, result_text(result.result), tag)
 
     def _thinking(self, shown: Event, tag: str | None) -> Iterator[Wire]:
         id_, thought = _thinking(shown), _thought(shown)
-        if self._thoughts.is_open(id_) or (thought and id_ not in self._thought and not self._ledger.holds(id_)):
-            yield from self._thoughts.whole(id_, thought, role="reasoning", subagentRunId=tag)
-        self._thought.add(id_)
+        if self._thoughts.is_open(id_) or (thought and id_ not in self._thinking_ids and not self._client.holds(id_)):
+            yield from self._thoughts.complete(id_, thought, role="reasoning", subagentRunId=tag)
+        self._thinking_ids.add(id_)
 
     def _text(self, shown: Event, text: str, tag: str | None) -> Iterator[Wire]:
-        held = self._ledger.holds(shown.id)
-        if held:  # as it stands here, if at all
-            self._ledger.drop([shown.id])
+        client_has = self._client.holds(shown.id)
+        if client_has:  # replaced by the current text, if any
+            self._client.drop([shown.id])
         if text:
-            self._ledger.say(shown, text, tag)
-        if text and not held:
-            fits = yield from self._texts.whole(shown.id, text, role="assistant", name=shown.author, subagentRunId=tag)
-            self._ledger.is_wrong |= not fits
+            self._client.set_text(shown, text, tag)
+        if text and not client_has:
+            fits = yield from self._texts.complete(shown.id, text, role="assistant", name=shown.author, subagentRunId=tag)
+            self._client.is_wrong |= not fits
 
     def _call(self, shown: Event, part: ToolCallPart, tag: str | None) -> Iterator[Wire]:
-        self._ledger.call(shown, part, tag)
+        self._client.add_call(shown, part, tag)
         id_ = part.call_id
-        if id_ in self._before or self._ledger.holds_call(id_) or self._made.setdefault(id_, tag) != tag:
-            self._ledger.is_wrong = True
+        if id_ in self._earlier_calls or self._client.holds_call(id_) or self._calls.setdefault(id_, tag) != tag:
+            self._client.is_wrong = True
             return
         yield event("TOOL_CALL_START", toolCallId=id_, toolCallName=part.tool, parentMessageId=shown.id, subagentRunId=tag)
         yield event("TOOL_CALL_ARGS", toolCallId=id_, delta=arguments_of(part), subagentRunId=tag)
@@ -216,9 +225,9 @@ class RunEvents:
 
     def _result(self, shown: Event, call_id: str, content: str, tag: str | None) -> Iterator[Wire]:
         id_ = result_id(call_id)
-        self._ledger.result(shown, call_id, content, tag)
-        if self._ledger.holds(id_):
-            self._ledger.is_wrong = True
+        self._client.add_result(shown, call_id, content, tag)
+        if self._client.holds(id_):
+            self._client.is_wrong = True
             return
         yield event(
             "TOOL_CALL_RESULT",
@@ -229,39 +238,40 @@ class RunEvents:
             subagentRunId=tag,
         )
 
-    def _acts(self, shown: Event, tag: str | None) -> Iterator[Wire]:
-        """What is kept and decided."""
+    def _effects(self, shown: Event, tag: str | None) -> Iterator[Wire]:
+        """Yields artifacts, state changes and the selection."""
         actions = shown.actions
         if actions.artifact_versions:
-            yield custom("artifacts", dict(actions.artifact_versions), tag)
-        kept = {key: value for key, value in actions.state_delta.items() if not key.startswith(TEMP_PREFIX)}
-        yield from self._mirror.change(kept, tag)
+            yield custom_event("artifacts", dict(actions.artifact_versions), tag)
+        persistent = {key: value for key, value in actions.state_delta.items() if not key.startswith(TEMP_PREFIX)}
+        yield from self._mirror.apply(persistent, tag)
         if actions.selection is not None:
-            yield custom("selection", actions.selection.model_dump(mode="json"), tag)
+            yield custom_event("selection", actions.selection.model_dump(mode="json"), tag)
 
-    def _moves(self, shown: Event) -> Iterator[Wire]:
-        """Where the floor goes."""
+    def _transitions(self, shown: Event) -> Iterator[Wire]:
+        """Yields failures, finished subagents and handoffs."""
         if shown.error is not None:
             yield from self.speakers.fail(shown, shown.error.message, shown.error.code)
         yield from self.speakers.finished(shown)
         if shown.actions.transfer_to is not None:
-            yield from self._break_off()
+            yield from self._end_texts()
             yield from self.speakers.hand_over(shown.actions.transfer_to)
 
-    def _put_right(self) -> Iterator[Wire]:
-        if self._ledger.is_wrong:
-            self._ledger.is_wrong = False
-            yield event("MESSAGES_SNAPSHOT", messages=self._ledger.messages())
+    def _corrections(self) -> Iterator[Wire]:
+        if self._client.is_wrong:
+            self._client.is_wrong = False
+            yield event("MESSAGES_SNAPSHOT", messages=self._client.messages())
 
-    def _break_off(self) -> Iterator[Wire]:
+    def _end_texts(self) -> Iterator[Wire]:
+        """Ends open texts and removes the unfinished ones from the client's messages."""
         yield from self._thoughts.end_all()
-        self._ledger.drop(self._texts.open)
+        self._client.drop(self._texts.open)
         yield from self._texts.end_all()
 
 
-def _thinking(said: Event) -> str:
-    """The id of what was thought for the event."""
-    return f"{said.id}:thinking"
+def _thinking(source: Event) -> str:
+    """Returns the id of the event's thinking message."""
+    return f"{source.id}:thinking"
 
 
 def _thought(shown: Event) -> str:
@@ -270,19 +280,24 @@ def _thought(shown: Event) -> str:
 
 
 def is_failed(result: Result) -> bool:
-    """Whether the answer failed: it did not if it was stopped, by whomever, or waits."""
+    """Returns whether the invocation failed. A stopped or waiting one did not."""
     reason = result.end.reason if result.end else ""
     return bool(reason) and reason not in GOOD and not is_stopped(result)
 
 
 def is_stopped(result: Result) -> bool:
-    """Whether the answer was stopped before it was whole: by somebody, or by a limit."""
+    """Returns whether the invocation was cancelled, or a limit stopped it before it had an answer."""
     reason = result.end.reason if result.end else ""
     return reason == "cancelled" or (reason.startswith(LIMIT) and reason not in GOOD)
 
 
 def outcome_of(result: Result | None, interrupts: Sequence[Wire], pending: Sequence[str]) -> Wire:
-    """The outcome of a run that did not fail. result: None = nothing was answered. pending: calls without a result."""
+    """Returns the outcome of a run that did not fail.
+
+    Args:
+        result: None = nothing was answered.
+        pending: Calls without a result.
+    """
     if result is not None and is_stopped(result):
         return {"type": "cancelled"}
     if interrupts:
@@ -291,7 +306,7 @@ def outcome_of(result: Result | None, interrupts: Sequence[Wire], pending: Seque
 
 
 def usage_of(events: Iterable[Event]) -> list[Wire] | None:
-    """What models took for these events, model by model, as far as they said; None when they said nothing."""
+    """Sums the reported token usage for each model; None if none was reported."""
     used: dict[str, Usage] = {}
     for recorded in events:
         usage = recorded.actions.usage

@@ -1,4 +1,4 @@
-"""The two paths of the reference router, as its clients know them (behaviour C12)."""
+"""The graph-chat protocol: the two routes of the reference router, unchanged for its clients (behaviour C12)."""
 
 from turnwise.gateway.graph_chat.routes import router
 from turnwise.gateway.graph_chat.schema import error_response

@@ -1,4 +1,4 @@
-"""`/chat`, which routes, and `/execute-agent`, which does not (behaviour C12)."""
+"""The routes `/chat`, which selects an agent, and `/execute-agent`, which addresses one (behaviour C12)."""
 
 from fastapi import Request
 
@@ -9,38 +9,45 @@ from turnwise.facts.ids import SystemIssuer
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.api.openapi import api_router
 from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
-from turnwise.gateway.graph_chat.schema import ChatContext, ChatRequest, ChatResponse, ExecuteAgentRequest, Reply, refusals
+from turnwise.gateway.graph_chat.schema import (
+    ChatContext,
+    ChatRequest,
+    ChatResponse,
+    ExecuteAgentRequest,
+    Reply,
+    error_responses,
+)
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.runner import Result
 
-GOOD_ENDS = frozenset({"completed", "clarify"})
+SUCCESSFUL_ENDS = frozenset({"completed", "clarify"})
 MOST_NAMED = 20
-"""How many agents a refusal names."""
+"""Maximum number of agents that an error names."""
 
 router = api_router("graph-chat")
 
 
-@router.post("/chat", summary="Ask the router", responses=refusals(), response_description="What was answered.")
+@router.post("/chat", summary="Ask the router", responses=error_responses(), response_description="The answer.")
 async def chat(body: ChatRequest, request: Request, front: TheFront, caller: TheCaller) -> ChatResponse:
-    """Hand in a message; the router selects who answers, or `context.direct_agent_id` does, if there is such an agent."""
-    return await _answered(body, request, front, caller, None)
+    """Send a message. The router selects the agent; `context.direct_agent_id` overrides it if that agent exists."""
+    return await _answer(body, request, front, caller, None)
 
 
-@router.post("/execute-agent", summary="Ask an agent", responses=refusals(), response_description="What was answered.")
+@router.post("/execute-agent", summary="Ask an agent", responses=error_responses(), response_description="The answer.")
 async def execute_agent(body: ExecuteAgentRequest, request: Request, front: TheFront, caller: TheCaller) -> ChatResponse:
-    """Hand in a message for that agent, past the router, if the policy lets callers choose: if it has the selector `direct`."""
+    """Send a message to one agent without selection. The policy must allow it with the selector `direct`."""
     if not front.addressees.has(caller, body.agent_id):
         raise NothingHere(
             f"There is no agent {body.agent_id[:NAME_CHARACTERS]!r} that callers may choose.",
             fix=_choices(front, caller),
             where=("body", "agent_id"),
         )
-    return await _answered(body, request, front, caller, body.agent_id)
+    return await _answer(body, request, front, caller, body.agent_id)
 
 
 def _choices(front: Front, caller: Caller) -> str:
-    """Which agent ids there are for the caller."""
+    """Returns the fix that lists the agent ids that the caller may use."""
     try:
         names = front.addressees.names(caller)
     except Forbidden:
@@ -51,31 +58,33 @@ def _choices(front: Front, caller: Caller) -> str:
     return f"agent_id may be: {', '.join(names[:MOST_NAMED])}{more}."
 
 
-async def _answered(body: ChatRequest, request: Request, front: Front, caller: Caller, agent: str | None) -> ChatResponse:
+async def _answer(body: ChatRequest, request: Request, front: Front, caller: Caller, agent: str | None) -> ChatResponse:
     session = SystemIssuer().new_id("session") if body.session_id is None else body.session_id
     user = body.known.customer_id if caller.acts_for_users else None
     config = front.runner.config.model_copy(update={"streaming": False})
-    ask = MessageRequest(session, body.message, user, body.message_id, _context(body.known), config, agent)
-    invocation = await front.messages.start(caller, ask)
+    message_request = MessageRequest(session, body.message, user, body.message_id, _context(body.known), config, agent)
+    invocation = await front.messages.start(caller, message_request)
     return _response(session, body.known, await invocation.result(), redactor_of(request))
 
 
-def _context(given: ChatContext) -> MessageContext:
+def _context(chat_context: ChatContext) -> MessageContext:
     return MessageContext(
-        direct_agent_id=given.direct_agent_id,
-        previous_agents=tuple(given.previous_agents or ()),
-        channel=given.channel,
-        user_kind=given.user_type,
-        attributes=given.attributes,
+        direct_agent_id=chat_context.direct_agent_id,
+        previous_agents=tuple(chat_context.previous_agents or ()),
+        channel=chat_context.channel,
+        user_kind=chat_context.user_type,
+        attributes=chat_context.attributes,
     )
 
 
 def _response(session: str, context: ChatContext, result: Result, view: Redactor) -> ChatResponse:
     error = None
-    if result.end is not None and result.end.reason not in GOOD_ENDS:
-        told = view.error(result.error) if result.error else None
+    if result.end is not None and result.end.reason not in SUCCESSFUL_ENDS:
+        shown_error = view.error(result.error) if result.error else None
         error = (
-            f"{told.code}: {told.message}" if told else f"The answer ended {result.end.reason!r}. {result.end.detail}".rstrip()
+            f"{shown_error.code}: {shown_error.message}"
+            if shown_error
+            else f"The answer ended {result.end.reason!r}. {result.end.detail}".rstrip()
         )
     return ChatResponse(
         success=error is None,

@@ -1,4 +1,4 @@
-"""The bodies of the reference router (behaviour C12)."""
+"""The request and response bodies of the graph-chat protocol (behaviour C12)."""
 
 import json
 from typing import Any, Literal, Self
@@ -14,11 +14,12 @@ from turnwise.gateway.problems import Problem
 
 
 class ChatContext(BaseModel):
-    """What is known beside the message. Whatever else stands here is for the agents, as attributes of the message.
+    """Facts about a message. Unknown fields become attributes of the message, which agents can read.
 
-    customer_id: whose conversation it is, for a credential that acts for users; for any other it is an attribute.
-    direct_agent_id: who is to answer (behaviour C1). previous_agents: who helped before, newest last (C17). channel,
-    user_type: of the policy's segments (C18).
+    - customer_id: the user, for a credential that acts for users; otherwise an attribute.
+    - direct_agent_id: the agent that must answer (behaviour C1).
+    - previous_agents: agents that helped before, newest last (C17).
+    - channel, user_type: select the policy's segment (C18).
     """
 
     model_config = ConfigDict(extra="allow")
@@ -36,12 +37,12 @@ class ChatContext(BaseModel):
         try:
             json.dumps(self.model_extra, allow_nan=False)
         except ValueError:
-            raise PydanticCustomError("json", "It holds a number that is no JSON") from None
+            raise PydanticCustomError("json", "The value has a number that JSON cannot represent") from None
         return self
 
     @property
     def attributes(self) -> dict[str, JsonValue]:
-        """What agents may read of it."""
+        """The attributes that agents can read."""
         named: dict[str, JsonValue] = {
             "customer_id": self.customer_id,
             "external_conversation_id": self.external_conversation_id,
@@ -50,8 +51,11 @@ class ChatContext(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """A message of a conversation. session_id: null begins a new one. message_id: the sender's own, so that it may be sent
-    again."""
+    """A message of a conversation.
+
+    - session_id: null starts a new conversation.
+    - message_id: the sender's own id, so that the message can be sent again safely.
+    """
 
     message: str = Field(examples=["Where is my order 1001?"])
     session_id: str | None = Field(default=None, examples=["s-1"])
@@ -60,26 +64,31 @@ class ChatRequest(BaseModel):
 
     @property
     def known(self) -> ChatContext:
-        """The context; an empty one when there is none."""
+        """The context, or an empty one."""
         return self.context or ChatContext()
 
 
 class ExecuteAgentRequest(ChatRequest):
-    """A message for one agent, past the router."""
+    """A message for one agent, without selection."""
 
     agent_id: str = Field(examples=["orders"])
 
 
 class Reply(BaseModel):
-    """type: `text`; `question` when the agent waits for an answer to it; `clarification` when the user is to choose."""
+    """The agent's answer. type: `text`; `question` if the agent waits for a reply; `clarification` if the user must choose."""
 
     message: str
     type: Literal["text", "question", "clarification"]
 
 
 class ChatResponse(BaseModel):
-    """conversation_id: of the session. external_conversation_id: what the caller calls it. observability_trace_id: of the
-    invocation, by which logs and decisions know it. error: null when all went well."""
+    """The result of a request.
+
+    - conversation_id: the session's id.
+    - external_conversation_id: the caller's own id of the conversation, returned unchanged.
+    - observability_trace_id: the id of the invocation in logs and decisions.
+    - error: null on success.
+    """
 
     success: bool
     response: Reply | None = None
@@ -90,21 +99,21 @@ class ChatResponse(BaseModel):
 
 
 def error_response(problem: Problem) -> Response:
-    """What went wrong with a request, as these clients know it."""
-    told = f"{problem.code}: {problem.problem} {_fix(problem)}".rstrip()
-    body = ChatResponse(success=False, observability_trace_id=problem.request_id or None, error=told)
+    """Returns the protocol's response for a problem."""
+    text = f"{problem.code}: {problem.problem} {_fix(problem)}".rstrip()
+    body = ChatResponse(success=False, observability_trace_id=problem.request_id or None, error=text)
     return JSONResponse(body.model_dump(), problem.status, dict(problem.headers))
 
 
 def _fix(problem: Problem) -> str:
-    """What to do, in the words of this protocol: its paths and its fields."""
+    """Returns the fix in terms of this protocol's paths and fields."""
     if problem.code == EmptyMessage.code:
         return "Send a text as 'message'."
     if problem.code == WrongMethod.code:
         return "Send POST."
     if problem.code == NothingHere.code and not problem.where:
         return "There are POST /api/v1/graph-chat/chat and POST /api/v1/graph-chat/execute-agent."
-    # The general fix only says where to look, if there is such a place.
+    # The general fix only refers to the documentation.
     general = not problem.fix or DOCUMENTATION in problem.fix
     if problem.code == RequestInvalid.code and problem.where[:1] == ("body",) and general:
         known = ChatContext if problem.where[1:2] == ("context",) else ExecuteAgentRequest
@@ -114,7 +123,7 @@ def _fix(problem: Problem) -> str:
     return problem.fix
 
 
-def refusals() -> dict[int | str, dict[str, Any]]:
-    """What the OpenAPI says of answers that are none."""
+def error_responses() -> dict[int | str, dict[str, Any]]:
+    """Returns the error responses for the OpenAPI document."""
     statuses = (400, 401, 403, 404, 408, 409, 413, 422, 429, 503, 507)
-    return {status: {"model": ChatResponse, "description": "`error` says why."} for status in statuses}
+    return {status: {"model": ChatResponse, "description": "The request failed; see `error`."} for status in statuses}

@@ -1,6 +1,6 @@
-"""The front door as a server of the Model Context Protocol, below /mcp and over standard input and output.
+"""The gateway as an MCP (Model Context Protocol) server, below `/mcp` and over standard input and output.
 
-Needs the extra `mcp`: nothing imports this before it is known to be there.
+Requires the extra `mcp`; import it only when that is installed.
 """
 
 from turnwise.gateway.mcp.errors import error_response

@@ -1,4 +1,4 @@
-"""What the tools take: as schemas for models, and as values."""
+"""The arguments of the tools: JSON schemas for models, and parsing."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -17,98 +17,98 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Arguments(BaseModel):
-    """What it does not know is a mistake; null is as if it were not there."""
+    """Base model. Unknown arguments are errors; null counts as absent."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class AskAgent(Arguments):
-    """Of the tool of one agent."""
+    """Arguments of the tool of one agent."""
 
-    message: str = Field(min_length=1, description="What the user says, with all that is needed to answer it.")
+    message: str = Field(min_length=1, description="The user's message, with everything needed to answer it.")
     session: str | None = Field(
         default=None,
         min_length=1,
         max_length=MOST_CHARACTERS,
-        description="The conversation that this goes on with, as an answer named it. Leave it out to begin a new one.",
+        description="The conversation to continue, from an earlier answer. Omit it to start a new one.",
     )
     message_id: str | None = Field(
         default=None,
         min_length=1,
         max_length=MOST_CHARACTERS,
-        description="A name of your own for this message. The same name again gives the same answer, and does nothing twice.",
+        description="Your own id for this message. Sending the same id again returns the same answer and runs nothing twice.",
     )
     answer_to: str | None = Field(
         default=None,
         min_length=1,
         max_length=CALL_CHARACTERS,
-        description="The `call_id` of what an answer waits for, if the message is to answer exactly that. Needs `session`.",
+        description="The `call_id` of the wait that this message answers. Needs `session`.",
     )
     approved: bool | None = Field(
         default=None,
         description=(
-            "Whether the user allows what an answer asks leave for; with `answer_to`, and why as the message. "
+            "Whether the user approves the tool call that `answer_to` names; give the reason as the message. "
             "Ask the user first."
         ),
     )
 
 
 class Ask(AskAgent):
-    """Of `ask`."""
+    """Arguments of `ask`."""
 
     agent: str | None = Field(
         default=None,
         min_length=1,
         max_length=NAME_CHARACTERS,
-        description="The name of the agent that is to answer. Leave it out, and the one that fits best is selected.",
+        description="The agent that must answer. Omit it to select the best match.",
     )
 
 
 class Select(Arguments):
-    """Of `select`."""
+    """Arguments of `select`."""
 
-    message: str = Field(min_length=1, description="What the user would say.")
+    message: str = Field(min_length=1, description="The user's message.")
     session: str | None = Field(
         default=None,
         min_length=1,
         max_length=MOST_CHARACTERS,
-        description="The conversation in which it would be said. Leave it out for a new one.",
+        description="The conversation of the message. Omit it for a new one.",
     )
 
 
 class Explain(Arguments):
-    """Of `explain`."""
+    """Arguments of `explain`."""
 
     session: str = Field(min_length=1, max_length=MOST_CHARACTERS, description="The conversation.")
     message_id: str | None = Field(
         default=None,
         min_length=1,
         max_length=MOST_CHARACTERS,
-        description="The message whose decision is wanted, by the name that its answer told. Leave it out for the latest.",
+        description="The id of the message to explain, from its answer. Omit it for the latest message.",
     )
 
 
-def read(model: type[Model], given: Mapping[str, Any] | None) -> Model:
-    """The arguments as a value. RequestInvalid tells the first mistake."""
+def parse_arguments(model: type[Model], arguments: Mapping[str, Any] | None) -> Model:
+    """Validates tool arguments. Raises RequestInvalid for the first mistake."""
     try:
-        return model.model_validate(dict(given or {}))
+        return model.model_validate(dict(arguments or {}))
     except ValidationError as error:
-        found = mistakes(error, model)
-        # A name that is not known is told before one that is missing: the one is often the other, misspelt.
-        first = min(found, key=lambda mistake: mistake.where[:1] in {(name,) for name in model.model_fields})
-        more = f" (Mistakes in all: {len(found)}.)" if len(found) > 1 else ""
+        found_mistakes = mistakes(error, model)
+        # Report an unknown name before a missing one: it is often the missing one, misspelt.
+        first = min(found_mistakes, key=lambda mistake: mistake.where[:1] in {(name,) for name in model.model_fields})
+        more = f" (Mistakes in all: {len(found_mistakes)}.)" if len(found_mistakes) > 1 else ""
         known = f"The arguments are: {', '.join(model.model_fields)}."
         problem = f"{first.problem[:PROBLEM_CHARACTERS]}{more}"
         raise RequestInvalid(problem, fix=f"{first.fix} {known}".lstrip(), where=("arguments", *first.where[:1])) from None
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of that object: without titles that repeat names, and what may be left out is not null."""
-    found = model.model_json_schema(schema_generator=_Plain)
-    return {name: value for name, value in found.items() if name not in ("title", "description")}
+    """Returns a model's JSON schema without titles; optional fields are not nullable."""
+    schema = model.model_json_schema(schema_generator=_PlainSchema)
+    return {name: value for name, value in schema.items() if name not in ("title", "description")}
 
 
-class _Plain(GenerateJsonSchema):
+class _PlainSchema(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
@@ -116,7 +116,7 @@ class _Plain(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
-        found = super().default_schema(schema)
-        if found.get("default", ...) is None:
-            del found["default"]
-        return found
+        default = super().default_schema(schema)
+        if default.get("default", ...) is None:
+            del default["default"]
+        return default

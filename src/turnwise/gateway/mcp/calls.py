@@ -1,4 +1,4 @@
-"""Tools, called."""
+"""Executes tool calls."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
@@ -13,7 +13,7 @@ from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.facts.messages import MessageContext
 from turnwise.facts.selections import Selection, Verdict
 from turnwise.gateway.front import Front
-from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, read
+from turnwise.gateway.mcp.arguments import Ask, AskAgent, Explain, Select, parse_arguments
 from turnwise.gateway.mcp.errors import tool_error
 from turnwise.gateway.mcp.request import Context, McpRequest
 from turnwise.gateway.mcp.results import answer_value, result_of
@@ -23,23 +23,105 @@ from turnwise.gateway.mcp.stream import report_progress
 from turnwise.gateway.mcp.tool_list import ASK, EXPLAIN, SELECT, agent_of_tool
 from turnwise.runner import Invocation, Result
 
+T = TypeVar("T")
+GRACE_FRACTION = 0.8
+"""Fraction of the shutdown grace period to wait for an answer. The rest is left to report that it did not come."""
 
-async def select(visit: McpRequest, given: Select) -> CallToolResult:
-    """Who would answer that message. Nothing is stored and nobody runs."""
-    selection = await visit.front.messages.select(
-        visit.caller, given.message, session=given.session, user=visit.user, context=MessageContext()
+
+async def call(context: Context, request: McpRequest, params: CallToolRequestParams, *, agents: bool) -> CallToolResult:
+    """Calls a tool. TurnwiseErrors become error results.
+
+    Args:
+        agents: Whether each agent is a tool.
+
+    Raises:
+        MCPError: There is no such tool.
+    """
+    try:
+        return await _dispatch(context, request, params.name, params.arguments, agents=agents)
+    except TurnwiseError as error:
+        return tool_error(request.problem(error))
+
+
+async def _dispatch(
+    context: Context, request: McpRequest, name: str, arguments: Mapping[str, Any] | None, *, agents: bool
+) -> CallToolResult:
+    if name == SELECT:
+        return await select(request, parse_arguments(Select, arguments))
+    if name == EXPLAIN:
+        return await explain(request, parse_arguments(Explain, arguments))
+    if name == ASK:
+        ask_arguments = parse_arguments(Ask, arguments)
+        return await _ask(context, request, ask_arguments, ask_arguments.agent)
+    agent = agent_of_tool(request, name) if agents else None
+    if agent is None:
+        raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"fix": "List the tools."})
+    agent_arguments = parse_arguments(AskAgent, arguments)
+    return await _ask(context, request, agent_arguments, None if agent_arguments.answer_to else agent)
+
+
+async def _ask(context: Context, request: McpRequest, arguments: AskAgent, agent: str | None) -> CallToolResult:
+    wants_progress = progress_token_from_params(context.params) is not None
+    invocation = await start(request, arguments, agent, streaming=wants_progress)
+
+    async def work() -> Result:
+        if wants_progress:
+            await report_progress(context.session, invocation, request.view)
+        return await invocation.result()
+
+    result = await result_or_closing(request.front, invocation, work())
+    return result_of(await _answer(request, invocation, result))
+
+
+async def _answer(request: McpRequest, invocation: Invocation, result: Result) -> Answered:
+    waits = await request.front.invocations.waits(invocation, result)
+    return answer_value(invocation, result, waits, request.view)
+
+
+async def result_or_closing(front: Front, invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
+    """Awaits `work`, the rest of a tool call.
+
+    Raises:
+        Closing: The process stops before the work is done. The message tells how to get the answer later.
+    """
+    work_task, closing_task = asyncio.create_task(work), asyncio.create_task(_grace_almost_over(front))
+    try:
+        tasks: set[asyncio.Future[Any]] = {work_task, closing_task}
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if work_task.done():
+            return work_task.result()
+    finally:
+        for task in (work_task, closing_task):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+    raise Closing(
+        "This process is being stopped before the answer is complete.",
+        fix=f"Ask again with session {invocation.session.id!r} and message_id {invocation.message_id!r}: it is answered once.",
     )
-    return _result(decided(visit.view.selection(selection), given.session))
 
 
-async def explain(visit: McpRequest, given: Explain) -> CallToolResult:
-    """The recorded decision of a message, or the latest. SessionMissing, InvocationMissing."""
-    found = await visit.front.decisions.of_message(visit.caller, given.session, given.message_id, visit.user)
-    return _result(decided(visit.view.selection(found.selection), given.session))
+async def _grace_almost_over(front: Front) -> None:
+    await front.closing.wait()
+    await asyncio.sleep(front.config.grace_seconds * GRACE_FRACTION)
 
 
-def decided(selection: Selection, session: str | None) -> Decided:
-    """The decision as a value of the wire; the selection is as its reader may see it."""
+async def select(request: McpRequest, arguments: Select) -> CallToolResult:
+    """Selects an agent for a message without storing or running anything."""
+    selection = await request.front.messages.select(
+        request.caller, arguments.message, session=arguments.session, user=request.user, context=MessageContext()
+    )
+    return _result(decision_value(request.view.selection(selection), arguments.session))
+
+
+async def explain(request: McpRequest, arguments: Explain) -> CallToolResult:
+    """Returns the recorded selection of a message, or of the latest one. Raises SessionMissing, InvocationMissing."""
+    decision = await request.front.decisions.of_message(request.caller, arguments.session, arguments.message_id, request.user)
+    return _result(decision_value(request.view.selection(decision.selection), arguments.session))
+
+
+def decision_value(selection: Selection, session: str | None) -> Decided:
+    """Returns a selection, redacted for its reader, as the tool's structured result."""
     return Decided(
         session=session,
         agent=selection.agent,
@@ -48,12 +130,14 @@ def decided(selection: Selection, session: str | None) -> Decided:
         confidence=selection.confidence,
         reason=selection.reason,
         opinions=[_opinion(verdict) for verdict in selection.verdicts],
-        excluded=[Excluded(agent=each.agent, rule=each.rule, detail=each.detail) for each in selection.excluded],
+        excluded=[
+            Excluded(agent=exclusion.agent, rule=exclusion.rule, detail=exclusion.detail) for exclusion in selection.excluded
+        ],
     )
 
 
-def in_words(decision: Decided) -> str:
-    """The decision for a reader: who and why, then what each selector said."""
+def decision_text(decision: Decided) -> str:
+    """Describes a decision as text: the agent and the reason, then each selector's verdict."""
     verb = "answers" if decision.outcome == "chosen" else "asks what is meant"
     first = f"{decision.agent} {verb} ({decision.method}, {decision.confidence:.2f}): {decision.reason}"
     return "\n".join([first, *_lines(decision.opinions)])
@@ -61,8 +145,8 @@ def in_words(decision: Decided) -> str:
 
 def _lines(opinions: Sequence[Opinion]) -> list[str]:
     return [
-        f"- {each.selector}: {each.outcome}{f' {each.agent}' if each.agent else ''}. {each.reason}".rstrip()
-        for each in opinions
+        f"- {opinion.selector}: {opinion.outcome}{f' {opinion.agent}' if opinion.agent else ''}. {opinion.reason}".rstrip()
+        for opinion in opinions
     ]
 
 
@@ -73,85 +157,15 @@ def _opinion(verdict: Verdict) -> Opinion:
         agent=verdict.agent,
         confidence=verdict.confidence,
         reason=verdict.reason,
-        candidates=[Considered(agent=each.agent, score=each.score, evidence=each.evidence) for each in verdict.candidates],
+        candidates=[
+            Considered(agent=candidate.agent, score=candidate.score, evidence=candidate.evidence)
+            for candidate in verdict.candidates
+        ],
     )
 
 
 def _result(decision: Decided) -> CallToolResult:
     return CallToolResult(
-        content=[TextContent(text=in_words(decision))],
+        content=[TextContent(text=decision_text(decision))],
         structured_content=decision.model_dump(mode="json", exclude_none=True),
     )
-
-
-T = TypeVar("T")
-
-PART_OF_GRACE = 0.8
-"""How much of the time that answers may still take is waited. In the rest it can be said that this one did not come."""
-
-
-async def or_closing(front: Front, invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
-    """What the work for that answer gives. Closing, which says how to come to it, when the process leaves before."""
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_leaving(front))
-    try:
-        either: set[asyncio.Future[Any]] = {working, leaving}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-    finally:
-        for task in (working, leaving):
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
-    raise Closing(
-        "This process is being stopped before the answer is there.",
-        fix=f"Ask again with session {invocation.session.id!r} and message_id {invocation.message_id!r}: it is answered once.",
-    )
-
-
-async def _leaving(front: Front) -> None:
-    await front.closing.wait()
-    await asyncio.sleep(front.config.grace_seconds * PART_OF_GRACE)
-
-
-async def call(context: Context, visit: McpRequest, params: CallToolRequestParams, *, agents: bool) -> CallToolResult:
-    """What that tool gives; what it refuses, it gives, too. agents: whether they are tools. MCPError when there is no such."""
-    try:
-        return await _called(context, visit, params.name, params.arguments, agents=agents)
-    except TurnwiseError as error:
-        return tool_error(visit.problem(error))
-
-
-async def _called(
-    context: Context, visit: McpRequest, name: str, arguments: Mapping[str, Any] | None, *, agents: bool
-) -> CallToolResult:
-    if name == SELECT:
-        return await select(visit, read(Select, arguments))
-    if name == EXPLAIN:
-        return await explain(visit, read(Explain, arguments))
-    if name == ASK:
-        given = read(Ask, arguments)
-        return await _asked(context, visit, given, given.agent)
-    agent = agent_of_tool(visit, name) if agents else None
-    if agent is None:
-        raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}", {"fix": "List the tools."})
-    given_to = read(AskAgent, arguments)
-    return await _asked(context, visit, given_to, None if given_to.answer_to else agent)
-
-
-async def _asked(context: Context, visit: McpRequest, given: AskAgent, agent: str | None) -> CallToolResult:
-    told = progress_token_from_params(context.params) is not None
-    invocation = await start(visit, given, agent, streaming=told)
-
-    async def work() -> Result:
-        if told:
-            await report_progress(context.session, invocation, visit.view)
-        return await invocation.result()
-
-    result = await or_closing(visit.front, invocation, work())
-    return result_of(await _answered(visit, invocation, result))
-
-
-async def _answered(visit: McpRequest, invocation: Invocation, result: Result) -> Answered:
-    waits = await visit.front.invocations.waits(invocation, result)
-    return answer_value(invocation, result, waits, visit.view)

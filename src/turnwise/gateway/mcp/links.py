@@ -1,39 +1,41 @@
-"""Names of what can be read: `turnwise://sessions/{session}` and `turnwise://sessions/{session}/artifacts/{name}`. Pure."""
+"""Resource URIs: `turnwise://sessions/{session}` and `turnwise://sessions/{session}/artifacts/{name}`. Pure."""
 
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from turnwise.wire.bounds import MOST_SEQUENCE
 
-SESSION = "turnwise://sessions/{session}{?before}"
-ARTIFACT = "turnwise://sessions/{session}/artifacts/{name}{?version}"
+SESSION_TEMPLATE = "turnwise://sessions/{session}{?before}"
+ARTIFACT_TEMPLATE = "turnwise://sessions/{session}/artifacts/{name}{?version}"
 MOST_CHARACTERS = 8_000
 
 
 class SessionLink(NamedTuple):
-    """before: only events with lower numbers; None = the newest."""
+    """The URI of a session."""
 
     session: str
     before: int | None = None
+    """Only events with lower sequence numbers; None = the newest."""
 
     def __str__(self) -> str:
         return f"turnwise://sessions/{quote(self.session, safe='')}" + _query("before", self.before)
 
 
 class ArtifactLink(NamedTuple):
-    """version: None = the latest."""
+    """The URI of an artifact."""
 
     session: str
     name: str
     version: int | None = None
+    """None = the latest."""
 
     def __str__(self) -> str:
         place = f"turnwise://sessions/{quote(self.session, safe='')}/artifacts/{quote(self.name, safe='')}"
         return place + _query("version", self.version)
 
 
-def link_of(uri: str) -> SessionLink | ArtifactLink | None:
-    """What that names; None when it is no name of ours."""
+def parse_link(uri: str) -> SessionLink | ArtifactLink | None:
+    """Parses a resource URI; None for any other URI."""
     try:
         return _read(uri) if len(uri) <= MOST_CHARACTERS else None
     except ValueError:
@@ -53,12 +55,12 @@ def _read(uri: str) -> SessionLink | ArtifactLink | None:
 
 
 def _number(query: str, name: str) -> int | None:
-    """The number of that name; None when nothing is asked. ValueError for anything else."""
+    """Returns the value of the only query parameter; None without a query. Raises ValueError for any other query."""
     if not query:
         return None
-    asked, _, digits = query.partition("=")
+    parameter, _, digits = query.partition("=")
     number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else -1
-    if asked != name or not 0 <= number <= MOST_SEQUENCE:
+    if parameter != name or not 0 <= number <= MOST_SEQUENCE:
         raise ValueError
     return number
 

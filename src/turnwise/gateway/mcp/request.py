@@ -1,4 +1,4 @@
-"""Who asks: what of a request is the same whatever the method, and however it came."""
+"""The caller of an MCP request, independent of method and transport."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -17,7 +17,12 @@ Context = ServerRequestContext[Any, Any]
 
 
 class McpRequest:
-    """user: whom the request names; None = the caller. request: None over standard input."""
+    """One request of one caller.
+
+    Args:
+        user: The user that the request names; None = the caller's own.
+        request: The HTTP request; None over standard input.
+    """
 
     def __init__(self, front: Front, caller: Caller, user: str | None = None, request: Request | None = None) -> None:
         self.front, self.caller, self.user = front, caller, user
@@ -25,11 +30,11 @@ class McpRequest:
 
     @cached_property
     def view(self) -> Redactor:
-        """What the caller is shown."""
+        """Redacts events for the caller."""
         return Redactor(self.caller, self.front.runner.tree)
 
     def problem(self, error: TurnwiseError) -> Problem:
-        """The error as an answer to this request; it is counted."""
+        """Converts an error to a problem of this request, and counts it in the metrics."""
         if self._request is not None:
             problem = problem_of(error, self._request)
         else:
@@ -40,12 +45,12 @@ class McpRequest:
         return problem
 
 
-Enter = Callable[[Context], McpRequest]
-"""Whose visit a request belongs to."""
+RequestFactory = Callable[[Context], McpRequest]
+"""Creates the McpRequest for a call of the MCP library."""
 
 
 def http_request(context: Context) -> McpRequest:
-    """The visit of the caller who was let in with the HTTP request."""
+    """Returns the request of the caller that the HTTP middleware authenticated."""
     request = context.request
     assert isinstance(request, Request)
     return McpRequest(front_of(request), request.state.caller, request.query_params.get("user"), request)

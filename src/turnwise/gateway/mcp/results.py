@@ -1,4 +1,4 @@
-"""What became of a message, as the tool's result. Pure."""
+"""Builds the result of the `ask` tools. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ FOR_MODELS = Annotations(audience=["assistant"])
 
 
 def answer_value(invocation: Invocation, result: Result, waits: Sequence[OpenWait], view: Redactor) -> Answered:
-    """The answer. waits: all that it waits for."""
+    """Builds the structured result. waits: all open waits."""
     state, text = _state(result), joined_text(result.events)
     selection = view.selection(result.selection) if result.selection else None
     session = invocation.session.id
@@ -38,35 +38,35 @@ def answer_value(invocation: Invocation, result: Result, waits: Sequence[OpenWai
 
 
 def result_of(answer: Answered) -> CallToolResult:
-    """The answer for models and for programs: its words, links to its files, and where it goes on."""
-    said = answer.text if answer.error is None else "\n".join(filter(None, (answer.text, answer.error.message)))
+    """Builds the tool result: text, links to files, and a hint for models how to continue."""
+    text = answer.text if answer.error is None else "\n".join(filter(None, (answer.text, answer.error.message)))
     links = [
-        ResourceLink(uri=each.uri, name=each.name, mime_type=each.mime_type, description="A file of this answer.")
-        for each in answer.artifacts
+        ResourceLink(uri=file.uri, name=file.name, mime_type=file.mime_type, description="A file of this answer.")
+        for file in answer.artifacts
     ]
-    how = TextContent(text=_how_it_goes_on(answer), annotations=FOR_MODELS)
+    hint = TextContent(text=_continuation_hint(answer), annotations=FOR_MODELS)
     return CallToolResult(
-        content=[*([TextContent(text=said)] if said else []), *links, how],  # models' interfaces refuse empty texts
+        content=[*([TextContent(text=text)] if text else []), *links, hint],  # models' interfaces refuse empty texts
         structured_content=answer.model_dump(mode="json", exclude_none=True),
         is_error=answer.state == "failed",
     )
 
 
 def files_in(session: str, events: Sequence[Event]) -> Iterator[Kept]:
-    """The files that agents kept or showed, each once, in the version that they were in last."""
-    found: dict[str, Kept] = {}
+    """Yields the files that agents saved or showed, each once, in its last version."""
+    files: dict[str, Kept] = {}
     for event in events:
         if event.author == USER or not is_shown_to_user(event):
             continue
         for name, version in event.actions.artifact_versions.items():
-            found[name] = _kept(session, name, version, found[name].mime_type if name in found else None)
+            files[name] = _file(session, name, version, files[name].mime_type if name in files else None)
         for part in event.content.parts if event.content else ():
             if isinstance(part, ArtifactPart):
-                found[part.name] = _kept(session, part.name, part.version, part.mime_type)
-    yield from found.values()
+                files[part.name] = _file(session, part.name, part.version, part.mime_type)
+    yield from files.values()
 
 
-def _kept(session: str, name: str, version: int | None, mime_type: str | None) -> Kept:
+def _file(session: str, name: str, version: int | None, mime_type: str | None) -> Kept:
     return Kept(uri=str(ArtifactLink(session, name, version)), name=name, version=version, mime_type=mime_type)
 
 
@@ -97,7 +97,7 @@ def _awaited(wait: OpenWait, view: Redactor) -> Awaited:
 
 
 def _call(wait: OpenWait) -> tuple[str, dict[str, JsonValue]]:
-    """Which call it is about: a confirmation is about the one that is to be made."""
+    """Returns the tool and arguments that a wait concerns. For a confirmation these are of the call to be approved."""
     if wait.call is None:
         return "", {}
     match wait.call.arguments:
@@ -106,20 +106,20 @@ def _call(wait: OpenWait) -> tuple[str, dict[str, JsonValue]]:
     return wait.call.tool, wait.call.arguments
 
 
-def _how_it_goes_on(answer: Answered) -> str:
-    """What a model needs to know that is shown the words alone."""
-    where = f"session: {answer.session}"
+def _continuation_hint(answer: Answered) -> str:
+    """Returns what a model needs to continue, if it sees the text only."""
+    session = f"session: {answer.session}"
     if answer.state != "waiting":
-        return f"[{where}]"
-    return f"[{'; '.join((where, *map(_how_it_is_answered, answer.waits)))}]"
+        return f"[{session}]"
+    return f"[{'; '.join((session, *map(_answer_hint, answer.waits)))}]"
 
 
-def _how_it_is_answered(wait: Awaited) -> str:
+def _answer_hint(wait: Awaited) -> str:
     match wait.kind:
         case "reply":
             return f"{wait.agent} waits for a reply, answer_to: {wait.call_id}"
         case "confirmation":
-            how = f"answer_to: {wait.call_id}, and approved: true or false"
-            return f"{wait.agent} asks the user whether it may call {wait.tool!r}, {how}"
-        case "tool_result":  # for programs that did the work; a model would make one up
+            instruction = f"answer_to: {wait.call_id}, and approved: true or false"
+            return f"{wait.agent} asks the user whether it may call {wait.tool!r}, {instruction}"
+        case "tool_result":  # only the program that does the work may answer; a model would invent a result
             return f"{wait.agent} waits for its tool {wait.tool!r}, which is still at work: nothing to answer"

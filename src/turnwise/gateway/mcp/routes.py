@@ -1,7 +1,7 @@
-"""`POST /mcp`: who asks is let in, and handed over to the library.
+"""The route `POST /mcp`: authenticates the caller and passes the request to the MCP library.
 
-Nothing is kept between requests, also for clients of before 2026, so that any process can answer any of them. So there are
-no sessions of the protocol's own, and no stream by which a server speaks first: GET and DELETE are not for this path.
+The server is stateless for every protocol version, so any process can answer any request. It has no protocol sessions and no
+server-initiated stream, so GET and DELETE are not supported.
 """
 
 import sys
@@ -22,12 +22,12 @@ from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.mcp.request import http_request
 from turnwise.gateway.mcp.server import server_for
 
-HERE = ("localhost", "127.0.0.1", "[::1]")
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 JSON = "application/json"
 
 
 class Endpoint:
-    """The routes, and what goes on behind them as long as the gateway is served. For one app."""
+    """The routes of one app, and the library's session manager while the gateway is served."""
 
     def __init__(self, config: McpConfig) -> None:
         self._config = config
@@ -38,32 +38,32 @@ class Endpoint:
 
     @asynccontextmanager
     async def running(self, front: Front) -> AsyncIterator[None]:
-        """Requests are answered while it is entered."""
+        """Serves requests while the context is entered."""
         self._manager = StreamableHTTPSessionManager(
             server_for(front.runner.app, self._config, http_request),
             stateless=True,
-            security_settings=security(front.config),
-            max_request_body_size=sys.maxsize,  # bodies are bounded before they come here
+            security_settings=transport_security(front.config),
+            max_request_body_size=sys.maxsize,  # a middleware limits bodies
         )
         async with self._manager.run():
             yield
 
     async def _hand_over(self, request: Request, front: TheFront, caller: TheCaller) -> Response:
-        check(request.headers, front.config)
+        check_headers(request.headers, front.config)
         if self._manager is None:
             raise NotReady("The gateway does not serve yet.", fix="Ask again soon.")
-        return _HandedOver(self._manager)
+        return _TransportResponse(self._manager)
 
 
-class _HandedOver(Response):
-    """The library's answer."""
+class _TransportResponse(Response):
+    """The library's response."""
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         super().__init__()
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The library compares letter by letter. Names of hosts are the same in capitals.
+        # Host names are case-insensitive, and the library compares exactly.
         headers = MutableHeaders(raw=list(scope["headers"]))
         for name in ("Host", "Origin"):
             if name in headers:
@@ -71,29 +71,32 @@ class _HandedOver(Response):
         await self._manager.handle_request({**scope, "headers": headers.raw}, receive, send)
 
 
-def security(config: GatewayConfig) -> TransportSecuritySettings:
-    """What the library checks against DNS rebinding: where everybody is let in, only names of this machine count, and only its
-    own pages and those of gateway.origins.
+def transport_security(config: GatewayConfig) -> TransportSecuritySettings:
+    """Returns the library's protection against DNS rebinding.
 
-    Where a credential is needed no page has one by itself, and the gateway may have any name; `check` looks at the origin.
+    Without auth only local host names are accepted, and only local origins and those of `gateway.origins`. With auth it is off:
+    a page has no credential of its own, the gateway may have any name, and `check_headers` checks the origin.
     """
     if config.auth is not None:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    hosts = [host for name in HERE for host in (name, f"{name}:*")]
+    hosts = [host for name in LOCAL_HOSTS for host in (name, f"{name}:*")]
     own = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[*own, *config.origins])
 
 
-def check(headers: Headers, config: GatewayConfig) -> None:
-    """Whether the request may be handed over. Forbidden for a web page of an origin that is not named, RequestInvalid for a
-    body that is no JSON. Where there is no auth, others have looked at the origin.
+def check_headers(headers: Headers, config: GatewayConfig) -> None:
+    """Checks the headers before the request reaches the library.
+
+    Raises:
+        Forbidden: The web page's origin is not allowed. Checked with auth only; without it the library checks the origin.
+        RequestInvalid: The body is not declared as JSON.
     """
     origin = headers.get("Origin")
     if config.auth is not None and origin is not None and not _is_named(origin, config.origins):
         raise Forbidden("Web pages of this origin may not call /mcp.", fix="Name the page's origin in gateway.origins.")
     if headers.get("Content-Type", "").partition(";")[0].strip().lower() != JSON:
         fix = f"Send the header Content-Type: {JSON}, if it is."
-        raise RequestInvalid("The body is not JSON by what its header says.", fix=fix, where=("header", "Content-Type"))
+        raise RequestInvalid("The Content-Type header does not declare JSON.", fix=fix, where=("header", "Content-Type"))
 
 
 def _is_named(origin: str, origins: Collection[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What the tools and resources give, for programs. What is not known is left out."""
+"""The structured results of tools and resources. Absent values are left out."""
 
 from typing import Literal
 
@@ -10,94 +10,94 @@ State = Literal["completed", "waiting", "failed"]
 
 
 class Awaited(BaseModel):
-    """What an answer waits for."""
+    """An open wait of an answer."""
 
-    call_id: str = Field(description="Which wait it is: for `answer_to`.")
+    call_id: str = Field(description="The id of the wait, for `answer_to`.")
     kind: Literal["reply", "confirmation", "tool_result"] = Field(
-        description="reply: any words of the user's; confirmation: the user's word whether the tool may be called; "
-        "tool_result: what a tool gives that is still at work, from whoever does that work."
+        description="reply: any text from the user; confirmation: whether the user approves the tool call; "
+        "tool_result: the result of a tool that is still running, from the program that runs it."
     )
-    agent: str = Field(description="Who waits.")
+    agent: str = Field(description="The agent that waits.")
     text: str = Field(default="", description="The question.")
-    tool: str = Field(default="", description="The tool that may be called, or is at work.")
-    arguments: dict[str, JsonValue] = Field(default={}, description="What the tool is called with.")
+    tool: str = Field(default="", description="The tool to be approved, or still running.")
+    arguments: dict[str, JsonValue] = Field(default={}, description="The arguments of the tool call.")
 
 
 class Kept(BaseModel):
     """A file of a conversation."""
 
-    uri: str = Field(description="Where it can be read, as a resource.")
-    name: str = Field(description="How the file is called.")
-    version: int | None = Field(default=None, description="Which version of it, from 1.")
-    mime_type: str | None = Field(default=None, description="What kind of file it is.")
+    uri: str = Field(description="The URI of the resource.")
+    name: str = Field(description="The file's name.")
+    version: int | None = Field(default=None, description="The version, from 1.")
+    mime_type: str | None = Field(default=None, description="The media type.")
 
 
 class Failed(BaseModel):
     """Why there is no answer."""
 
-    code: str = Field(description="For programs.")
-    message: str = Field(description="In words.")
+    code: str = Field(description="A code for programs.")
+    message: str = Field(description="The reason as text.")
 
 
 class Answered(BaseModel):
-    """What became of a message."""
+    """The answer to a message."""
 
-    session: str = Field(description="The conversation; pass it to go on with it.")
-    message_id: str = Field(description="The name of the message: for `explain`, or to ask for this answer again.")
-    invocation_id: str | None = Field(default=None, description="The same for all messages until the answer is whole.")
-    state: State = Field(description="waiting: `waits` tells for what; failed: `error` tells why.")
-    text: str = Field(description="What the agents said to the user.")
+    session: str = Field(description="The conversation; pass it to continue.")
+    message_id: str = Field(description="The message's id, for `explain`, or to get this answer again.")
+    invocation_id: str | None = Field(default=None, description="The id shared by all messages up to the complete answer.")
+    state: State = Field(description="waiting: see `waits`; failed: see `error`.")
+    text: str = Field(description="The agents' text for the user.")
     agent: str | None = Field(default=None, description="The agent that was selected.")
     reason: str | None = Field(default=None, description="Why it was selected.")
-    waits: list[Awaited] = Field(default=[], description="What has to be answered before it goes on.")
-    artifacts: list[Kept] = Field(default=[], description="Files that came of it.")
+    waits: list[Awaited] = Field(default=[], description="The open waits that must be answered first.")
+    artifacts: list[Kept] = Field(default=[], description="Files that belong to the answer.")
     error: Failed | None = None
 
 
 class Considered(BaseModel):
-    """An agent that came into question."""
+    """A candidate for the selection."""
 
-    agent: str = Field(description="Its name.")
+    agent: str = Field(description="The name.")
     score: float = Field(description="How well it fits, 0 to 1.")
-    evidence: str = Field(default="", description="What speaks for it.")
+    evidence: str = Field(default="", description="The evidence for it.")
 
 
 class Opinion(BaseModel):
-    """What one selector said: a rule, a comparison of words, or a model."""
+    """The verdict of one selector: a rule, a text comparison, or a model."""
 
-    selector: str = Field(description="Its name.")
+    selector: str = Field(description="The name.")
     outcome: Literal["chosen", "abstained", "clarify"] = Field(
-        description="abstained: the next one is asked; clarify: the user is to be asked what is meant."
+        description="abstained: the next selector decides; clarify: the user must be asked what is meant."
     )
-    agent: str | None = Field(default=None, description="Whom it chose.")
-    confidence: float = Field(description="How sure it was, 0 to 1.")
+    agent: str | None = Field(default=None, description="The agent it chose.")
+    confidence: float = Field(description="The confidence, 0 to 1.")
     reason: str = Field(default="", description="Why.")
-    candidates: list[Considered] = Field(default=[], description="Whom it thought of, the best first.")
+    candidates: list[Considered] = Field(default=[], description="The candidates, best first.")
 
 
 class Excluded(BaseModel):
-    """An agent that did not come into question."""
+    """An agent that was not eligible."""
 
-    agent: str = Field(description="Its name.")
-    rule: str = Field(description="By which rule.")
-    detail: str = Field(default="", description="What exactly.")
+    agent: str = Field(description="The name.")
+    rule: str = Field(description="The rule that excluded it.")
+    detail: str = Field(default="", description="Details of the rule.")
 
 
 class Decided(BaseModel):
-    """Which agent is to answer, and why."""
+    """The selection of an agent."""
 
     session: str | None = Field(default=None, description="The conversation.")
-    agent: str = Field(description="Who answers, or asks.")
-    outcome: Literal["chosen", "clarify"] = Field(description="clarify: the agent asks the user first what is meant.")
-    method: str = Field(description="By what it was decided, for programs.")
-    confidence: float = Field(description="How sure that was, 0 to 1.")
-    reason: str = Field(description="Why, in words.")
-    opinions: list[Opinion] = Field(default=[], description="What each selector said, in the order they were asked.")
-    excluded: list[Excluded] = Field(default=[], description="Which agents did not come into question.")
+    agent: str = Field(description="The agent that answers or asks.")
+    outcome: Literal["chosen", "clarify"] = Field(description="clarify: the agent first asks the user what is meant.")
+    method: str = Field(description="The deciding selector, for programs.")
+    confidence: float = Field(description="The confidence, 0 to 1.")
+    reason: str = Field(description="The reason as text.")
+    opinions: list[Opinion] = Field(default=[], description="Each selector's verdict, in order.")
+    excluded: list[Excluded] = Field(default=[], description="Agents that were not eligible.")
 
 
 class Conversation(BaseModel):
-    """The newest events of a session, oldest first. `earlier` leads to those before."""
+    """The newest events of a session, oldest first. `earlier` is the URI of those before."""
 
     session: str
     events: list[Event]

@@ -1,4 +1,4 @@
-"""The server as the library wants it: a function for each method, and what goes for all of them."""
+"""Builds the MCP server: one handler for each method, error mapping, and input limits."""
 
 import logging
 from importlib.metadata import version
@@ -29,48 +29,48 @@ from turnwise.facts.gateway import McpConfig
 from turnwise.gateway.mcp import resources, tool_list
 from turnwise.gateway.mcp.calls import call
 from turnwise.gateway.mcp.errors import error_of
-from turnwise.gateway.mcp.request import Context, Enter
+from turnwise.gateway.mcp.request import Context, RequestFactory
 from turnwise.gateway.problems import INTERNAL
 from turnwise.wire.bounds import MOST_CHARACTERS
 
 NAME = "turnwise"
 INSTRUCTIONS = (
-    "Behind this server are many agents. Hand what the user says to `ask`: the agent that fits best is selected and answers. "
-    "Go on with the `session` that an answer names. `select` tells who would answer, `explain` why somebody did."
+    "This server routes to many agents. Pass the user's message to `ask`: the best matching agent is selected and answers. "
+    "Continue with the `session` of an answer. `select` shows which agent would answer, `explain` why one was selected."
 )
 FRESH_MS = 60_000
-"""How long clients may keep the list of tools."""
+"""How long clients may cache the list of tools, in milliseconds."""
 
 log = logging.getLogger("turnwise.gateway")
 
 
-def server_for(app: str, config: McpConfig, enter: Enter) -> Server[Any]:
-    """The server in front of that app. enter: tells whose a request is."""
+def server_for(app: str, config: McpConfig, request_for: RequestFactory) -> Server[Any]:
+    """Builds the server of an app. request_for: creates the McpRequest of each call."""
     agents = config.agents
 
     async def list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        tools, after = tool_list.page(enter(context), agents=agents, after=_cursor(params))
+        tools, after = tool_list.tool_page(request_for(context), agents=agents, after=_cursor(params))
         return ListToolsResult(tools=list(tools), next_cursor=after)
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-        return await call(context, enter(context), params, agents=agents)
+        return await call(context, request_for(context), params, agents=agents)
 
     async def list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        return await resources.listed(enter(context), _cursor(params))
+        return await resources.list_sessions(request_for(context), _cursor(params))
 
     async def list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
         return resources.templates()
 
     async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        return await resources.read(enter(context), params.uri, context.protocol_version)
+        return await resources.read_resource(request_for(context), params.uri, context.protocol_version)
 
     async def answered(ctx: Context, call_next: CallNext) -> HandlerResult:
-        """What handlers raise becomes an error of the protocol; what should not happen is told in the log alone."""
+        """Converts exceptions to protocol errors. Unexpected ones are only described in the log."""
         try:
             return await call_next(ctx)
         except TurnwiseError as error:
-            raise error_of(enter(ctx).problem(error)) from None
-        except (MCPError, ValidationError):  # the library's own words
+            raise error_of(request_for(ctx).problem(error)) from None
+        except (MCPError, ValidationError):  # the library's own errors
             raise
         except Exception as error:
             log.error("A request was not served because of a defect.", exc_info=error)
@@ -82,7 +82,7 @@ def server_for(app: str, config: McpConfig, enter: Enter) -> Server[Any]:
         title=app,
         instructions=INSTRUCTIONS,
         cache_hints={"tools/list": CacheHint(ttl_ms=FRESH_MS, scope="private")},
-        # None of them is told in headers; otherwise the library would go through all pages of the list for every call.
+        # No argument is sent in headers. Without this, the library would page through the tool list for every call.
         get_tool_input_schema=lambda _: None,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -95,12 +95,12 @@ def server_for(app: str, config: McpConfig, enter: Enter) -> Server[Any]:
 
 
 async def _bounded(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """What is too long for the name of anything is not named in a trace, nor again with every step of an answer."""
+    """Rejects overlong names, so that they enter neither traces nor progress notifications."""
     name = ctx.params.get("name") if ctx.params else None
     if len(ctx.method) > MOST_CHARACTERS:
         raise MCPError(METHOD_NOT_FOUND, "Method not found")
     if isinstance(name, str) and len(name) > MOST_CHARACTERS:
-        raise MCPError(INVALID_PARAMS, "There is nothing of that name.")
+        raise MCPError(INVALID_PARAMS, "The name is too long.")
     token = progress_token_from_params(ctx.params)
     if isinstance(token, str) and len(token) > MOST_CHARACTERS:
         raise MCPError(INVALID_PARAMS, f"A progress token has {MOST_CHARACTERS} characters at most.")

@@ -1,4 +1,4 @@
-"""A message handed in, or an answer to what is waited for."""
+"""Hands in a message, or an answer to a wait."""
 
 from turnwise.facts.cards import NAME_CHARACTERS
 from turnwise.facts.content import ToolResultPart
@@ -13,51 +13,56 @@ from turnwise.gateway.shared.tool_calls import result_value
 from turnwise.runner import Invocation
 
 
-async def start(visit: McpRequest, given: AskAgent, agent: str | None, *, streaming: bool) -> Invocation:
-    """The invocation that answers. agent: who is to answer; None = whoever is selected. A session that is not named is made.
+async def start(request: McpRequest, arguments: AskAgent, agent: str | None, *, streaming: bool) -> Invocation:
+    """Starts the invocation that answers. A session is created if none is named.
 
-    RequestInvalid, NothingHere, UnknownToolCall, Forbidden, and what the runner raises.
+    Args:
+        agent: The agent that must answer; None = select one.
+
+    Raises:
+        RequestInvalid, NothingHere, UnknownToolCall, Forbidden: The arguments do not fit. Errors of the runner pass through.
     """
-    if given.answer_to is not None:
-        return await _answer(visit, given, given.answer_to, agent)
-    if given.approved is not None:
-        raise _wrong(
+    if arguments.answer_to is not None:
+        return await _answer(request, arguments, arguments.answer_to, agent)
+    if arguments.approved is not None:
+        raise _invalid(
             "'approved' answers a question whether a tool may be called.", "Name that question: answer_to.", "approved"
         )
-    if agent is not None and not visit.front.addressees.has(visit.caller, agent):
+    if agent is not None and not request.front.addressees.has(request.caller, agent):
         fix = "Leave out the agent; the one that fits best is selected."
         raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r} for you.", fix=fix, where=("arguments", "agent"))
-    usual = visit.front.runner.config.model_copy(update={"streaming": streaming})
-    config = usual if given.session is not None else usual.model_copy(update={"create_session": True})
-    # The same for the same message, which may be sent again before its sender knows where it is.
-    session = new_session(given.message_id) if given.session is None else given.session
-    return await visit.front.messages.start(
-        visit.caller, MessageRequest(session, given.message, visit.user, given.message_id, config=config, agent=agent)
+    usual = request.front.runner.config.model_copy(update={"streaming": streaming})
+    config = usual if arguments.session is not None else usual.model_copy(update={"create_session": True})
+    # Derived from the message id: a repeated message reaches the same session before its sender knows it.
+    session = new_session(arguments.message_id) if arguments.session is None else arguments.session
+    return await request.front.messages.start(
+        request.caller,
+        MessageRequest(session, arguments.message, request.user, arguments.message_id, config=config, agent=agent),
     )
 
 
-async def _answer(visit: McpRequest, given: AskAgent, call_id: str, agent: str | None) -> Invocation:
-    if given.session is None:
-        raise _wrong("It is not said where something is answered.", "Name the session in which it is waited for.", "session")
+async def _answer(request: McpRequest, arguments: AskAgent, call_id: str, agent: str | None) -> Invocation:
+    if arguments.session is None:
+        raise _invalid("The answer has no session.", "Pass the session of the wait.", "session")
     if agent is not None:
-        raise _wrong("What waits is answered to who asked.", "Leave out the agent, or answer_to.", "agent")
-    # A call is answered once, so whoever has no name for the answer need not have one.
-    invocations, id_ = visit.front.invocations, given.message_id or f"answer-{digest(call_id)}"
-    wait = await invocations.wait_for(visit.caller, given.session, call_id, visit.user)
-    told = WaitAnswer(call_id, _told(given, wait), given.message, id_)
-    return await invocations.answer(visit.caller, given.session, wait.invocation_id if wait else "", told, visit.user)
+        raise _invalid("An answer goes to the agent that waits.", "Leave out the agent, or answer_to.", "agent")
+    # A call is answered once, so its id identifies the answer if the caller gave none.
+    invocations, id_ = request.front.invocations, arguments.message_id or f"answer-{digest(call_id)}"
+    wait = await invocations.wait_for(request.caller, arguments.session, call_id, request.user)
+    answer = WaitAnswer(call_id, _answer_value(arguments, wait), arguments.message, id_)
+    return await invocations.answer(request.caller, arguments.session, wait.invocation_id if wait else "", answer, request.user)
 
 
-def _told(given: AskAgent, wait: Wait | None) -> str | bool | ToolResultPart:
-    """The answer as what is waited for takes it."""
+def _answer_value(arguments: AskAgent, wait: Wait | None) -> str | bool | ToolResultPart:
+    """Converts the arguments to the kind of answer that the wait takes."""
     if wait is not None and wait.kind == "confirmation":
-        if given.approved is None:
-            raise _wrong("It waits for a person's word.", "Send `approved`, true or false, as the user says.", "approved")
-        return given.approved
+        if arguments.approved is None:
+            raise _invalid("The agent waits for an approval.", "Send `approved`, true or false, as the user says.", "approved")
+        return arguments.approved
     if wait is not None and wait.kind == "tool_result":
-        return ToolResultPart(call_id=wait.call_id, result=result_value(given.message))
-    return given.message
+        return ToolResultPart(call_id=wait.call_id, result=result_value(arguments.message))
+    return arguments.message
 
 
-def _wrong(problem: str, fix: str, argument: str) -> RequestInvalid:
+def _invalid(problem: str, fix: str, argument: str) -> RequestInvalid:
     return RequestInvalid(problem, fix=fix, where=("arguments", argument))

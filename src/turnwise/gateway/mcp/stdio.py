@@ -1,4 +1,4 @@
-"""The protocol over lines: each is a message, as between a program and the one that started it."""
+"""The MCP protocol over standard input and output: one JSON-RPC message a line."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -28,44 +28,45 @@ CANCELLED = "notifications/cancelled"
 
 
 class StdioServer:
-    """A server that is spoken with in lines. For one conversation.
+    """Serves one client over lines. `is_cut` tells whether the input ended with requests left unanswered at the timeout.
 
-    write: puts a line out, and raises OSError when nobody reads any more. is_cut: whether the lines ended and not all that was
-    asked was answered in time.
+    Args:
+        write: Writes one line. Raises OSError when the reader is gone.
     """
 
     def __init__(self, server: Server[Any], write: Write) -> None:
         self._server, self._write, self.is_cut = server, write, False
-        self._asked = set[RequestId]()
-        """What is not answered yet, by the ids that the library takes for the same."""
-        self._quiet = anyio.Event()
-        self._quiet.set()
+        self._pending = set[RequestId]()
+        self._is_idle = anyio.Event()
+        self._is_idle.set()
 
     async def serve(self, lines: AsyncIterator[bytes], seconds: float) -> None:
-        """Returns when the lines have ended and all that was asked is answered, which may take so many seconds then; or when
-        nobody reads the answers any more.
+        """Serves until the input ends and every request is answered, or the reader is gone.
+
+        Args:
+            seconds: Timeout for open requests after the input has ended.
         """
         into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
         outgoing, out = anyio.create_memory_object_stream[SessionMessage]()
         errors = outgoing.clone()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._put_out, out, tasks.cancel_scope)
+            tasks.start_soon(self._write_responses, out, tasks.cancel_scope)
             tasks.start_soon(self._server.run, incoming, outgoing, self._server.create_initialization_options())
             async with into, errors:
                 async for line in lines:
                     if line.strip():
-                        await self._take(line, into, errors)
-                # The library drops what it works on when nothing more can come.
-                with anyio.move_on_after(seconds) as time:
-                    await self.quiet()
-                self.is_cut = time.cancelled_caught
+                        await self._accept(line, into, errors)
+                # The library drops open requests once its input is closed.
+                with anyio.move_on_after(seconds) as deadline:
+                    await self.wait_idle()
+                self.is_cut = deadline.cancelled_caught
 
-    async def quiet(self) -> None:
-        """Returns when nothing is asked that is not answered."""
-        while self._asked:
-            await self._quiet.wait()
+    async def wait_idle(self) -> None:
+        """Waits until every request is answered."""
+        while self._pending:
+            await self._is_idle.wait()
 
-    async def _take(
+    async def _accept(
         self,
         line: bytes,
         into: MemoryObjectSendStream[SessionMessage | Exception],
@@ -76,44 +77,44 @@ class StdioServer:
             await errors.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=message)))
             return
         if isinstance(message, JSONRPCRequest):
-            self._asked.add(coerce_request_id(message.id))
-            if self._quiet.is_set():  # whoever waits for the end of others waits for the end of this, too
-                self._quiet = anyio.Event()
+            self._pending.add(coerce_request_id(message.id))
+            if self._is_idle.is_set():  # waiters on earlier requests wait for this one, too
+                self._is_idle = anyio.Event()
         if isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
-            self._forget(cancelled_request_id_from_params(message.params))
+            self._mark_answered(cancelled_request_id_from_params(message.params))
         await into.send(SessionMessage(message))
 
-    async def _put_out(self, out: MemoryObjectReceiveStream[SessionMessage], scope: anyio.CancelScope) -> None:
+    async def _write_responses(self, out: MemoryObjectReceiveStream[SessionMessage], scope: anyio.CancelScope) -> None:
         async with out:
             async for item in out:
                 line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
                 try:
                     await self._write(line)
                 except OSError:
-                    self._asked.clear()
-                    self._quiet.set()
+                    self._pending.clear()
+                    self._is_idle.set()
                     scope.cancel()
                 if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-                    self._forget(item.message.id)
+                    self._mark_answered(item.message.id)
 
-    def _forget(self, id_: RequestId | None) -> None:
+    def _mark_answered(self, id_: RequestId | None) -> None:
         if id_ is not None:
-            self._asked.discard(coerce_request_id(id_))
-        if not self._asked:
-            self._quiet.set()
+            self._pending.discard(coerce_request_id(id_))
+        if not self._pending:
+            self._is_idle.set()
 
 
 def _message_in(line: bytes) -> JSONRPCMessage | ErrorData:
-    """The message, or what is wrong with the line."""
+    """Parses a line; an ErrorData describes an invalid one."""
     try:
-        given = from_json(line, allow_inf_nan=False)
+        value = from_json(line, allow_inf_nan=False)
     except ValueError:
         return ErrorData(code=PARSE_ERROR, message="The line is not JSON.")
     try:
-        message = jsonrpc_message_adapter.validate_python(given, by_name=False)
+        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError:
-        return ErrorData(code=INVALID_REQUEST, message="The line is no message of JSON-RPC.")
-    if isinstance(message, JSONRPCNotification) and "id" in given:
-        # The library would take a request with an id that is none for a notification, and never answer it.
-        return ErrorData(code=INVALID_REQUEST, message="The message's id is neither a number nor a text.")
+        return ErrorData(code=INVALID_REQUEST, message="The line is not a JSON-RPC message.")
+    if isinstance(message, JSONRPCNotification) and "id" in value:
+        # The library would treat a request with an invalid id as a notification, and never answer it.
+        return ErrorData(code=INVALID_REQUEST, message="The message's id is neither a number nor a string.")
     return message

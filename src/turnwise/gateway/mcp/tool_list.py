@@ -1,4 +1,4 @@
-"""The tools there are: three, and on demand one for each agent that the caller may address."""
+"""The list of tools: three standard ones, and optionally one for each agent that the caller may address."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -14,7 +14,7 @@ from turnwise.tools.names import tool_name
 
 ASK, SELECT, EXPLAIN = "ask", "select", "explain"
 PAGE = 100
-"""How many agents are told of at once."""
+"""Maximum number of agents in a page."""
 
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 _ACTS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True)
@@ -22,15 +22,15 @@ _ACTS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_
 
 @cache
 def standard_tools() -> tuple[Tool, ...]:
-    """Those that are there for everybody."""
+    """Returns the tools that every caller has."""
     return (
         Tool(
             name=ASK,
             title="Ask",
             description=(
-                "Hands a message of the user to the agent that fits best, and gives its answer. To go on with a conversation, "
-                "pass the `session` that the answer named. When an answer waits for something, its last text tells how to ask "
-                "again; let the user say what to answer."
+                "Passes the user's message to the best matching agent and returns its answer. To continue a conversation, "
+                "pass the answer's `session`. When an answer waits for something, its last text tells how to ask "
+                "again; let the user decide what to answer."
             ),
             input_schema=schema_of(Ask),
             output_schema=schema_of(Answered),
@@ -38,8 +38,8 @@ def standard_tools() -> tuple[Tool, ...]:
         ),
         Tool(
             name=SELECT,
-            title="See who would answer",
-            description="Tells which agent would answer a message, and why. Nothing is stored and nobody runs.",
+            title="Preview the selection",
+            description="Shows which agent would answer a message, and why. Nothing is stored and no agent runs.",
             input_schema=schema_of(Select),
             output_schema=schema_of(Decided),
             annotations=_READS,
@@ -47,7 +47,7 @@ def standard_tools() -> tuple[Tool, ...]:
         Tool(
             name=EXPLAIN,
             title="Explain a decision",
-            description="Tells which agent was selected for a message of a conversation, and why, as it was recorded.",
+            description="Shows which agent was selected for a message of a conversation, and why, as recorded.",
             input_schema=schema_of(Explain),
             output_schema=schema_of(Decided),
             annotations=_READS,
@@ -55,41 +55,48 @@ def standard_tools() -> tuple[Tool, ...]:
     )
 
 
-def page(visit: McpRequest, *, agents: bool, after: str | None) -> tuple[Sequence[Tool], str | None]:
-    """A page of them, and after which agent there are more; None at the end. RequestInvalid for an unknown `after`."""
-    names = _names(visit) if agents else ()
+def tool_page(request: McpRequest, *, agents: bool, after: str | None) -> tuple[Sequence[Tool], str | None]:
+    """Returns a page of tools.
+
+    Returns:
+        The tools, and the agent to continue after; None at the end.
+
+    Raises:
+        RequestInvalid: `after` is unknown.
+    """
+    names = _addressable_agents(request) if agents else ()
     if after is not None and after not in names:
         raise RequestInvalid("There is no such page.", fix="Pass a page's `nextCursor` as it is.", where=("cursor",))
     begin = 0 if after is None else names.index(after) + 1
     shown = names[begin : begin + PAGE]
-    tools = [*(standard_tools() if after is None else ()), *(_of_agent(visit, name) for name in shown)]
+    tools = [*(standard_tools() if after is None else ()), *(_agent_tool(request, name) for name in shown)]
     return tools, shown[-1] if len(names) > begin + PAGE else None
 
 
-def agent_of_tool(visit: McpRequest, tool: str) -> str | None:
-    """The agent that this is the tool of, if the caller may address it."""
+def agent_of_tool(request: McpRequest, tool: str) -> str | None:
+    """Returns the agent of a tool name, if the caller may address it."""
     plain = tool.removeprefix(PREFIX)
     if plain == tool:
         return None
     if tool_name(plain, PREFIX) == tool:
-        return plain if visit.front.addressees.has(visit.caller, plain) else None
-    return next((name for name in _names(visit) if tool_name(name, PREFIX) == tool), None)
+        return plain if request.front.addressees.has(request.caller, plain) else None
+    return next((name for name in _addressable_agents(request) if tool_name(name, PREFIX) == tool), None)
 
 
-def _names(visit: McpRequest) -> Sequence[str]:
-    """Nobody, for who may not know of agents."""
+def _addressable_agents(request: McpRequest) -> Sequence[str]:
+    """Returns the agents that the caller may address; none if the caller may not know of agents."""
     try:
-        return visit.front.addressees.names(visit.caller)
+        return request.front.addressees.names(request.caller)
     except Forbidden:
         return ()
 
 
-def _of_agent(visit: McpRequest, name: str) -> Tool:
-    card = visit.front.runner.tree.card(name)
+def _agent_tool(request: McpRequest, name: str) -> Tool:
+    card = request.front.runner.tree.card(name)
     return Tool(
         name=tool_name(name, PREFIX),
         title=name,
-        description=" ".join(filter(None, (f"Asks the agent {name!r}, and gives its answer.", card.description))),
+        description=" ".join(filter(None, (f"Asks the agent {name!r} and returns its answer.", card.description))),
         input_schema=_schemas()[0],
         output_schema=_schemas()[1],
         annotations=_ACTS,

@@ -7,7 +7,7 @@ from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, InvalidParamsError, JSONPa
 
 from turnwise.facts import errors
 from turnwise.facts.errors import TurnwiseError
-from turnwise.gateway.a2a.errors import Refusal, protocol_refusal, refusal_of, rest_form, rpc_form
+from turnwise.gateway.a2a.errors import Refusal, protocol_refusal, refusal_of, rest_error_response, rpc_error_response
 from turnwise.gateway.problems import Problem, headers_of, status_of
 
 CODES = sorted(
@@ -28,7 +28,7 @@ def test_every_error_of_ours_is_one_of_the_wire(code: str) -> None:
     assert refusal.http >= 400
     assert refusal.details[0]["metadata"] == {"code": code, "fix": "Do this.", "requestId": "r-1"}
     assert (refusal.http >= 500) == (status_of(code) >= 500)
-    assert refusal.kept or refusal.http in (400, 404)
+    assert refusal.keeps_http_status or refusal.http in (400, 404)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_place_is_named() -> None:
 def test_errors_of_the_protocols_own() -> None:
     for kind, code in JSON_RPC_ERROR_CODE_MAP.items():
         refusal = protocol_refusal(kind("So."), "r-1")
-        assert (refusal.code, refusal.message, refusal.kept) == (code, "So.", False)
+        assert (refusal.code, refusal.message, refusal.keeps_http_status) == (code, "So.", False)
         assert refusal.details[0]["domain"] == "a2a-protocol.org"
     told = protocol_refusal(InvalidParamsError("So.", data={"errors": [{"field": "f", "message": "missing"}], "n": 1}), "r-1")
     assert told.details[0]["metadata"] == {"requestId": "r-1"}
@@ -73,10 +73,10 @@ def test_errors_of_the_protocols_own() -> None:
 
 
 def test_the_forms() -> None:
-    rpc, rest = rpc_form(problem("access.too_many")), rest_form(problem("access.too_many"))
+    rpc, rest = rpc_error_response(problem("access.too_many")), rest_error_response(problem("access.too_many"))
     assert (rpc.status_code, rest.status_code) == (429, 429)
     assert rpc.headers["Retry-After"] == rest.headers["Retry-After"] == "1"
     assert json.loads(bytes(rpc.body)).keys() == {"jsonrpc", "id", "error"}
     assert json.loads(bytes(rest.body))["error"].keys() == {"code", "status", "message", "details"}
-    assert rpc_form(problem("request.invalid")).status_code == 200
+    assert rpc_error_response(problem("request.invalid")).status_code == 200
     assert isinstance(refusal_of(problem("internal")), Refusal)

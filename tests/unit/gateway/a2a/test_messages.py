@@ -54,7 +54,7 @@ def test_any_other_is_not(kind: str) -> None:
 
 
 def test_what_is_no_message_of_a_users() -> None:
-    with pytest.raises(RequestInvalid, match="users"):
+    with pytest.raises(RequestInvalid, match="user messages"):
         IncomingMessage(request(role=Role.ROLE_AGENT))
     with pytest.raises(RequestInvalid) as refused:
         IncomingMessage(request(Part(text="a"), Part()))

@@ -46,7 +46,7 @@ def test_what_is_no_base64(raw: Any) -> None:
 def test_a_state_that_there_is_not_is_not_every_state() -> None:
     for good in ({}, {"status": "TASK_STATE_WORKING"}, {"status": 2}, {"status": None}, {"status": "TASK_STATE_UNSPECIFIED"}):
         assert isinstance(message_of(good, ListTasksRequest), ListTasksRequest)
-    with pytest.raises(RequestInvalid, match="no such state"):
+    with pytest.raises(RequestInvalid, match="Unknown task state"):
         message_of({"status": "working"}, ListTasksRequest)
 
 

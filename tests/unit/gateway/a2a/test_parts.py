@@ -7,7 +7,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.cards import AgentCard
 from turnwise.facts.content import ArtifactPart, BlobPart, Content, DataPart, ThinkingPart
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.a2a.parts import MOST_INLINE, File, PartWriter, named_files
+from turnwise.gateway.a2a.parts import MOST_INLINE, File, PartWriter, referenced_files
 from turnwise.gateway.redaction import Redactor
 
 VIEW = Redactor(Caller(id="a", role="admin"), AgentTree([AgentCard(name="a")]))
@@ -36,7 +36,7 @@ def test_artifacts_are_inline_or_somewhere_or_only_named() -> None:
     small, large, nowhere, missing, elsewhere = PartWriter(VIEW, files).parts(content)
     assert (small.raw, large.url, elsewhere.url) == (b"s", "https://x/large", "https://y/f")
     assert (nowhere.text, missing.text) == ("[file: nowhere]", "[file: missing]")
-    assert named_files([event("a", *content.parts), event("a", *content.parts), event("a")]) == list(names[:4])
+    assert referenced_files([event("a", *content.parts), event("a", *content.parts), event("a")]) == list(names[:4])
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,6 @@ def test_artifacts_are_inline_or_somewhere_or_only_named() -> None:
 )
 def test_modes_that_the_reader_takes(modes: list[str], taken: bool) -> None:
     shown = PartWriter(VIEW, modes=modes)
-    assert shown.takes("application/json") == taken
+    assert shown.accepts("application/json") == taken
     (part,) = shown.parts(Content(parts=(DataPart(data={"a": 1}),)))
     assert part.WhichOneof("content") == ("text" if modes == ["text/plain"] else "data")

@@ -66,5 +66,5 @@ def test_of_several_the_one_that_is_named_or_the_oldest() -> None:
 
 
 def test_a_word_that_is_none() -> None:
-    with pytest.raises(RequestInvalid, match="neither true nor false"):
+    with pytest.raises(RequestInvalid, match="not a boolean"):
         answer_to(open_waits([LEAVE]), given(approved="yes"))

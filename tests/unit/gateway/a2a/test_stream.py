@@ -30,13 +30,13 @@ def heard(events: list[Event]) -> dict[str, str]:
     narration, texts, closed = TaskEvents(TaskId("s", "m")), dict[str, str](), list[str]()
     for place, each in enumerate(events, 1):
         parts = [Part(text=each.text)] if each.text else []
-        is_taken_back = not each.partial and narration.is_taken_back(each, parts)
-        for update in narration.piece(each) if each.partial else narration.whole(each, parts):
+        is_retraction = not each.partial and narration.is_retraction(each, parts)
+        for update in narration.chunk(each) if each.partial else narration.whole(each, parts):
             id_ = update.artifact.artifact_id
             assert update.append == (id_ in texts) or not update.append
             texts[id_] = (texts.get(id_, "") if update.append else "") + "".join(part.text for part in update.artifact.parts)
             closed += [id_] if update.last_chunk else []
-        texts = recorded(events[:place]) if is_taken_back else texts
+        texts = recorded(events[:place]) if is_retraction else texts
     texts = recorded(events) if narration.is_open else texts
     assert len(closed) == len(set(closed))
     return texts
@@ -100,7 +100,7 @@ def test_a_piece_that_comes_twice_counts_once_and_one_that_is_missing_waits() ->
     whole = said("e1", "abcdef")
     assert heard([piece(whole, "abc", 0), piece(whole, "bcd", 1), whole]) == {"e1": "abcdef"}
     narration = TaskEvents(TaskId("s", "m"))
-    assert list(narration.piece(piece(whole, "def", 3))) == []
+    assert list(narration.chunk(piece(whole, "def", 3))) == []
 
 
 def test_a_whole_that_reads_otherwise_takes_the_pieces_place() -> None:
@@ -112,7 +112,7 @@ def test_a_whole_that_reads_otherwise_takes_the_pieces_place() -> None:
 
 def _both(first: Event, whole: Event) -> tuple[list[TaskArtifactUpdateEvent], list[TaskArtifactUpdateEvent]]:
     narration = TaskEvents(TaskId("s", "m"))
-    return list(narration.piece(first)), list(narration.whole(whole, [Part(text=whole.text)]))
+    return list(narration.chunk(first)), list(narration.whole(whole, [Part(text=whole.text)]))
 
 
 def test_what_is_no_part_of_the_answer_is_not_told() -> None:

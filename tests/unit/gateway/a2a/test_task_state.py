@@ -90,14 +90,14 @@ def test_what_is_known_of_a_message_is_its_task() -> None:
     ):
         assert task_record(NAME, given).state(USERS) == state
     assert task_record(NAME, known("started", guarded=blocked)).problem.endswith("bad")
-    assert task_record(NAME, known()).asked == text_content("hi")
+    assert task_record(NAME, known()).first_message == text_content("hi")
 
 
 def test_a_task_by_what_its_reader_has() -> None:
     asked = text_content("hi")
 
     def standing(events: list[Event], *, begun: bool, closed: bool) -> str:
-        return live_task_record(NAME, events, asked, begun=begun, closed=closed).standing
+        return live_task_record(NAME, events, asked, begun=begun, closed=closed).status
 
     assert standing([], begun=False, closed=False) == "queued"
     assert standing([], begun=True, closed=False) == "running"

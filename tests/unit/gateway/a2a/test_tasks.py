@@ -13,7 +13,7 @@ from turnwise.facts.events import USER, Await, End, ErrorInfo, Event
 from turnwise.facts.tree import AgentTree
 from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.a2a.parts import PartWriter
-from turnwise.gateway.a2a.task_state import Standing, TaskRecord
+from turnwise.gateway.a2a.task_state import TaskRecord, TaskStatus
 from turnwise.gateway.a2a.tasks import answer_of, task_of, update_of
 from turnwise.gateway.redaction import FAILED, Redactor
 
@@ -26,12 +26,12 @@ REPLY = event(USER, "this", answers="w")
 END = event("a", end=End())
 
 
-def record(*events: Event, standing: Standing = "ended", **more: Any) -> TaskRecord:
+def record(*events: Event, status: TaskStatus = "ended", **more: Any) -> TaskRecord:
     ids = [f"message:s:m{n}" if each.author == USER else f"e{n}" for n, each in enumerate(events, 1)]
     told = [
         each.model_copy(update={"id": id_, "sequence": n}) for n, (each, id_) in enumerate(zip(events, ids, strict=True), 1)
     ]
-    return TaskRecord(NAME, standing, told, **more)
+    return TaskRecord(NAME, status, told, **more)
 
 
 def task(known: TaskRecord, view: Redactor = USERS, **options: Any) -> Task:
@@ -56,7 +56,7 @@ def test_utterances_are_artifacts_and_questions_are_history() -> None:
 
 
 def test_an_open_question_is_the_status_and_not_yet_history() -> None:
-    made = task(record(HI, ASKED, standing="waiting"))
+    made = task(record(HI, ASKED, status="waiting"))
     assert made.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
     question, data = made.status.message.parts
     assert question.text == "Which?"
@@ -66,7 +66,7 @@ def test_an_open_question_is_the_status_and_not_yet_history() -> None:
 
 def test_several_questions_are_all_there() -> None:
     offered = ToolCallPart(call_id="k", tool="look", arguments={"n": 1}, offered=True)
-    made = task(record(HI, ASKED, event("a", offered, awaits=Await(id="k", kind="tool_result")), standing="waiting"))
+    made = task(record(HI, ASKED, event("a", offered, awaits=Await(id="k", kind="tool_result")), status="waiting"))
     assert texts(made.status.message.parts)[:2] == ["Which?", "Waiting for the result of look."]
     waits = MessageToDict(made.status.message.parts[2].data)["waits"]
     assert waits[1] == {"callId": "k", "kind": "tool_result", "agent": "a", "tool": "look", "arguments": {"n": 1.0}}
@@ -105,12 +105,12 @@ def test_of_the_history_as_much_as_is_wanted() -> None:
 
 
 def test_of_a_message_in_line_there_is_the_message() -> None:
-    queued = record(standing="queued", asked=text_content("hi"))
+    queued = record(status="queued", first_message=text_content("hi"))
     made = task(queued)
     assert (made.status.state, texts(made.history[0].parts)) == (TaskState.TASK_STATE_SUBMITTED, ["hi"])
     assert not made.status.HasField("timestamp")
     assert list(task(queued, history=0).history) == []
-    rejected = task(record(standing="rejected", problem="Not that."))
+    rejected = task(record(status="rejected", problem="Not that."))
     assert (texts(rejected.status.message.parts), list(rejected.history)) == (["Not that."], [])
 
 
@@ -121,7 +121,7 @@ def test_results_that_were_sent_are_part_of_the_history() -> None:
 
 
 def test_an_update_is_the_tasks_status() -> None:
-    known = record(HI, ASKED, standing="waiting")
+    known = record(HI, ASKED, status="waiting")
     update = update_of(known, USERS, PartWriter(USERS))
     assert (update.task_id, update.context_id, update.status) == (NAME.id, "s", task(known).status)
     assert update.metadata == task(known).metadata

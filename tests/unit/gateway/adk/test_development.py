@@ -11,10 +11,10 @@ def test_the_tree_from_an_agent_on() -> None:
     assert drawn.endswith("}")
     assert '"desk" -> "orders";' in drawn
     assert '"desk" -> "a \\"b\\"\\\\";' in drawn
-    assert f'"orders" [style="rounded,filled", fillcolor="{LIGHT.marked}"];' in drawn
+    assert f'"orders" [style="rounded,filled", fillcolor="{LIGHT.highlight}"];' in drawn
     assert drawn.count("filled") == 1
     part = dot_of({"a": ("b",), "b": ()}, "b", dark=True)
-    assert ("->" in part, DARK.ground in part) == (False, True)
+    assert ("->" in part, DARK.background in part) == (False, True)
 
 
 def test_what_is_not_known_is_not_drawn() -> None:

@@ -144,7 +144,7 @@ def test_a_call_of_the_callers_own_tool_is_the_callers() -> None:
 
 def test_pieces_of_calls_are_not_told() -> None:
     telling = EventWriter(KEY, INSIDE)
-    shown = telling.tell(event("I look ", PAY, partial=True))
+    shown = telling.write(event("I look ", PAY, partial=True))
     assert shown is not None
     assert shown.content is not None
     assert [part.text for part in shown.content.parts or ()] == ["I look "]

@@ -17,7 +17,7 @@ from turnwise.facts.content import (
     UnknownPart,
 )
 from turnwise.facts.sessions import SessionKey
-from turnwise.gateway.adk.parts import parts_of, uri_of, version_in, version_out
+from turnwise.gateway.adk.parts import artifact_uri, from_adk_version, parts_of, to_adk_version
 
 KEY = SessionKey("app", "ada", "s")
 CONFIRM = {"tool": "refund", "arguments": {"order": 7}, "call": "c"}
@@ -101,6 +101,6 @@ def test_a_persons_word(result: Any, confirmed: bool) -> None:
 
 
 def test_names_and_numbers_of_artifacts() -> None:
-    assert uri_of(KEY, "user:a b", 1) == "artifact://apps/app/users/ada/artifacts/user:a b/versions/0"
-    assert uri_of(KEY, "x", None).endswith("/artifacts/x/versions/latest")
-    assert [version_in(version_out(version)) for version in (1, 7)] == [1, 7]
+    assert artifact_uri(KEY, "user:a b", 1) == "artifact://apps/app/users/ada/artifacts/user:a b/versions/0"
+    assert artifact_uri(KEY, "x", None).endswith("/artifacts/x/versions/latest")
+    assert [from_adk_version(to_adk_version(version)) for version in (1, 7)] == [1, 7]

@@ -7,14 +7,14 @@ import pytest
 
 from turnwise.facts.content import BlobPart, Content, TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.adk.parts import bytes_of, message_of, past_of
-from turnwise.gateway.adk.schema import Blob, PastEvent, RunBody, Said
+from turnwise.gateway.adk.parts import decode_bytes, message_of, past_exchanges
+from turnwise.gateway.adk.schema import Blob, MessageContent, PastEvent, RunBody
 
 DATA = b"\xfb\xff\xfe\x00"
 
 
 def message(*parts: dict[str, Any]) -> Content:
-    return message_of(Said.model_validate({"parts": parts}))
+    return message_of(MessageContent.model_validate({"parts": parts}))
 
 
 def test_both_spellings() -> None:
@@ -28,13 +28,13 @@ def test_both_spellings() -> None:
     "written", [b64encode(DATA), urlsafe_b64encode(DATA), b64encode(DATA).rstrip(b"="), urlsafe_b64encode(DATA).rstrip(b"=")]
 )
 def test_base64_in_both_alphabets(written: bytes) -> None:
-    assert bytes_of(Blob(data=written.decode()), ()) == DATA
+    assert decode_bytes(Blob(data=written.decode()), ()) == DATA
 
 
 @pytest.mark.parametrize("written", ["a", "ü", "a b c", "=", "aGk=aGk=", "\ud800"])
 def test_what_is_no_base64(written: str) -> None:
     with pytest.raises(RequestInvalid) as refused:
-        bytes_of(Blob(data=written), ("body",))
+        decode_bytes(Blob(data=written), ("body",))
     assert refused.value.where == ("body", "data")
 
 
@@ -54,7 +54,7 @@ def test_the_parts_of_a_message() -> None:
         ToolResultPart(call_id="c", tool="f", result={"a": 1}),
         ToolResultPart(call_id="d", result=None),
     )
-    assert message_of(Said()).parts == ()
+    assert message_of(MessageContent()).parts == ()
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_only_a_plain_yes_is_one(response: Any, approved: bool) -> None:
 
 
 def past(*events: dict[str, Any]) -> Any:
-    return past_of([PastEvent.model_validate(event) for event in events])
+    return past_exchanges([PastEvent.model_validate(event) for event in events])
 
 
 def said(author: str, *texts: str, **more: Any) -> dict[str, Any]:

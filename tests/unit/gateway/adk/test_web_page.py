@@ -1,6 +1,6 @@
 """The page's first file, made to need nothing from elsewhere."""
 
-from turnwise.gateway.adk.web_page import POLICY, alone
+from turnwise.gateway.adk.web_page import POLICY, self_contained
 
 
 def test_what_is_elsewhere_is_taken_out() -> None:
@@ -10,7 +10,7 @@ def test_what_is_elsewhere_is_taken_out() -> None:
         "@font-face {src: url('http://a.example/y')}.a{b:c}@font-face{src:url(own.woff2)}</style>"
         '<link rel="stylesheet" href="./s.css" media="print" onload="this.media=\'all\'"></head>'
     )
-    made = alone(page)
+    made = self_contained(page)
     assert "a.example" not in made
     assert "onload" not in made
     for kept in ('<link rel="icon" href="icon.svg">', ".a{b:c}@font-face{src:url(own.woff2)}", 'href="./s.css">'):

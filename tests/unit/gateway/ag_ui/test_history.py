@@ -7,13 +7,13 @@ from ag_ui.core import Context, RunAgentInput
 from turnwise.facts.content import Part, TextPart, ToolResultPart
 from turnwise.facts.sessions import Exchange
 from turnwise.gateway.ag_ui.history import (
-    as_content,
     instructions_in,
+    merged_content,
     new_messages,
-    past_of,
+    past_turns,
     result_id,
-    still_wanted,
-    unanswered,
+    without_late_results,
+    without_repeated,
 )
 
 
@@ -40,7 +40,7 @@ def text(said: str) -> tuple[Part, ...]:
 
 
 def new(*messages: dict[str, Any]) -> list[str]:
-    return [as_content([parts]).text or str(parts[0]) for parts in new_messages(read(*messages)).new]
+    return [merged_content([parts]).text or str(parts[0]) for parts in new_messages(read(*messages)).new]
 
 
 def test_what_is_behind_the_assistant_is_new() -> None:
@@ -57,7 +57,7 @@ def test_what_our_own_tools_gave_is_not_new_when_it_comes_back() -> None:
 
 
 def test_the_past_is_told_in_exchanges() -> None:
-    past = past_of(read(user("a"), calling("k", "so"), gave("k"), {"role": "assistant", "content": "b"}, user("new")))
+    past = past_turns(read(user("a"), calling("k", "so"), gave("k"), {"role": "assistant", "content": "b"}, user("new")))
     assert [(turn.sent.text, turn.text, [call.call_id for call in turn.calls]) for turn in past] == [
         ("a", "so", ["k"]),
         ("", "b", []),
@@ -67,7 +67,7 @@ def test_the_past_is_told_in_exchanges() -> None:
 
 def test_files_of_the_past_that_cannot_be_read_are_left_out() -> None:
     broken = {"type": "image", "source": {"type": "data", "value": "%", "mimeType": "image/png"}}
-    (turn,) = past_of(read(user([{"type": "text", "text": "a"}, broken]), {"role": "assistant", "content": "b"}))
+    (turn,) = past_turns(read(user([{"type": "text", "text": "a"}, broken]), {"role": "assistant", "content": "b"}))
     assert turn.sent.parts == text("a")
 
 
@@ -79,17 +79,17 @@ def test_instructions_and_context() -> None:
 
 def test_what_was_heard_and_not_answered_is_not_asked_again() -> None:
     heard = [Exchange(message="a"), Exchange(message="b")]
-    assert unanswered([text("b"), text("c")], heard, rest=False) == [text("c")]
-    assert unanswered([text("a"), text("b"), text("c")], heard, rest=False) == [text("c")]
-    assert unanswered([text("a"), text("c")], heard, rest=False) == [text("a"), text("c")]
+    assert without_repeated([text("b"), text("c")], heard, rest=False) == [text("c")]
+    assert without_repeated([text("a"), text("b"), text("c")], heard, rest=False) == [text("c")]
+    assert without_repeated([text("a"), text("c")], heard, rest=False) == [text("a"), text("c")]
     # Said once more on purpose.
-    assert unanswered([text("b")], heard, rest=False) == [text("b")]
-    assert unanswered([text("b"), text("b")], heard, rest=False) == [text("b")]
-    assert unanswered([text("b")], heard, rest=True) == []
+    assert without_repeated([text("b")], heard, rest=False) == [text("b")]
+    assert without_repeated([text("b"), text("b")], heard, rest=False) == [text("b")]
+    assert without_repeated([text("b")], heard, rest=True) == []
     long = "x" * 400
-    assert unanswered([text(long), text("c")], [Exchange(message=long[:300])], rest=False) == [text("c")]
+    assert without_repeated([text(long), text("c")], [Exchange(message=long[:300])], rest=False) == [text("c")]
 
 
 def test_what_nobody_waits_for() -> None:
     told: list[tuple[Part, ...]] = [(ToolResultPart(call_id="k"),), (ToolResultPart(call_id="l"),), text("a")]
-    assert still_wanted(told, {"k"}) == ([told[0], told[2]], ["l"])
+    assert without_late_results(told, {"k"}) == ([told[0], told[2]], ["l"])

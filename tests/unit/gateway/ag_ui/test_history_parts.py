@@ -8,7 +8,7 @@ from ag_ui.core import ToolMessage, UserMessage
 
 from turnwise.facts.content import BlobPart, TextPart
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.ag_ui.history import as_text, parts_of, result_of
+from turnwise.gateway.ag_ui.history import parts_of, result_of, result_text
 
 PNG = base64.b64encode(b"png").decode()
 
@@ -61,4 +61,4 @@ def test_what_a_tool_gave(content: Any, error: str | None, given: Any, failed: b
 
 def test_what_a_call_gave_as_text() -> None:
     given: list[Any] = [None, "x", {"a": 1}, [1], True]
-    assert [as_text(value) for value in given] == ["", "x", '{"a":1}', "[1]", "true"]
+    assert [result_text(value) for value in given] == ["", "x", '{"a":1}', "[1]", "true"]

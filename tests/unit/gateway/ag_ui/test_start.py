@@ -6,7 +6,7 @@ import pytest
 
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.ag_ui.schema import RunBody
-from turnwise.gateway.ag_ui.start import ForwardedProps, forwarded_props, offers_in
+from turnwise.gateway.ag_ui.start import ForwardedProps, forwarded_props, offered_tools
 
 
 def body(**more: Any) -> RunBody:
@@ -33,8 +33,8 @@ def test_fields_that_hold_something_else(given: Any) -> None:
 def test_tools() -> None:
     schema = {"type": "object", "properties": {"a": {}}}
     tools = [{"name": "f", "description": "d", "parameters": schema}, {"name": "g", "description": "", "parameters": {}}]
-    first, second = offers_in(body(tools=tools))
+    first, second = offered_tools(body(tools=tools))
     assert (first.name, first.description, first.parameters) == ("f", "d", schema)
     assert second.parameters == {"type": "object", "properties": {}}
     with pytest.raises(RequestInvalid):
-        offers_in(body(tools=[{"name": "f", "description": "", "parameters": "x"}]))
+        offered_tools(body(tools=[{"name": "f", "description": "", "parameters": "x"}]))

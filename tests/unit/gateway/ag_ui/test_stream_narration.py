@@ -61,10 +61,12 @@ def told(
 ) -> list[Wire]:
     """A whole run in which these events happen."""
     view = Redactor(caller, TREE)
-    narration = RunEvents(view, TurnSteps(_described, announced=announced), ClientMessages(held), ClientStateMirror({}))
+    narration = RunEvents(
+        view, TurnSteps(_described, supports_subagents=announced), ClientMessages(held), ClientStateMirror({})
+    )
     wires: list[Wire] = [{"type": "RUN_STARTED", **RUN}, {"type": "STATE_SNAPSHOT", "snapshot": {}}]
     for each in (ASKED, *events):
-        wires += narration.tell(each)
+        wires += narration.wires_of(each)
     wires += (*narration.close(), *narration.speakers.close({}))
     return [*wires, {"type": "RUN_FINISHED", **RUN, "outcome": {"type": "success"}}]
 

@@ -7,7 +7,7 @@ from turnwise.gateway.ag_ui.stream import TextStreams
 
 def finished(streams: TextStreams, id_: str, text: str) -> tuple[list[Any], bool]:
     """What the whole adds, and whether the client has it as it is."""
-    whole, told = streams.whole(id_, text), []
+    whole, told = streams.complete(id_, text), []
     while True:
         try:
             told.append(next(whole))
@@ -17,7 +17,7 @@ def finished(streams: TextStreams, id_: str, text: str) -> tuple[list[Any], bool
 
 def test_several_at_once() -> None:
     streams = TextStreams("TEXT_MESSAGE")
-    told = [*streams.piece("1", "a", 0), *streams.piece("2", "x", 0), *streams.piece("1", "b", 1)]
+    told = [*streams.chunk("1", "a", 0), *streams.chunk("2", "x", 0), *streams.chunk("1", "b", 1)]
     assert [(wire["type"], wire["messageId"], wire.get("delta")) for wire in told] == [
         ("TEXT_MESSAGE_START", "1", None),
         ("TEXT_MESSAGE_CONTENT", "1", "a"),
@@ -34,14 +34,14 @@ def test_several_at_once() -> None:
 
 def test_what_the_client_has_otherwise_is_not_told_on() -> None:
     streams = TextStreams("TEXT_MESSAGE")
-    assert [*streams.piece("1", "ab", 0)]
+    assert [*streams.chunk("1", "ab", 0)]
     rest, fits = finished(streams, "1", "xy")
     assert ([wire["type"] for wire in rest], fits) == (["TEXT_MESSAGE_END"], False)
 
 
 def test_a_span_around_each() -> None:
     streams = TextStreams("REASONING_MESSAGE", "REASONING")
-    told = [*streams.piece("1", "a", None, subagentRunId="s"), *streams.end("1")]
+    told = [*streams.chunk("1", "a", None, subagentRunId="s"), *streams.end("1")]
     assert [wire["type"] for wire in told] == [
         "REASONING_START",
         "REASONING_MESSAGE_START",

@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from turnwise.facts.errors import RequestInvalid
-from turnwise.gateway.mcp.arguments import Arguments, Ask, AskAgent, Explain, Select, read, schema_of
+from turnwise.gateway.mcp.arguments import Arguments, Ask, AskAgent, Explain, Select, parse_arguments, schema_of
 from turnwise.gateway.mcp.schema import Answered, Decided
 
 EVERY: tuple[type[Arguments], ...] = (Ask, AskAgent, Select, Explain)
@@ -30,7 +30,7 @@ def test_models_are_told_of_each_argument(model: type[Arguments]) -> None:
 
 def test_what_may_be_left_out_may_be_null() -> None:
     given = {"message": "hi", "session": None, "agent": None}
-    assert read(Ask, given) == Ask(message="hi")
+    assert parse_arguments(Ask, given) == Ask(message="hi")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_may_be_left_out_may_be_null() -> None:
 )
 def test_a_mistake_names_its_place(given: Any, problem: str, where: tuple[str, ...]) -> None:
     with pytest.raises(RequestInvalid, match="The arguments are: message, session") as caught:
-        read(Ask, given)
+        parse_arguments(Ask, given)
     assert caught.value.problem.startswith(problem)
     assert caught.value.where == where
     assert len(caught.value.problem) < 400

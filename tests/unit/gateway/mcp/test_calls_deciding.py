@@ -1,7 +1,7 @@
 """A decision, for readers and for programs."""
 
 from turnwise.facts.selections import Candidate, Exclusion, Selection, Verdict
-from turnwise.gateway.mcp.calls import decided, in_words
+from turnwise.gateway.mcp.calls import decision_text, decision_value
 
 SELECTION = Selection(
     agent="orders",
@@ -25,18 +25,18 @@ SELECTION = Selection(
 
 
 def test_for_readers() -> None:
-    assert in_words(decided(SELECTION, "s")).splitlines() == [
+    assert decision_text(decision_value(SELECTION, "s")).splitlines() == [
         "orders answers (strong_intent_match, 0.80): It matches.",
         "- direct: abstained. Nobody was named.",
         "- patterns: chosen orders. It matches.",
     ]
     asks = SELECTION.model_copy(update={"outcome": "clarify", "verdicts": ()})
-    assert in_words(decided(asks, None)).startswith("orders asks what is meant (")
+    assert decision_text(decision_value(asks, None)).startswith("orders asks what is meant (")
 
 
 def test_for_programs() -> None:
-    told = decided(SELECTION, "s").model_dump(exclude_none=True)
+    told = decision_value(SELECTION, "s").model_dump(exclude_none=True)
     assert (told["session"], told["agent"], told["outcome"]) == ("s", "orders", "chosen")
     assert told["opinions"][1]["candidates"] == [{"agent": "orders", "score": 0.8, "evidence": "order"}]
     assert told["excluded"] == [{"agent": "office", "rule": "roles", "detail": ""}]
-    assert "session" not in decided(SELECTION, None).model_dump(exclude_none=True)
+    assert "session" not in decision_value(SELECTION, None).model_dump(exclude_none=True)

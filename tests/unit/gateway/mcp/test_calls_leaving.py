@@ -9,7 +9,7 @@ from turnwise.facts.errors import Closing
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.facts.sessions import SessionKey
 from turnwise.gateway.front import Front
-from turnwise.gateway.mcp.calls import or_closing
+from turnwise.gateway.mcp.calls import result_or_closing
 from turnwise.gateway.server import front_for
 from turnwise.runner import Invocation
 
@@ -38,7 +38,7 @@ async def never(ended: asyncio.Event) -> str:
 
 
 async def test_the_answer_comes() -> None:
-    assert await or_closing(front(0), INVOCATION, gives("it")) == "it"
+    assert await result_or_closing(front(0), INVOCATION, gives("it")) == "it"
 
 
 async def test_what_went_wrong_comes() -> None:
@@ -46,18 +46,18 @@ async def test_what_went_wrong_comes() -> None:
         raise ValueError("it")
 
     with pytest.raises(ValueError, match="it"):
-        await or_closing(front(0), INVOCATION, fails())
+        await result_or_closing(front(0), INVOCATION, fails())
 
 
 async def test_an_answer_has_its_time() -> None:
     leaving = front(3600)
     leaving.closing.set()
-    assert await or_closing(leaving, INVOCATION, gives("it")) == "it"
+    assert await result_or_closing(leaving, INVOCATION, gives("it")) == "it"
 
 
 async def test_one_that_does_not_come_is_to_be_asked_for_again() -> None:
     leaving, ended = front(0), asyncio.Event()
     leaving.closing.set()
     with pytest.raises(Closing, match="Ask again with session 's' and message_id 'm'"):
-        await or_closing(leaving, INVOCATION, never(ended))
+        await result_or_closing(leaving, INVOCATION, never(ended))
     assert ended.is_set()

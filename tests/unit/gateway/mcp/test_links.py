@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from turnwise.gateway.mcp.links import ArtifactLink, SessionLink, link_of
+from turnwise.gateway.mcp.links import ArtifactLink, SessionLink, parse_link
 
 ids = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)
 numbers = st.none() | st.integers(0, 2**63 - 1)
@@ -12,19 +12,19 @@ numbers = st.none() | st.integers(0, 2**63 - 1)
 @given(ids, numbers)
 def test_a_sessions_name_leads_back_to_it(session: str, before: int | None) -> None:
     link = SessionLink(session, before)
-    assert link_of(str(link)) == link
+    assert parse_link(str(link)) == link
 
 
 @given(ids, ids, numbers)
 def test_an_artifacts_name_leads_back_to_it(session: str, name: str, version: int | None) -> None:
     link = ArtifactLink(session, name, version)
-    assert link_of(str(link)) == link
+    assert parse_link(str(link)) == link
 
 
 @given(st.text())
 def test_whatever_it_is_it_is_read_or_not(text: str) -> None:
-    link_of(text)
-    link_of(f"turnwise://sessions/{text}")
+    parse_link(text)
+    parse_link(f"turnwise://sessions/{text}")
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_whatever_it_is_it_is_read_or_not(text: str) -> None:
     ],
 )
 def test_what_is_no_name_of_ours(uri: str) -> None:
-    assert link_of(uri) is None
+    assert parse_link(uri) is None

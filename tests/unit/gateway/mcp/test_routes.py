@@ -5,7 +5,7 @@ from starlette.datastructures import Headers
 
 from turnwise.facts.errors import Forbidden, RequestInvalid
 from turnwise.facts.gateway import AuthConfig, GatewayConfig
-from turnwise.gateway.mcp.routes import check, security
+from turnwise.gateway.mcp.routes import check_headers, transport_security
 
 OPEN = GatewayConfig(origins=("https://shop.example",))
 KEYS = OPEN.model_copy(update={"auth": AuthConfig()})
@@ -16,7 +16,7 @@ def headers(**given: str) -> Headers:
 
 
 def test_where_everybody_is_let_in_only_this_machines_names_count() -> None:
-    settings = security(OPEN)
+    settings = transport_security(OPEN)
     assert settings.enable_dns_rebinding_protection
     assert {host.removesuffix(":*") for host in settings.allowed_hosts} == {"localhost", "127.0.0.1", "[::1]"}
     assert "https://shop.example" in settings.allowed_origins
@@ -24,22 +24,22 @@ def test_where_everybody_is_let_in_only_this_machines_names_count() -> None:
 
 
 def test_where_a_credential_is_needed_the_origin_is_looked_at_here() -> None:
-    assert not security(KEYS).enable_dns_rebinding_protection
+    assert not transport_security(KEYS).enable_dns_rebinding_protection
     for fine in ({}, {"Origin": "https://shop.example"}, {"Origin": "https://SHOP.example"}, {"Host": "anything"}):
-        check(headers(**fine), KEYS)
+        check_headers(headers(**fine), KEYS)
     for wrong in ("https://evil.example", "null", "", "https://shop.example.evil.example", "http://localhost"):
         with pytest.raises(Forbidden):
-            check(headers(Origin=wrong), KEYS)
-    check(headers(Origin="https://evil.example"), KEYS.model_copy(update={"origins": ("*",)}))
-    check(headers(Origin="https://evil.example"), OPEN)  # looked at by another
+            check_headers(headers(Origin=wrong), KEYS)
+    check_headers(headers(Origin="https://evil.example"), KEYS.model_copy(update={"origins": ("*",)}))
+    check_headers(headers(Origin="https://evil.example"), OPEN)  # looked at by another
 
 
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", " application/json ;x"])
 def test_json_is_json(kind: str) -> None:
-    check(headers(**{"Content-Type": kind}), OPEN)
+    check_headers(headers(**{"Content-Type": kind}), OPEN)
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/jsonp", "multipart/form-data"])
 def test_anything_else_is_not(kind: str) -> None:
     with pytest.raises(RequestInvalid):
-        check(Headers({"Content-Type": kind}), OPEN)
+        check_headers(Headers({"Content-Type": kind}), OPEN)

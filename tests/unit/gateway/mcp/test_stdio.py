@@ -70,7 +70,7 @@ async def test_whoever_waits_for_quiet_hears_of_it_also_when_more_is_asked_meanw
     wire.call(1)
     serving = asyncio.create_task(wire.over.serve(wire.lines(), 3600))
     await soon(wire.began.wait())
-    quiet = asyncio.create_task(wire.over.quiet())
+    quiet = asyncio.create_task(wire.over.wait_idle())
     wire.began.clear()
     wire.call(2)
     await soon(wire.began.wait())
@@ -122,7 +122,7 @@ async def test_when_nobody_reads_any_more_it_is_over() -> None:
     wire = Wire()
     wire.is_read = False
     await soon(wire.over.serve(wire.lines(), 3600))
-    await soon(wire.over.quiet())
+    await soon(wire.over.wait_idle())
 
 
 @pytest.mark.parametrize(

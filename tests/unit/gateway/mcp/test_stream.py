@@ -9,7 +9,7 @@ from turnwise.facts.content import text_content
 from turnwise.facts.events import Actions, Await, Event
 from turnwise.facts.selections import Selection
 from turnwise.facts.tree import AgentTree
-from turnwise.gateway.mcp.stream import CHARACTERS, EVERY, ProgressSteps
+from turnwise.gateway.mcp.stream import CHARACTERS, CHARACTERS_BETWEEN_LINES, ProgressSteps
 from turnwise.gateway.redaction import Redactor
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,14 +55,19 @@ def test_what_is_private_is_not_told() -> None:
 def test_pieces_are_told_now_and_then_and_then_the_whole() -> None:
     pieces = [event("1", "x" * 10, partial=True, offset=10 * number) for number in range(25)]
     lines = told(*pieces, event("1", "x" * 250))
-    assert [len(line) - len("a: ") for line in lines] == [10, 10 + EVERY, 10 + 2 * EVERY, 250]
+    assert [len(line) - len("a: ") for line in lines] == [
+        10,
+        10 + CHARACTERS_BETWEEN_LINES,
+        10 + 2 * CHARACTERS_BETWEEN_LINES,
+        250,
+    ]
 
 
 def test_answers_that_are_written_side_by_side_do_not_begin_again() -> None:
-    pieces = [event(id_, id_, partial=True) for _ in range(EVERY) for id_ in "ab"]
+    pieces = [event(id_, id_, partial=True) for _ in range(CHARACTERS_BETWEEN_LINES) for id_ in "ab"]
     assert told(*pieces) == ["a: a", "a: b"]
     wholes = told(*pieces, *pieces[:2])
-    assert wholes[2:] == [f"a: {'a' * (EVERY + 1)}", f"a: {'b' * (EVERY + 1)}"]
+    assert wholes[2:] == [f"a: {'a' * (CHARACTERS_BETWEEN_LINES + 1)}", f"a: {'b' * (CHARACTERS_BETWEEN_LINES + 1)}"]
     again = told(*pieces, event("a", "whole"), event("a", "x", partial=True))
     assert again[2:] == ["a: whole", "a: x"]
 

@@ -8,7 +8,7 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import RequestInvalid
 from turnwise.facts.gateway import GatewayConfig
 from turnwise.gateway.mcp.request import McpRequest
-from turnwise.gateway.mcp.tool_list import PAGE, agent_of_tool, page, standard_tools
+from turnwise.gateway.mcp.tool_list import PAGE, agent_of_tool, standard_tools, tool_page
 from turnwise.gateway.server import front_for
 
 ANN = Caller(id="k", user="ann")
@@ -28,7 +28,7 @@ def visit(count: int = 0) -> McpRequest:
 async def test_every_agent_has_a_name_of_its_own_that_leads_to_it() -> None:
     """A16."""
     guest = visit()
-    tools, after = page(guest, agents=True, after=None)
+    tools, after = tool_page(guest, agents=True, after=None)
     assert (len({tool.name for tool in tools}), after) == (3 + len(NAMES), None)
     assert [agent_of_tool(guest, tool.name) for tool in tools] == [None, None, None, *NAMES]
     for unknown in ("ask_", "ask_nobody", "nothing", "ask_a b", "", "ask_\ud800"):
@@ -39,20 +39,20 @@ async def test_pages() -> None:
     guest = visit(250)
     found, after = [], None
     for _ in range(3):
-        tools, after = page(guest, agents=True, after=after)
+        tools, after = tool_page(guest, agents=True, after=after)
         assert len(tools) <= PAGE + 3
         found += [tool.title for tool in tools]
     assert after is None
     assert found[3:] == [*NAMES, *(f"x{number}" for number in range(250))]
-    assert page(guest, agents=False, after=None)[1] is None
+    assert tool_page(guest, agents=False, after=None)[1] is None
     for agents, unknown in ((True, "nobody"), (False, "x1")):
         with pytest.raises(RequestInvalid):
-            page(guest, agents=agents, after=unknown)
+            tool_page(guest, agents=agents, after=unknown)
 
 
 async def test_who_may_not_know_of_agents_has_no_tools_of_theirs() -> None:
     narrow = McpRequest(visit().front, ANN.model_copy(update={"scopes": ("messages:write",)}))
-    assert len(page(narrow, agents=True, after=None)[0]) == 3
+    assert len(tool_page(narrow, agents=True, after=None)[0]) == 3
 
 
 @pytest.mark.parametrize("tool", standard_tools(), ids=lambda tool: tool.name)

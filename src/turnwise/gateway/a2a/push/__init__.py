@@ -1,1 +1,1 @@
-"""push"""
+"""A2A push notifications: configuration, URL checks, and delivery."""

@@ -1,4 +1,4 @@
-"""Where notifications may be sent: callers name the URLs, and none of them is to reach what only this machine reaches."""
+"""Guards push notification URLs against server-side request forgery: only public addresses may be reached."""
 
 import asyncio
 import re
@@ -16,21 +16,21 @@ from turnwise.gateway.a2a.messages import invalid_field
 URL = "pushNotificationConfig.url"
 PORTS = {"http": 80, "https": 443}
 FIRST_FREE_PORT = 1024
-"""Below it only the ports of the web are notified: the others are of services that understand something else."""
-LOOKUPS, LOOKUP_SECONDS, BUSY_SECONDS = 64, 5.0, 0.05
-"""How many names are looked up at once, how long one may take, and how often whoever waits for his turn looks for it."""
+"""Below this port only 80 and 443 are allowed; the others belong to services with other protocols."""
+LOOKUPS, LOOKUP_SECONDS, LOOKUP_POLL_SECONDS = 64, 5.0, 0.05
+"""Maximum concurrent lookups, timeout of one in seconds, and the polling interval while all slots are taken."""
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, for a port there. OSError when it has none."""
+"""Resolves a host and port to addresses. Raises OSError for an unknown host."""
 
 _lookups = threading.BoundedSemaphore(LOOKUPS)
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
-_PLACE = re.compile(r"[!-~]*")
-# What Python does not, or not in all versions, know to be for special purposes. The first is in each machine of Azure its host.
+_PATH = re.compile(r"[!-~]*")
+# Special-purpose ranges that not all Python versions know. The first is the host agent of every Azure machine.
 _SPECIAL_4 = tuple(map(ip_network, ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24")))
 _SPECIAL_6 = tuple(map(ip_network, ("2001::/23", "2001:db8::/32", "3fff::/20")))
 _UNICAST_6 = ip_network("2000::/3")
-# Those that hold an IPv4 address, and how many bits stand behind it.
-_HOLDING = (
+# Ranges that embed an IPv4 address, and the number of bits after it.
+_EMBEDDING_IPV4 = (
     (ip_network("::ffff:0:0/96"), 0),  # mapped
     (ip_network("64:ff9b::/96"), 0),  # NAT64
     (ip_network("2002::/16"), 80),  # 6to4
@@ -38,40 +38,41 @@ _HOLDING = (
 
 
 class Target(NamedTuple):
-    """A URL taken apart. path: with the query."""
+    """A parsed URL."""
 
     scheme: str
     host: str
     port: int
     path: str
+    """The path with the query."""
 
     @property
     def authority(self) -> str:
-        """The host as the header has it."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if PORTS[self.scheme] == self.port else f"{host}:{self.port}"
 
 
 def parse_target(url: str) -> Target:
-    """What that URL names. RequestInvalid for what is no URL that can be notified."""
+    """Parses a push URL. Raises RequestInvalid unless it is an absolute http or https URL without credentials."""
     try:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme, parts.hostname or "", parts.port
     except ValueError:
-        raise invalid_field(URL, "It is no URL.") from None
+        raise invalid_field(URL, "The value is not a URL.") from None
     if scheme not in PORTS:
-        raise invalid_field(URL, "Only http and https are notified.", fix="Send an absolute URL: https://host/path.")
+        raise invalid_field(URL, "Only http and https URLs are supported.", fix="Send an absolute URL: https://host/path.")
     if "@" in parts.netloc:
-        raise invalid_field(URL, "It holds a user's name.", fix="Send what is secret as the token, or as the authentication.")
+        raise invalid_field(URL, "The URL contains credentials.", fix="Send secrets as token or authentication.")
     path = parts.path or "/"
     query = f"?{parts.query}" if parts.query else ""
-    if not _HOST.fullmatch(host) or port == 0 or not _PLACE.fullmatch(path + query):
-        raise invalid_field(URL, "It is no URL that can be asked for.", fix="Write the host in ASCII, and escape the rest.")
+    if not _HOST.fullmatch(host) or port == 0 or not _PATH.fullmatch(path + query):
+        raise invalid_field(URL, "The URL cannot be requested.", fix="Write the host in ASCII, and escape the rest.")
     return Target(scheme, host, port or PORTS[scheme], path + query)
 
 
 def is_public(address: str) -> bool:
-    """Whether that is the address of one host that everybody reaches. One that holds an IPv4 address is judged by that."""
+    """Returns whether an address is a public unicast address. An embedded IPv4 address decides for its IPv6 form."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -80,9 +81,9 @@ def is_public(address: str) -> bool:
         return _is_public_4(parsed)
     if parsed.scope_id is not None:
         return False
-    for network, behind in _HOLDING:
+    for network, suffix_bits in _EMBEDDING_IPV4:
         if parsed in network:
-            return _is_public_4(IPv4Address(int(parsed) >> behind & 0xFFFFFFFF))
+            return _is_public_4(IPv4Address(int(parsed) >> suffix_bits & 0xFFFFFFFF))
     return parsed in _UNICAST_6 and _is_ordinary(parsed) and not any(parsed in special for special in _SPECIAL_6)
 
 
@@ -102,69 +103,75 @@ def _is_ordinary(address: IPv4Address | IPv6Address) -> bool:
 
 
 async def resolve_host(host: str, port: int, *, infos: Callable[..., Sequence[Any]] = socket.getaddrinfo) -> Sequence[str]:
-    """The addresses of a host, by this machine's resolver: when it is their turn, so whoever asks bounds the time. OSError."""
+    """Resolves a host with the system resolver, once a lookup slot is free. Raises OSError. The caller bounds the time."""
     while not _lookups.acquire(blocking=False):  # noqa: ASYNC110 (it is shared by all event loops, and by threads)
-        await asyncio.sleep(BUSY_SECONDS)
+        await asyncio.sleep(LOOKUP_POLL_SECONDS)
     loop = asyncio.get_running_loop()
-    found: asyncio.Future[Sequence[str]] = loop.create_future()
+    future: asyncio.Future[Sequence[str]] = loop.create_future()
 
-    def look() -> None:
+    def look_up() -> None:
         try:
             addresses = (str(info[4][0]) for info in infos(host, port, type=socket.SOCK_STREAM))
-            told = partial(_tell, found, list(dict.fromkeys(addresses)))
+            report = partial(_set_outcome, future, list(dict.fromkeys(addresses)))
         except (OSError, UnicodeError) as problem:
-            told = partial(_tell, found, OSError(str(problem)))
+            report = partial(_set_outcome, future, OSError(str(problem)))
         finally:
             _lookups.release()
-        with suppress(RuntimeError):  # nobody waits any more
-            loop.call_soon_threadsafe(told)
+        with suppress(RuntimeError):  # the waiting loop is closed
+            loop.call_soon_threadsafe(report)
 
-    # A thread of its own, that the end of the process does not wait for: a lookup may take long, and cannot be stopped.
+    # A daemon thread, because a lookup may be slow and cannot be cancelled, and must not delay the process's exit.
     try:
-        threading.Thread(target=look, name="turnwise-lookup", daemon=True).start()
-    except RuntimeError as problem:  # there are too many threads
+        threading.Thread(target=look_up, name="turnwise-lookup", daemon=True).start()
+    except RuntimeError as problem:  # the thread limit is reached
         _lookups.release()
         raise OSError(str(problem)) from None
-    return await found
+    return await future
 
 
-def _tell(future: "asyncio.Future[Sequence[str]]", found: Sequence[str] | Exception) -> None:
+def _set_outcome(future: "asyncio.Future[Sequence[str]]", outcome: Sequence[str] | Exception) -> None:
     if future.done():
         return
-    if isinstance(found, Exception):
-        future.set_exception(found)
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
     else:
-        future.set_result(found)
+        future.set_result(outcome)
 
 
 class AddressGuard:
-    """private: whether every address may be reached, as for development on one machine. resolve: how hosts are looked up."""
+    """Checks which addresses may be reached.
+
+    Args:
+        private: Allow every address, for development on one machine.
+        resolve: Resolves host names.
+    """
 
     def __init__(self, *, private: bool = False, resolve: Resolve = resolve_host) -> None:
         self._private, self._resolve = private, resolve
 
     async def addresses(self, target: Target) -> Sequence[str]:
-        """Where that is, all of it judged. Who connects has to connect to these: the next look may give others.
+        """Resolves a target and checks all of its addresses. Connect to the returned ones, because a later lookup may differ.
 
-        RequestInvalid when it is nowhere, or its port or an address of it may not be reached; it does not say which that is.
+        Raises:
+            RequestInvalid: The host is unknown, or its port or any address is not allowed. The addresses are not revealed.
         """
         if not self._private and target.port < FIRST_FREE_PORT and target.port not in PORTS.values():
-            fix = f"Use 80, 443, or one from {FIRST_FREE_PORT} on."
-            raise invalid_field(URL, "Its port is that of a service that is not the web.", fix=fix)
-        found: Sequence[str] = ()
+            fix = f"Use port 80, 443, or any from {FIRST_FREE_PORT}."
+            raise invalid_field(URL, "The port is reserved for services other than HTTP.", fix=fix)
+        addresses: Sequence[str] = ()
         with suppress(OSError):  # a timeout is one
             async with asyncio.timeout(LOOKUP_SECONDS):
-                found = await self._resolve(target.host, target.port)
-        if not found:
-            raise invalid_field(URL, "Its host is not found.", fix="Check the name.")
-        if not self._private and not all(map(is_public, found)):
+                addresses = await self._resolve(target.host, target.port)
+        if not addresses:
+            raise invalid_field(URL, "The host is not found.", fix="Check the name.")
+        if not self._private and not all(map(is_public, addresses)):
             raise invalid_field(
                 URL,
-                "Its host has an address that is not public.",
+                "The host has an address that is not public.",
                 fix="Send the URL of a public host; in development, set gateway.protocols.a2a.private_pushes.",
             )
-        return found
+        return addresses
 
     async def check(self, url: str) -> None:
-        """RequestInvalid unless that may be notified, as of now."""
+        """Raises RequestInvalid unless the URL may be notified now."""
         await self.addresses(parse_target(url))

@@ -1,4 +1,4 @@
-"""Who is to be notified of a task, as the protocol's operations set it up."""
+"""The push notification configs of tasks: create, read, list and delete."""
 
 from collections.abc import Sequence
 
@@ -29,101 +29,108 @@ _TO: Permission = "messages:write"
 
 
 class PushConfigs:
-    """Notifications of tasks, for whoever may send messages to them. It raises A2AError and TurnwiseError.
+    """Manages the push notification configs of tasks, for callers that may send messages. Raises A2AError and TurnwiseError.
 
-    guard: which URLs may be notified; None = as the configuration has it.
+    Args:
+        guard: Checks URLs; None = as configured.
     """
 
     def __init__(self, front: Front, guard: AddressGuard | None = None) -> None:
         self._front = front
         self._guard = guard or AddressGuard(private=front.config.protocols.a2a.private_pushes)
 
-    async def create(self, asking: OperationRequest, params: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
-        """Keeps it, in place of one with the same id; what becomes of the task from now on is told. The answer alone holds the
+    async def create(self, operation: OperationRequest, params: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+        """Stores a config, replacing one with the same id, and notifies of changes from now on. Only this response returns the
         credentials.
         """
-        name = await self._name(asking, params.task_id)
-        config = await self._checked(asking, params)
-        kept = await self._put(asking, name, config, after=None)
-        return _shown(kept, name, credentials=kept.credentials)
+        name = await self._task(operation, params.task_id)
+        config = await self._validated(operation, params)
+        stored = await self._put(operation, name, config, after=None)
+        return _wire_config(stored, name, credentials=stored.credentials)
 
-    async def get(self, asking: OperationRequest, params: GetTaskPushNotificationConfigRequest) -> TaskPushNotificationConfig:
-        """The one of that id."""
-        found = await self._found(asking, name := await self._name(asking, params.task_id))
-        config = next((config for config in found if config.id == params.id), None)
+    async def get(
+        self, operation: OperationRequest, params: GetTaskPushNotificationConfigRequest
+    ) -> TaskPushNotificationConfig:
+        """Returns the config with this id. Raises TaskNotFoundError."""
+        configs = await self._stored(operation, name := await self._task(operation, params.task_id))
+        config = next((config for config in configs if config.id == params.id), None)
         if config is None:
-            raise TaskNotFoundError("There is no such notification.")
-        return _shown(config, name)
+            raise TaskNotFoundError("There is no such push notification config.")
+        return _wire_config(config, name)
 
     async def list(
-        self, asking: OperationRequest, params: ListTaskPushNotificationConfigsRequest
+        self, operation: OperationRequest, params: ListTaskPushNotificationConfigsRequest
     ) -> ListTaskPushNotificationConfigsResponse:
-        """All of the task, a page at a time, by their ids."""
-        found = await self._found(asking, name := await self._name(asking, params.task_id))
+        """Returns a page of the task's configs, ordered by id."""
+        configs = await self._stored(operation, name := await self._task(operation, params.task_id))
         if params.page_size < 0:
-            raise invalid_field("pageSize", "It is below 0.")
+            raise invalid_field("pageSize", "The value is negative.")
         after = unpack_ids(params.page_token, 1) if params.page_token else [""]
         if after is None:
-            raise invalid_field("pageToken", "It is no token of this list.", fix="Send a nextPageToken as it came, or none.")
-        left = [config for config in found if config.id > after[0]]
-        page = left[: params.page_size or None]
-        token = pack_ids(page[-1].id) if len(page) < len(left) else ""
-        return ListTaskPushNotificationConfigsResponse(configs=[_shown(config, name) for config in page], next_page_token=token)
+            raise invalid_field(
+                "pageToken", "The page token is not valid for this list.", fix="Send a nextPageToken unchanged, or none."
+            )
+        remaining = [config for config in configs if config.id > after[0]]
+        page = remaining[: params.page_size or None]
+        token = pack_ids(page[-1].id) if len(page) < len(remaining) else ""
+        return ListTaskPushNotificationConfigsResponse(
+            configs=[_wire_config(config, name) for config in page], next_page_token=token
+        )
 
-    async def delete(self, asking: OperationRequest, params: DeleteTaskPushNotificationConfigRequest) -> None:
-        """Tells him no more. Idempotent."""
-        name = await self._name(asking, params.task_id)
-        await self._front.pushes.remove(asking.caller, name.session, name.message, params.id, user_of_task(asking, name))
+    async def delete(self, operation: OperationRequest, params: DeleteTaskPushNotificationConfigRequest) -> None:
+        """Deletes a config. Idempotent."""
+        name = await self._task(operation, params.task_id)
+        await self._front.pushes.remove(operation.caller, name.session, name.message, params.id, user_of_task(operation, name))
 
-    async def wanted(self, asking: OperationRequest, request: SendMessageRequest) -> PushConfig | None:
-        """What is to be kept for a message that is yet to be sent; None when nothing is."""
+    async def requested(self, operation: OperationRequest, request: SendMessageRequest) -> PushConfig | None:
+        """Returns the config that a message to be sent carries, validated but not stored; None if it has none."""
         if not request.configuration.HasField(FIELD):
             return None
-        self._check_kept()
-        config = await self._checked(asking, request.configuration.task_push_notification_config)
-        # A repeated message is the same one, and so is what came with it.
+        self._check_supported()
+        config = await self._validated(operation, request.configuration.task_push_notification_config)
+        # Derived from the message id, so that a repeated message replaces its config.
         id_ = config.id or f"push-{digest(request.message.message_id)}"
         return config.model_copy(update={"id": id_})
 
-    async def keep(self, asking: OperationRequest, name: TaskId, config: PushConfig, before: Sequence[Event]) -> None:
-        """Keeps what came with a message of that task: all is told but what was there before."""
-        await self._put(asking, name, config, after=max((event.sequence or 0 for event in before), default=0))
+    async def store(self, operation: OperationRequest, name: TaskId, config: PushConfig, before: Sequence[Event]) -> None:
+        """Stores the config that came with a message. It covers every event after `before`."""
+        await self._put(operation, name, config, after=max((event.sequence or 0 for event in before), default=0))
 
-    async def _put(self, asking: OperationRequest, name: TaskId, config: PushConfig, *, after: int | None) -> PushConfig:
-        user = user_of_task(asking, name)
-        return await self._front.pushes.put(asking.caller, name.session, name.message, config, user, after=after)
+    async def _put(self, operation: OperationRequest, name: TaskId, config: PushConfig, *, after: int | None) -> PushConfig:
+        user = user_of_task(operation, name)
+        return await self._front.pushes.put(operation.caller, name.session, name.message, config, user, after=after)
 
-    async def _found(self, asking: OperationRequest, name: TaskId) -> Sequence[PushConfig]:
-        return await self._front.pushes.list(asking.caller, name.session, name.message, user_of_task(asking, name))
+    async def _stored(self, operation: OperationRequest, name: TaskId) -> Sequence[PushConfig]:
+        return await self._front.pushes.list(operation.caller, name.session, name.message, user_of_task(operation, name))
 
-    async def _name(self, asking: OperationRequest, task_id: str) -> TaskId:
-        self._check_kept()
-        return (await find_task(self._front, asking, task_id, to=_TO)).name
+    async def _task(self, operation: OperationRequest, task_id: str) -> TaskId:
+        self._check_supported()
+        return (await find_task(self._front, operation, task_id, to=_TO)).name
 
-    async def _checked(self, asking: OperationRequest, given: TaskPushNotificationConfig) -> PushConfig:
-        auth = given.authentication
+    async def _validated(self, operation: OperationRequest, wire_config: TaskPushNotificationConfig) -> PushConfig:
+        auth = wire_config.authentication
         if auth.credentials and not auth.scheme:
             raise invalid_field(
-                "authentication.scheme", "There are credentials, and no scheme.", fix="Send its name, such as Bearer."
+                "authentication.scheme", "The credentials have no scheme.", fix="Send its name, such as Bearer."
             )
-        await self._guard.check(given.url)
+        await self._guard.check(wire_config.url)
         return PushConfig(
-            id=given.id,
-            url=given.url,
-            token=given.token,
+            id=wire_config.id,
+            url=wire_config.url,
+            token=wire_config.token,
             scheme=auth.scheme,
             credentials=auth.credentials,
-            caller=asking.caller,
-            base=asking.base,
+            caller=operation.caller,
+            base=operation.base,
         )
 
-    def _check_kept(self) -> None:
+    def _check_supported(self) -> None:
         if self._front.pushes.kept is None:
-            raise PushNotificationNotSupportedError("The session store keeps no notifications.")
+            raise PushNotificationNotSupportedError("The session store does not support push notifications.")
 
 
-def _shown(config: PushConfig, name: TaskId, *, credentials: str = "") -> TaskPushNotificationConfig:
-    shown = TaskPushNotificationConfig(id=config.id, task_id=name.id, url=config.url, token=config.token)
+def _wire_config(config: PushConfig, name: TaskId, *, credentials: str = "") -> TaskPushNotificationConfig:
+    wire_config = TaskPushNotificationConfig(id=config.id, task_id=name.id, url=config.url, token=config.token)
     if config.scheme:
-        shown.authentication.CopyFrom(AuthenticationInfo(scheme=config.scheme, credentials=credentials))
-    return shown
+        wire_config.authentication.CopyFrom(AuthenticationInfo(scheme=config.scheme, credentials=credentials))
+    return wire_config

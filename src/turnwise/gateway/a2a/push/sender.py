@@ -1,7 +1,7 @@
-"""Notifications, as long as the gateway is served: who is to be told is taken over, told in order, and given back.
+"""Sends push notifications for tasks while the gateway is served.
 
-Any number of processes may do it; each of those to be told is had by one of them. Nobody waits for it: runs do not know of
-it, and each of those to be told is told by a task of his own.
+Any number of processes may run a pusher. Each config is leased by one of them, and delivered in order by an asyncio task of its
+own. Agents never wait for deliveries.
 """
 
 import asyncio
@@ -28,44 +28,58 @@ from turnwise.gateway.a2a.ids import TaskId
 from turnwise.gateway.a2a.lookup import files_of, find_task
 from turnwise.gateway.a2a.parts import PartWriter
 from turnwise.gateway.a2a.push.address_guard import AddressGuard, Target, parse_target
-from turnwise.gateway.a2a.request import HEADER, SPOKEN, OperationRequest
+from turnwise.gateway.a2a.request import PROTOCOL_VERSION, VERSION_HEADER, OperationRequest
 from turnwise.gateway.a2a.stream import TaskEvents
 from turnwise.gateway.a2a.task_state import TaskRecord, live_task_record
 from turnwise.gateway.a2a.tasks import task_of, update_of
 from turnwise.gateway.front import Front
 from turnwise.gateway.redaction import Redactor
-from turnwise.ports.pushes import Push, Pushes as Kept, PushPlace
+from turnwise.ports.pushes import Push, Pushes as PushStore, PushPlace
 from turnwise.ports.stores import Lease
 from turnwise.runner import Invocation
 
 SECONDS = 10.0
-"""How long one may take in all."""
+"""Timeout of one delivery, in seconds."""
 CONNECT_SECONDS = 2.0
-"""How long one of several addresses is waited for, before the next is tried."""
+"""Timeout of connecting to one of several addresses, before the next is tried."""
 READ_BYTES, ANSWER_BYTES = 4096, 65_536
-"""How much of an answer's body is read, and how much of all that comes: what it says is of no use."""
+"""Bytes read of a response's body, and of the whole response. The content is ignored."""
+MEDIA_TYPE, TOKEN = "application/a2a+json", "X-A2A-Notification-Token"
+MOST_CONCURRENT = 1_000
+"""Maximum number of configs that one process serves at a time. The others wait or go to other processes."""
+RETRY_PAUSES = (0.5, 2.0, 8.0)
+"""Seconds before each retry."""
+CLOSE_SECONDS = 2.0
+"""Timeout for releasing the leases when the process ends, in seconds."""
+UNSEEN = -1
+"""A sequence number below all others: there is more to send."""
+log = logging.getLogger("turnwise.gateway")
 
 
 class PushFailed(Exception):
-    """Why it did not arrive, in words that hold nothing secret."""
+    """A delivery failed. The message holds no secrets."""
 
 
 class PushTransport:
-    """Every notification is a connection of its own, made to an address that was looked up and judged for it: names may come
-    to mean something else. Redirects are not followed, and proxies that the environment names are not used.
+    """Sends each notification over a new connection, to an address that was resolved and checked for it.
 
-    seconds: for all of one. tls: as what certificates are believed; None = those of this machine.
+    A host name may resolve differently later, so connections are not reused. Redirects are not followed, and proxies from the
+    environment are not used.
+
+    Args:
+        seconds: Timeout of one delivery.
+        tls: Trusted certificates; None = the system's.
     """
 
     def __init__(self, guard: AddressGuard, *, seconds: float = SECONDS, tls: ssl.SSLContext | None = None) -> None:
         self._guard, self._seconds, self._tls = guard, seconds, tls
 
     async def deliver(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Returns when it was taken. Undelivered."""
+        """Posts one notification and returns once it is accepted. Raises PushFailed."""
         try:
             async with asyncio.timeout(self._seconds):
                 target = parse_target(url)
-                status = await self._posted(target, await self._guard.addresses(target), headers, body)
+                status = await self._post(target, await self._guard.addresses(target), headers, body)
         except TimeoutError:
             raise PushFailed(f"it took longer than {self._seconds:g} seconds") from None
         except RequestInvalid as problem:
@@ -75,13 +89,13 @@ class PushTransport:
         if not 200 <= status < 300:
             raise PushFailed(f"the answer was {status}")
 
-    async def _posted(self, target: Target, addresses: Sequence[str], headers: Mapping[str, str], body: bytes) -> int:
-        """The status of the answer."""
+    async def _post(self, target: Target, addresses: Sequence[str], headers: Mapping[str, str], body: bytes) -> int:
+        """Returns the response's status."""
         host = target.host.encode()
         connection = httpcore.AsyncHTTPConnection(
             httpcore.Origin(target.scheme.encode(), host, target.port),
             ssl_context=self._context() if target.scheme == "https" else None,
-            network_backend=_Pinned(addresses),
+            network_backend=_PinnedBackend(addresses),
         )
         url = httpcore.URL(scheme=target.scheme.encode(), host=host, port=target.port, target=target.path.encode())
         sent = {"Host": target.authority, **headers, "Content-Length": str(len(body)), "Connection": "close"}
@@ -103,8 +117,8 @@ class PushTransport:
         return self._tls
 
 
-class _Pinned(httpcore.AsyncNetworkBackend):
-    """Connects to these addresses, in turn, whatever the host is called. Certificates are still for the host's name."""
+class _PinnedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to the given addresses in turn, whatever the host. Certificates are still verified for the host's name."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses, self._network = addresses, httpcore.AnyIOBackend()
@@ -120,14 +134,16 @@ class _Pinned(httpcore.AsyncNetworkBackend):
         *others, last = self._addresses
         for address in others:
             try:
-                return _Bounded(await self._network.connect_tcp(address, port, CONNECT_SECONDS, local_address, socket_options))
+                return _BoundedStream(
+                    await self._network.connect_tcp(address, port, CONNECT_SECONDS, local_address, socket_options)
+                )
             except (httpcore.NetworkError, httpcore.TimeoutException):
                 continue
-        return _Bounded(await self._network.connect_tcp(last, port, timeout, local_address, socket_options))
+        return _BoundedStream(await self._network.connect_tcp(last, port, timeout, local_address, socket_options))
 
 
-class _Bounded(httpcore.AsyncNetworkStream):
-    """A connection of which no more than `ANSWER_BYTES` are read. What goes before an answer has no end of its own."""
+class _BoundedStream(httpcore.AsyncNetworkStream):
+    """A connection that reads at most `ANSWER_BYTES`, because response headers have no limit otherwise."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream, self._left = stream, ANSWER_BYTES
@@ -135,9 +151,9 @@ class _Bounded(httpcore.AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         if self._left <= 0:
             raise httpcore.ReadError("The answer is too long.")
-        read = await self._stream.read(min(max_bytes, self._left), timeout)
-        self._left -= len(read)
-        return read
+        data = await self._stream.read(min(max_bytes, self._left), timeout)
+        self._left -= len(data)
+        return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         await self._stream.write(buffer, timeout)
@@ -148,7 +164,7 @@ class _Bounded(httpcore.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
-        return _Bounded(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+        return _BoundedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
@@ -163,92 +179,79 @@ async def _read_some(response: httpcore.Response) -> None:
 
 
 class TaskUpdate(NamedTuple):
-    """What is to be told. number: up to which event all is told then."""
+    """Notifications to send."""
 
-    said: Sequence[StreamResponse]
-    number: int
+    messages: Sequence[StreamResponse]
+    sequence: int
+    """Every event up to this sequence number is covered once they are sent."""
 
 
 async def task_updates(
-    front: Front, asking: OperationRequest, name: TaskId, invocation: Invocation, *, after: int
+    front: Front, operation: OperationRequest, name: TaskId, invocation: Invocation, *, after: int
 ) -> AsyncIterator[TaskUpdate]:
-    """What its events above that number say, and in the end how it stands, if it is not at work. Nothing when there are
-    none.
-    """
-    teller, told, number = _UpdateReader(front, asking, name), list[Event](), after
+    """Yields the notifications for events after a sequence number, then the final status unless the task is working."""
+    reader, events, sequence = _UpdateReader(front, operation, name), list[Event](), after
     async for event in invocation.events():
         if event.partial:
             continue
-        told.append(event)
-        before, number = number, max(number, event.sequence or 0)
-        # Not yet up to the event itself: with the last one comes how it stands.
-        if number > after and (said := await teller.of(event, told)):
-            yield TaskUpdate(said, before)
-    if number > after:
-        stands = live_task_record(name, told, begun=True, closed=True)
-        # What waits for others, or was gone on with at this moment, is at work, which was told with the message.
-        news = [] if stands.state(asking.view) == TaskState.TASK_STATE_WORKING else [await teller.status(stands)]
-        yield TaskUpdate(news, number)
+        events.append(event)
+        before, sequence = sequence, max(sequence, event.sequence or 0)
+        # Report the previous number: the last event is covered only once the final status is sent.
+        if sequence > after and (messages := await reader.of(event, events)):
+            yield TaskUpdate(messages, before)
+    if sequence > after:
+        record = live_task_record(name, events, begun=True, closed=True)
+        # A task that waits for somebody else, or just continued, is working, which was sent with its message.
+        final = [] if record.state(operation.view) == TaskState.TASK_STATE_WORKING else [await reader.status(record)]
+        yield TaskUpdate(final, sequence)
 
 
-async def last_update(front: Front, asking: OperationRequest, name: TaskId) -> TaskUpdate | None:
-    """How a task stands that ended before it was begun with; None when there is no such task."""
+async def last_update(front: Front, operation: OperationRequest, name: TaskId) -> TaskUpdate | None:
+    """Returns the status of a task that ended before its invocation began; None if there is no such task."""
     try:
-        record = await find_task(front, asking, name.id, to="messages:write")
+        record = await find_task(front, operation, name.id, to="messages:write")
     except A2AError:
         return None
-    return TaskUpdate([await _UpdateReader(front, asking, name).status(record)], 0)
+    return TaskUpdate([await _UpdateReader(front, operation, name).status(record)], 0)
 
 
 class _UpdateReader:
-    def __init__(self, front: Front, asking: OperationRequest, name: TaskId) -> None:
-        self._front, self._asking, self._name = front, asking, name
-        self._narration = TaskEvents(name)
+    """Converts events to the protocol's notifications."""
 
-    async def of(self, event: Event, told: Sequence[Event]) -> list[StreamResponse]:
-        """What that event says, the last of those told."""
-        if event.actions.rewind is not None:  # what an attempt said whose process died is taken back
-            record = live_task_record(self._name, told, begun=True, closed=False)
-            return [StreamResponse(task=task_of(record, self._asking.view, await self._shown(record.events)))]
+    def __init__(self, front: Front, operation: OperationRequest, name: TaskId) -> None:
+        self._front, self._operation, self._name = front, operation, name
+        self._task_events = TaskEvents(name)
+
+    async def of(self, event: Event, events: Sequence[Event]) -> list[StreamResponse]:
+        """Returns the notifications for the last of these events."""
+        if event.actions.rewind is not None:  # the output of an attempt whose process died is retracted
+            record = live_task_record(self._name, events, begun=True, closed=False)
+            return [StreamResponse(task=task_of(record, self._operation.view, await self._part_writer(record.events)))]
         if event.author == USER:
-            return [await self.status(TaskRecord(self._name, "running", told))] if event.content else []
-        shown = await self._shown([event])
-        return [StreamResponse(artifact_update=update) for update in self._narration.whole(event, shown.of(event))]
+            return [await self.status(TaskRecord(self._name, "running", events))] if event.content else []
+        writer = await self._part_writer([event])
+        return [StreamResponse(artifact_update=update) for update in self._task_events.whole(event, writer.of(event))]
 
     async def status(self, record: TaskRecord) -> StreamResponse:
-        """How it stands."""
-        return StreamResponse(status_update=update_of(record, self._asking.view, await self._shown(record.events)))
+        """Returns a status notification."""
+        return StreamResponse(status_update=update_of(record, self._operation.view, await self._part_writer(record.events)))
 
-    async def _shown(self, events: Sequence[Event]) -> PartWriter:
-        return PartWriter(self._asking.view, await files_of(self._front, self._asking, self._name, events))
-
-
-MEDIA_TYPE, TOKEN = "application/a2a+json", "X-A2A-Notification-Token"
-AT_ONCE = 1_000
-"""How many one process tells at once; the others wait, or are another's."""
-PAUSES = (0.5, 2.0, 8.0)
-"""Seconds before each further try."""
-CLOSE_SECONDS = 2.0
-"""How long the end of a process waits for the store to take back what it has."""
-
-UNSEEN = -1
-"""The number below all: there is more to tell."""
-
-log = logging.getLogger("turnwise.gateway")
+    async def _part_writer(self, events: Sequence[Event]) -> PartWriter:
+        return PartWriter(self._operation.view, await files_of(self._front, self._operation, self._name, events))
 
 
 @asynccontextmanager
 async def running_pusher(
-    front: Front, courier: PushTransport | None = None, pauses: Sequence[float] = PAUSES
+    front: Front, transport: PushTransport | None = None, pauses: Sequence[float] = RETRY_PAUSES
 ) -> AsyncIterator[None]:
-    """Tells who is to be told, as long as the context is entered. courier: None = as the configuration has it."""
-    kept = front.pushes.kept
-    if kept is None:
+    """Runs the pusher while the context is entered. transport: None = as configured."""
+    store = front.pushes.kept
+    if store is None:
         yield
         return
     private = front.config.protocols.a2a.private_pushes
-    pusher = Pusher(front, kept, courier or PushTransport(AddressGuard(private=private)), pauses)
-    work = asyncio.create_task(pusher.forever())
+    pusher = Pusher(front, store, transport or PushTransport(AddressGuard(private=private)), pauses)
+    work = asyncio.create_task(pusher.run())
     try:
         yield
     finally:
@@ -259,155 +262,163 @@ async def running_pusher(
 
 
 class Pusher:
-    """Takes over who is due, and tells each until his task is over or waits."""
+    """Claims configs that have something to send, and serves each until its task is over or waits."""
 
-    def __init__(self, front: Front, kept: Kept, courier: PushTransport, pauses: Sequence[float]) -> None:
-        self._front, self._kept = front, kept
-        self._teller = PushStream(front, kept, courier, pauses)
+    def __init__(self, front: Front, store: PushStore, transport: PushTransport, pauses: Sequence[float]) -> None:
+        self._front, self._store = front, store
+        self._stream = PushStream(front, store, transport, pauses)
         process = front.runner.process
         self._lease = Lease(SystemIssuer().new_id("pusher"), process.lease_seconds)
-        # So often that what it has is prolonged in time.
-        self._look_seconds = min(process.recovery_seconds, process.lease_seconds / 3)
-        self._telling: dict[PushPlace, asyncio.Task[None]] = {}
+        # Often enough to renew the leases in time.
+        self._poll_seconds = min(process.recovery_seconds, process.lease_seconds / 3)
+        self._running: dict[PushPlace, asyncio.Task[None]] = {}
         self._renewed = 0.0
 
-    async def forever(self) -> None:
-        """Again and again, until it is cancelled. Survives that the store is away, and what it cannot read there."""
-        reached, news = True, self._front.pushes.news
+    async def run(self) -> None:
+        """Claims and serves until cancelled. Survives an unavailable store and unreadable entries."""
+        is_reachable, news = True, self._front.pushes.news
         while True:
             news.clear()
             try:
                 await self._round()
-                reached = True
+                is_reachable = True
             except Exception as problem:
-                if reached:
+                if is_reachable:
                     is_ours = not isinstance(problem, TurnwiseError)
-                    log.warning("Who is to be notified cannot be read: %s", problem, exc_info=is_ours)
-                reached = False
-            # Not all processes at the same moment.
+                    log.warning("Push notification configs cannot be read: %s", problem, exc_info=is_ours)
+                is_reachable = False
+            # Jitter, so that processes do not poll at the same moment.
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._look_seconds * random.uniform(0.8, 1.2)):
+                async with asyncio.timeout(self._poll_seconds * random.uniform(0.8, 1.2)):
                     await news.wait()
 
     async def close(self) -> None:
-        """Stops in the middle, and gives back what it has: whoever takes it over goes on there."""
-        telling = [*self._telling.values()]
-        for task in telling:
+        """Cancels deliveries and releases the leases, so another process continues at once."""
+        running = [*self._running.values()]
+        for task in running:
             task.cancel()
         with suppress(TurnwiseError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                await asyncio.gather(*telling, return_exceptions=True)
-                if telling:
-                    await self._kept.give_up(self._lease.holder)
+                await asyncio.gather(*running, return_exceptions=True)
+                if running:
+                    await self._store.give_up(self._lease.holder)
 
     async def _round(self) -> None:
         await self._renew()
-        room = AT_ONCE - len(self._telling)
+        room = MOST_CONCURRENT - len(self._running)
         if room <= 0 or self._front.closing.is_set():
             return
-        for push in await self._kept.claim(self._front.runner.app, self._lease, limit=room):
-            if (before := self._telling.get(push.place)) is not None:
-                # It was set up anew meanwhile.
+        for push in await self._store.claim(self._front.runner.app, self._lease, limit=room):
+            if (before := self._running.get(push.place)) is not None:
+                # The config was replaced meanwhile.
                 before.cancel()
                 await asyncio.wait([before])
-            task = self._telling[push.place] = asyncio.create_task(self._tell(push))
+            task = self._running[push.place] = asyncio.create_task(self._serve(push))
             task.add_done_callback(partial(self._done, push.place))
 
     async def _renew(self) -> None:
         now = time.monotonic()
-        if not self._telling or now - self._renewed < self._lease.seconds / 3:
+        if not self._running or now - self._renewed < self._lease.seconds / 3:
             return
-        self._renewed, mine = now, set(self._telling)
-        held = await self._kept.renew(self._lease)
-        for place in mine - set(held):
-            if place in self._telling:
-                self._telling[place].cancel()
-        for place in set(held) - mine - set(self._telling):
-            # Taken by a call of which nobody knew that it was done.
-            await self._kept.leave(place, self._lease.holder, seen=UNSEEN)
+        self._renewed, running = now, set(self._running)
+        renewed = await self._store.renew(self._lease)
+        for place in running - set(renewed):
+            if place in self._running:
+                self._running[place].cancel()
+        for place in set(renewed) - running - set(self._running):
+            # Claimed by a call whose result was lost.
+            await self._store.leave(place, self._lease.holder, seen=UNSEEN)
 
-    async def _tell(self, push: Push) -> None:
+    async def _serve(self, push: Push) -> None:
         seen: int | None = UNSEEN
         try:
-            seen = await self._teller.tell(push, self._lease.holder)
+            seen = await self._stream.send(push, self._lease.holder)
         except Exception as problem:
-            # Whatever it is, it is not tried again at once; and what is a defect of ours is told whole.
-            log.warning("A notification waits: %s", problem, exc_info=not isinstance(problem, TurnwiseError))
+            # Pause before the next attempt; log the traceback of a defect.
+            log.warning("A push notification is delayed: %s", problem, exc_info=not isinstance(problem, TurnwiseError))
             await asyncio.sleep(self._lease.seconds)
         with suppress(StoreError):
-            await self._kept.leave(push.place, self._lease.holder, seen=seen)
+            await self._store.leave(push.place, self._lease.holder, seen=seen)
 
     def _done(self, place: PushPlace, task: "asyncio.Task[None]") -> None:
-        if self._telling.get(place) is task:
-            del self._telling[place]
+        if self._running.get(place) is task:
+            del self._running[place]
 
 
 class PushStream:
-    """Tells one, in the order of the log, at least once."""
+    """Delivers the notifications of one config in log order, at least once."""
 
-    def __init__(self, front: Front, kept: Kept, courier: PushTransport, pauses: Sequence[float]) -> None:
-        self._front, self._kept, self._courier, self._pauses = front, kept, courier, pauses
+    def __init__(self, front: Front, store: PushStore, transport: PushTransport, pauses: Sequence[float]) -> None:
+        self._front, self._store, self._transport, self._pauses = front, store, transport, pauses
 
-    async def tell(self, push: Push, holder: str) -> int | None:
-        """Returns when nothing more comes for now: the number above which there is more to tell, None when there never is.
-        Raises what the runner and the store raise.
+    async def send(self, push: Push, holder: str) -> int | None:
+        """Sends what is due and returns when nothing more comes for now.
+
+        Returns:
+            The sequence number after which there is more to send; None if the config is finished. Errors of the runner and the
+                store pass through.
         """
         place, caller = push.place, push.config.caller
-        if not await self._may_hear(push.config):
+        if not await self._is_authorized(push.config):
             return None
         user = place.key.user
         name = TaskId(place.key.id, place.message_id, None if user == caller.user else user)
-        asking = OperationRequest(caller, Redactor(caller, self._front.runner.tree), None, push.config.base)
+        operation = OperationRequest(caller, Redactor(caller, self._front.runner.tree), None, push.config.base)
         followed = await self._front.pushes.follow(place)
         if followed is None:
-            if (last := await last_update(self._front, asking, name)) is not None:
-                await self._sent(push.config, last)
+            if (last := await last_update(self._front, operation, name)) is not None:
+                await self._deliver_all(push.config, last)
             return None
-        takes = True
-        async for update in task_updates(self._front, asking, name, followed.invocation, after=push.told):
-            if not await self._may_hear(push.config):
+        accepted = True
+        async for update in task_updates(self._front, operation, name, followed.invocation, after=push.told):
+            if not await self._is_authorized(push.config):
                 return None
-            takes = await self._sent(push.config, update, patient=takes)
-            if not await self._kept.tell(place, holder, update.number):
-                return UNSEEN  # it is another's by now, or nobody's
+            accepted = await self._deliver_all(push.config, update, retry=accepted)
+            if not await self._store.tell(place, holder, update.sequence):
+                return UNSEEN  # the lease is lost
         is_over = any(event.actions.end for event in visible(followed.invocation.feed.stored))
         is_open = followed.invocation.id in followed.session.head.invocations
         return followed.session.last_sequence if is_open and not is_over else None
 
-    async def _may_hear(self, config: PushConfig) -> bool:
+    async def _is_authorized(self, config: PushConfig) -> bool:
         if await self._front.pushes.may_hear(config.caller):
             return True
-        log.warning("Who is notified at %s is told no more: the key that set it up does not count.", _host(config))
+        log.warning("Push notifications to %s are stopped: the API key that set them up is no longer valid.", _host(config))
         return False
 
-    async def _sent(self, config: PushConfig, update: TaskUpdate, *, patient: bool = True) -> bool:
-        """Returns when all of it was taken, or given up; whether the last was taken. Not patient: as the one before was given
-        up, each is tried once, until one is taken.
-        """
-        for body in map(_written, update.said):
-            patient = await self._delivered(config, body, self._pauses if patient else ())
-        return patient
+    async def _deliver_all(self, config: PushConfig, update: TaskUpdate, *, retry: bool = True) -> bool:
+        """Delivers the notifications of one update; gives up on one after its retries.
 
-    async def _delivered(self, config: PushConfig, body: bytes, pauses: Sequence[float]) -> bool:
+        Args:
+            retry: Whether to retry. False after a delivery was given up, until one succeeds.
+
+        Returns:
+            Whether the last delivery succeeded.
+        """
+        for body in map(_encode, update.messages):
+            retry = await self._deliver(config, body, self._pauses if retry else ())
+        return retry
+
+    async def _deliver(self, config: PushConfig, body: bytes, pauses: Sequence[float]) -> bool:
         for pause in (*pauses, None):
             try:
-                await self._courier.deliver(config.url, _headers(config), body)
+                await self._transport.deliver(config.url, _headers(config), body)
                 return True
             except PushFailed as problem:
                 if pause is None:
-                    log.warning("A notification for %s was given up: %s.", _host(config), problem)
+                    log.warning("A push notification to %s was given up: %s.", _host(config), problem)
                     return False
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         return False
 
 
-def _written(said: StreamResponse) -> bytes:
-    text: str = MessageToJson(said, indent=None)
+def _encode(message: StreamResponse) -> bytes:
+    text: str = MessageToJson(message, indent=None)
     return text.encode()
 
 
 def _headers(config: PushConfig) -> Mapping[str, str]:
-    headers = {"Content-Type": MEDIA_TYPE, HEADER: SPOKEN, "User-Agent": "turnwise"}
+    headers = {"Content-Type": MEDIA_TYPE, VERSION_HEADER: PROTOCOL_VERSION, "User-Agent": "turnwise"}
     if config.token:
         headers[TOKEN] = config.token
     if config.scheme:
@@ -416,5 +427,5 @@ def _headers(config: PushConfig) -> Mapping[str, str]:
 
 
 def _host(config: PushConfig) -> str:
-    """What of the URL may be shown."""
+    """Returns the part of the URL that is safe to log."""
     return parse_target(config.url).host

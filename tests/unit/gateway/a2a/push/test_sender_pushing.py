@@ -80,9 +80,9 @@ async def test_what_is_not_taken_is_given_up_and_the_next_is_told(
     async with receiving([500, 404]) as receiver:
         await put(runner, receiver, path="/?key=s3cret")
         push = await claimed(runner)
-        assert await teller(runner).tell(push, LEASE.holder) is None
+        assert await teller(runner).send(push, LEASE.holder) is None
     assert receiver.told == WHOLE[2:]
-    assert caplog.text.count("for 127.0.0.1 was given up") == 2
+    assert caplog.text.count("to 127.0.0.1 was given up") == 2
     assert "s3cret" not in caplog.text
 
 
@@ -93,7 +93,7 @@ async def test_who_takes_nothing_is_tried_once_for_each_from_then_on(make_runner
         await put(runner, receiver)
         front = front_for(runner, GatewayConfig())
         patient = PushStream(front, kept_in(runner), courier(), (0.0, 0.0, 0.0))
-        assert await patient.tell(await claimed(runner), LEASE.holder) is None
+        assert await patient.send(await claimed(runner), LEASE.holder) is None
     assert receiver.told == ["Three.", "TASK_STATE_COMPLETED"], "4 tries, 1, 1; then it takes one, and is waited for again"
     assert receiver.asked == 10
 
@@ -104,9 +104,9 @@ async def test_what_was_told_is_not_told_again(make_runner: MakeRunner) -> None:
     async with receiving() as receiver:
         await put(runner, receiver)
         push = await claimed(runner)
-        assert await teller(runner).tell(push._replace(told=2), LEASE.holder) is None
+        assert await teller(runner).send(push._replace(told=2), LEASE.holder) is None
         assert receiver.told == WHOLE[2:]
-        assert await teller(runner).tell(push._replace(told=4), LEASE.holder) is None
+        assert await teller(runner).send(push._replace(told=4), LEASE.holder) is None
         assert receiver.told == WHOLE[2:]
 
 
@@ -116,7 +116,7 @@ async def test_who_lost_it_stops(make_runner: MakeRunner) -> None:
     async with receiving() as receiver:
         await put(runner, receiver)
         push = await claimed(runner)
-        assert await teller(runner).tell(push, "another") == -1
+        assert await teller(runner).send(push, "another") == -1
         assert receiver.told == WHOLE[:1]
 
 
@@ -126,7 +126,7 @@ async def test_what_waits_is_looked_at_again_when_there_is_more(make_runner: Mak
     async with receiving() as receiver:
         await put(runner, receiver)
         push = await claimed(runner)
-        assert await teller(runner).tell(push, LEASE.holder) == 2
+        assert await teller(runner).send(push, LEASE.holder) == 2
         assert receiver.told == ["TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED"]
 
 
@@ -141,7 +141,7 @@ async def test_who_may_write_there_hears_how_it_ended_before_it_began(make_runne
     async with receiving() as receiver:
         config = PushConfig(id="p", url=receiver.url(), caller=writer)
         assert await kept_in(runner).put(runner.key("ada", "s"), "m", config, after=0, most=9)
-        assert await teller(runner).tell(await claimed(runner), LEASE.holder) is None
+        assert await teller(runner).send(await claimed(runner), LEASE.holder) is None
         assert receiver.told == ["TASK_STATE_CANCELED"]
     gate.go.set()
 
@@ -153,9 +153,9 @@ async def test_what_was_taken_back_is_told_no_more(make_runner: MakeRunner) -> N
         await put(runner, receiver)
         push = (await claimed(runner))._replace(told=2)
         await runner.sessions.rewind(runner.key("ada", "s"), result.invocation_id)
-        assert await teller(runner).tell(push, LEASE.holder) is None
+        assert await teller(runner).send(push, LEASE.holder) is None
         await runner.sessions.delete(runner.key("ada", "s"))
-        assert await teller(runner).tell(push, LEASE.holder) is None
+        assert await teller(runner).send(push, LEASE.holder) is None
         assert receiver.told == []
 
 
@@ -163,7 +163,7 @@ async def test_what_was_taken_back_is_told_no_more(make_runner: MakeRunner) -> N
 async def pusher_of(front: Front, kept: Pushes) -> AsyncIterator[Pusher]:
     """One at work, that is ended without giving back anything."""
     pusher = Pusher(front, kept, courier(), ())
-    work = asyncio.create_task(pusher.forever())
+    work = asyncio.create_task(pusher.run())
     yield pusher
     work.cancel()
     await asyncio.wait([work])
@@ -279,7 +279,7 @@ async def test_a_key_that_is_revoked_in_the_middle_hears_no_more(make_runner: Ma
     async with receiving() as receiver:
         config = PushConfig(id="p", url=receiver.url(), caller=caller_of(key))
         assert await kept_in(runner).put(runner.key("ada", "s"), "m", config, after=0, most=9)
-        telling = asyncio.create_task(teller(runner).tell(await claimed(runner), LEASE.holder))
+        telling = asyncio.create_task(teller(runner).send(await claimed(runner), LEASE.holder))
         await receiver.until(1)
         await keys.expire("app", key.id, issuer.now())
         gate.go.set()
