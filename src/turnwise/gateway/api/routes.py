@@ -1,4 +1,4 @@
-"""All routes of our own API."""
+"""The router of the REST API, assembled from the routers of its resources."""
 
 from fastapi import APIRouter, Depends
 
@@ -7,11 +7,11 @@ from turnwise.gateway.api.errors import form
 from turnwise.gateway.api.parameters import check_parameters
 
 router = APIRouter()
-# They are looked through in this order for every request: what is asked most stands first.
+# Requests are matched in this order, so the most frequent routes come first.
 for part in (messages, sessions, invocations, artifacts, decisions, agents):
     router.include_router(part.router, dependencies=[Depends(check_parameters)])
-router.include_router(health.router)  # a probe is answered whatever stands in its query
+router.include_router(health.router)  # probes accept any query parameters
 top = metrics.router
-"""What is not below any protocol's prefix."""
+"""Routes outside the prefix of any protocol."""
 
 __all__ = ["form", "router", "top"]
