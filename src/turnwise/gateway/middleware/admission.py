@@ -1,4 +1,4 @@
-"""Bodies come from somebody who may enter, in time, not too large, and are counted."""
+"""Checks requests before the routes: authentication, timeout and size of bodies, encoding of paths, and local access."""
 
 import asyncio
 import re
@@ -14,18 +14,24 @@ from turnwise.facts.errors import Forbidden, RequestError, RequestTimeout, Reque
 from turnwise.gateway.problems import RaisedProblem
 
 PACE = 64 * 1024
-"""For so many bytes that came a body gets a second more: a large one comes through a slow line, one that drips does not."""
+"""A body's timeout grows by a second for every so many bytes received, so slow but steady uploads succeed."""
 
 Enter = Callable[[HTTPConnection], Awaitable[Caller]]
 Count = Callable[[Caller, int], Awaitable[None]]
 
 
 class RequestBodies:
-    """Before the first byte of a body is read, whoever sends it has to be let in.
+    """Authenticates the caller before the first byte of a body is read, and limits the body's time and size.
 
-    enter: gives the caller, or raises. count: told of bytes that came, or are announced; raises when they are too many.
-    json_bytes: the largest body, but for those that are no JSON: they may have upload_bytes, if that is more. Whatever is
-    wrong is raised out of `receive`, as `RaisedProblem`.
+    Every error is raised from `receive` as `RaisedProblem`.
+
+    Args:
+        app: The wrapped application.
+        enter: Returns the caller, or raises.
+        count: Counts received or announced bytes, and raises if the quota is used up.
+        json_bytes: The maximum size of a JSON body.
+        upload_bytes: The maximum size of other bodies, if it is larger.
+        seconds: The base timeout of a body.
     """
 
     def __init__(self, app: ASGIApp, enter: Enter, count: Count, json_bytes: int, upload_bytes: int, seconds: float) -> None:
@@ -43,7 +49,7 @@ class RequestBodies:
 
 
 class _Body:
-    """One body on its way. announced: its length; None = it is not known before, or there is none."""
+    """One request body. `announced` is its Content-Length; None if it is not known."""
 
     def __init__(
         self,
@@ -107,7 +113,7 @@ def _announced(headers: Headers) -> int | None:
 
 
 class PlainTextPaths:
-    """Refuses requests whose path or query is no such text. Raises RequestError."""
+    """Rejects requests whose path or query is not UTF-8 or contains NUL. Raises RequestError."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -135,7 +141,8 @@ _HERE = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.ASC
 
 
 class LocalOnly:
-    """Refuses requests to another name than this machine's, and those of pages of other origins than its own or `origins`.
+    """Rejects requests whose Host is not this machine, and those of web pages with another origin that is not in
+    `origins`.
 
     Raises Forbidden.
     """

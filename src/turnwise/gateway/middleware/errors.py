@@ -1,4 +1,4 @@
-"""Whatever is raised, inside and around the routes, becomes an answer in the form of the path's protocol."""
+"""Converts exceptions to responses in the format of the path's protocol, and ends requests at shutdown."""
 
 import asyncio
 import logging
@@ -12,16 +12,16 @@ from turnwise.facts.errors import Closing, TurnwiseError
 from turnwise.gateway.problems import Form, defect_response, problem_response
 
 POLICY_VIOLATION, INTERNAL_ERROR = 1008, 1011
-"""With which codes a web socket is closed."""
+"""Close codes of web sockets."""
 
 log = logging.getLogger("turnwise.gateway")
 
 
 class ProblemResponses:
-    """Answers what is raised; what should not happen is logged with its cause, and answered without it.
+    """Responds to exceptions. Unexpected ones are logged with their cause, which the response does not reveal.
 
-    A client that leaves before its body is whole is no defect: it is noted, and gets no answer.
-    When the answer has begun already, the connection is closed in the middle of it.
+    A client that disconnects before its body is complete is logged as info. If the response has begun already, the
+    connection is closed in the middle of it.
     """
 
     def __init__(self, app: ASGIApp, form_for: Callable[[str], Form]) -> None:
@@ -55,7 +55,7 @@ class ProblemResponses:
 
 
 SERVICE_RESTART = 1012
-"""The code with which a web socket is closed then."""
+"""The close code of web sockets at shutdown."""
 
 
 class PendingRequests:
@@ -66,14 +66,14 @@ class PendingRequests:
         self.is_over = False
 
     def cut_short(self) -> None:
-        """Ends all of them."""
+        """Cancels all of them."""
         self.is_over = True
         for task in self.tasks:
             task.cancel()
 
 
 class ShutdownResponses:
-    """Raises Closing in requests that are cut short; a web socket is closed."""
+    """Raises Closing in requests that are cancelled at shutdown; closes web sockets."""
 
     def __init__(self, app: ASGIApp, pending: PendingRequests) -> None:
         self._app, self._pending = app, pending
@@ -98,5 +98,5 @@ class ShutdownResponses:
 
 
 def closing_error() -> Closing:
-    """The error for who comes, or still waits, when this process is being stopped."""
+    """Returns the error for requests during shutdown."""
     return Closing("This process is being stopped.", fix="Send it again: the same message id is answered once.")

@@ -1,4 +1,4 @@
-"""HEAD is answered wherever GET is: the same status and headers, and no body."""
+"""Answers HEAD on every path that has GET, with the same status and headers and without a body."""
 
 import asyncio
 
@@ -10,7 +10,9 @@ STREAM = b"text/event-stream"
 
 
 class Heads:
-    """Answers HEAD as GET, without the body, on paths that have no HEAD of their own. A stream ends with its headers."""
+    """Runs GET for a HEAD request, without the body, on paths without their own HEAD route. A stream ends after its
+    headers.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -34,7 +36,7 @@ class Heads:
 
 
 class _Answer:
-    """Passes the head on. is_over: the whole answer was told."""
+    """Forwards the response's start and drops its body. `is_over` is set when the response is complete."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""Every request has an id: in its answer, in the log, and in what it sets off."""
+"""Headers of every request: request id, trace context and security headers."""
 
 import re
 import secrets
@@ -14,7 +14,9 @@ _GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestIds:
-    """Takes the sender's id if it is a plain one, else makes one; `state.request_id` of the connection."""
+    """Sets `state.request_id` and the response header `X-Request-ID`: the client's id if it is valid, otherwise a new
+    one.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -42,7 +44,7 @@ def _id_of(scope: Scope) -> str:
 
 
 class TraceContext:
-    """Joins the trace of whoever asks, if he names one. Needs the extra `otel`."""
+    """Continues the trace that the request names. Needs the extra `otel`."""
 
     def __init__(self, app: ASGIApp) -> None:
         from turnwise.telemetry.spans import joined
@@ -69,7 +71,7 @@ _USUAL = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class SecurityHeaders:
-    """Adds those headers that an answer does not have."""
+    """Adds the security headers that a response does not set itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,7 @@
-"""Conversations of callers who tell all of it with every request, and name no session: they are found by what was said."""
+"""Sessions for stateless clients, which send the whole conversation with each request and name no session.
+
+The session is found by a hash of the conversation's opening, and the position in it by the ids of its messages.
+"""
 
 import asyncio
 from collections import Counter
@@ -34,23 +37,24 @@ from turnwise.runner import Invocation, Result, Runner
 from turnwise.transcript.waits import AwaitedCall, open_calls
 
 MOST = 10_000
+"""How many refused requests are remembered."""
 
 
 class RefusedRequests:
-    """Counts refusals by what was asked. The oldest are forgotten."""
+    """Counts how often each request was refused. When it is full, it forgets the oldest request."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._times: Counter[Hashable] = Counter()
 
     def add(self, asked: Hashable) -> None:
-        """It was refused once more."""
+        """Records that the request was refused once more."""
         self._times[asked] += 1
         if len(self._times) > self._most:
             del self._times[next(iter(self._times))]
 
     def take(self, asked: Hashable) -> bool:
-        """Whether it was refused and has not come again since; now it has."""
+        """Returns whether a refusal of the request is recorded, and removes one such record."""
         if not self._times[asked]:
             del self._times[asked]
             return False
@@ -59,44 +63,50 @@ class RefusedRequests:
 
 
 LOOKED_AT = 20
-"""How many sessions with the same opening are looked at, the newest first."""
+"""How many sessions with the same opening are searched, the newest first."""
 RECENT = 60
-"""How many events of a log are looked at first: a conversation that simply goes on is known by its end."""
+"""How many of the newest events are compared first. A conversation that simply continues matches at its end."""
 RETRIED_WITHIN = timedelta(minutes=2)
-"""How long after its end an answer is still the one that a repeated request wants: clients repeat within seconds."""
+"""How long after its end an answer still serves a repeated request: clients retry within seconds."""
 
 
 class ConversationRequest(NamedTuple):
-    """A request that tells the conversation: its past turns, and the new message.
-
-    instructions: what the caller wants beside it. user: whom the request names; None = the caller. session: which session it
-    is, if that is said. agent: who is to answer, past all selectors. repeated: the client sent it before, and got no answer.
-    key: the client's own name for the request, the same when it is sent again. id: the message's own, in a session that is
-    named.
-    """
+    """A request that carries the whole conversation: its past turns and the new message."""
 
     past: Sequence[PastTurn]
+    """The past turns, oldest first."""
     message: Content
+    """The new message."""
     instructions: DataPart | None = None
+    """System or developer instructions for the agent."""
     user: str | None = None
+    """The user that the request names; None for the caller."""
     session: str | None = None
+    """The session's id, if the request names one."""
     agent: str | None = None
+    """The agent that has to answer, past all selectors; None to select one."""
     context: MessageContext = NO_CONTEXT
     config: RunConfig | None = None
     repeated: bool = False
+    """Whether the client marks the request as a retry."""
     key: str | None = None
+    """The client's idempotency key."""
     id: str | None = None
+    """The id of the message; only with `session`."""
 
 
 class _Place(NamedTuple):
-    """Where a message belongs: the session, and the message's id there."""
+    """The session that a message goes to, and the message's id in it."""
 
     session: str
     message_id: str
 
 
 class Conversations:
-    """What can be done with whole conversations by callers. All of it raises Forbidden, and what the runner raises."""
+    """Finds or creates the session of a conversation and sends its new message.
+
+    All methods raise Forbidden and the runner's errors.
+    """
 
     def __init__(self, runner: Runner, whose: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
         self._runner, self._whose, self._messages = runner, whose, messages
@@ -105,11 +115,16 @@ class Conversations:
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def send(self, caller: Caller, talk: ConversationRequest) -> Invocation:
-        """`Messages.start` in the session whose log is the conversation so far.
+        """Sends the message in the session whose log matches the past turns, as `Messages.start` does.
 
-        A log that goes on otherwise is copied up to there; turns that are in no log are put on record first, without what
-        calls gave if the caller is not to say that. A request that is repeated gets the answer that was begun before.
-        UnknownToolCall for results that nobody waits for.
+        If the log continues differently after the matching turns, the message goes to a fork of the matching part.
+        Turns that are
+        in no log are imported first. Tool results in them are replaced unless the caller may report them. A repeated
+        request
+        returns the invocation that the first request started.
+
+        Raises:
+            UnknownToolCall: The message brings tool results that no invocation waits for.
         """
         user = self._whose.user(caller, "messages:write", talk.user)
         base = session_base(talk.past, talk.message) if talk.session is None else talk.session
@@ -119,7 +134,7 @@ class Conversations:
             talk = talk._replace(past=tuple(map(without_results, talk.past)))
         if talk.repeated and self._refused.take(asked):
             talk = talk._replace(repeated=False)
-        # Two requests at once must not find each other's place free.
+        # Two concurrent requests must not both find the same place free.
         async with self._locks.setdefault((user, base), asyncio.Lock()):
             find = self._found if talk.session is None else self._named
             try:
@@ -132,19 +147,19 @@ class Conversations:
                 raise
 
     async def open_calls(self, invocation: Invocation, result: Result) -> Sequence[AwaitedCall]:
-        """The calls whose results that invocation awaits from outside, whoever is to give them."""
+        """Returns the tool calls whose results the invocation awaits from outside."""
         if not result.waiting:
             return ()
         return open_calls(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
     async def _named(self, key: SessionKey, talk: ConversationRequest, ids: Sequence[str]) -> _Place:
-        """The place in the session that the request names: behind all that is there, whatever the request tells of before."""
+        """Returns the place at the end of the named session. Past turns are imported only into an empty session."""
         session = await self._runner.store.open(key)
         if talk.message.tool_results:
             return _Place(key.id, talk.id or message_ids((), talk.message)[0])
         may_make = (talk.config or self._runner.config).create_session
         while talk.past and (may_make if session is None else not session.last_sequence):
-            with suppress(SessionExists, SessionBusy, StaleWriter):  # another process was first
+            with suppress(SessionExists, SessionBusy, StaleWriter):  # another process wrote first
                 session = await self._bring(key, talk, ids)
                 break
             session = await self._runner.store.open(key)
@@ -160,6 +175,7 @@ class Conversations:
         return _Place(key.id, await self._free(key, numbered[0]))
 
     async def _found(self, base: SessionKey, talk: ConversationRequest, ids: Sequence[str]) -> _Place:
+        """Returns the place in the session that matches the conversation; forks, imports or starts one if needed."""
         newest = await self._newest(base)
         id_ = ids[-1] if talk.key is None else _keyed(ids[-1], talk.key)
         begins = not (talk.past or talk.repeated or talk.key or talk.message.tool_results)
@@ -181,12 +197,15 @@ class Conversations:
         if found.turns < len(talk.past):
             try:
                 await self._bring(key, talk, ids, found.turns)
-            except (SessionBusy, StaleWriter):  # it is being gone on with otherwise
+            except (SessionBusy, StaleWriter):  # another request continues the session differently
                 return _Place((await self._moved(base, newest, talk, ids)).id, id_)
         return _Place(key.id, await self._free(key, id_) if whole else id_)
 
     async def _again(self, sessions: Sequence[Session], id_: str, talk: ConversationRequest) -> _Place | None:
-        """Where this very request was begun before, if it was: what a call gave is sent once, and so is what has a key."""
+        """Returns the place where this request was started before; None for a new request.
+
+        Tool results and requests with a key are sent only once, so they are looked up even without the retry mark.
+        """
         for session in sessions if talk.repeated else ():
             if await self._is_recent(session.key, id_):
                 return _Place(session.id, id_)
@@ -199,7 +218,7 @@ class Conversations:
     async def _best(
         self, sessions: Sequence[Session], ids: Sequence[str], talk: ConversationRequest
     ) -> tuple[Session | None, Match]:
-        """The session that has most of the conversation, and how much."""
+        """Returns the session with the longest match, and the match."""
         best: tuple[Session | None, Match] = (None, Match())
         whole, sent = Match(len(talk.past)), sum(bool(turn.sent.parts) for turn in talk.past)
         for session in sorted(sessions if talk.past else (), key=lambda each: each.head.turns != sent):
@@ -212,7 +231,9 @@ class Conversations:
         return best
 
     async def _content(self, key: SessionKey, talk: ConversationRequest) -> Content:
-        """The message, with the instructions unless they came with a message just before: whoever reads it knows them."""
+        """Returns the message with the instructions in front, unless a recent message already carries the same
+        instructions.
+        """
         content, told = talk.message, talk.instructions
         says = any(not isinstance(part, TextPart) or part.text.strip() for part in content.parts)
         if told is None or not says or content.tool_results:
@@ -223,14 +244,14 @@ class Conversations:
         return content.model_copy(update={"parts": (told, *content.parts)})
 
     async def _moved(self, base: SessionKey, newest: int, talk: ConversationRequest, ids: Sequence[str]) -> SessionKey:
-        """A new session with a conversation that was had elsewhere."""
+        """Creates a session and imports the conversation's past turns."""
         while True:
             newest += 1
             with suppress(SessionExists):
                 return (await self._bring(_numbered(base, newest), talk, ids, new=True)).key
 
     async def _fork(self, session: Session, before: str, base: SessionKey, newest: int) -> SessionKey:
-        """A copy of that session up to before that invocation."""
+        """Copies the session's events before the invocation to a new session."""
         while True:
             newest += 1
             with suppress(SessionExists):
@@ -249,7 +270,10 @@ class Conversations:
         return [session for session in opened if session is not None]
 
     async def _newest(self, base: SessionKey) -> int:
-        """The highest number of a session with that opening; 0 = there is none. Where some were deleted it may be lower."""
+        """Returns the highest number of a session with this opening; 0 if there is none.
+
+        The binary search may return a lower number after sessions were deleted.
+        """
         low, high = 0, 1
         while await self._runner.store.open(_numbered(base, high)) is not None:
             low, high = high, high * 2
@@ -262,7 +286,7 @@ class Conversations:
         return low
 
     async def _is_recent(self, key: SessionKey, message_id: str) -> bool:
-        """Whether that message is being answered, or was just now."""
+        """Returns whether the message is being answered or was answered within `RETRIED_WITHIN`."""
         try:
             reading = await self._runner.sessions.reading(key, message_id=message_id)
         except SessionError:
@@ -275,7 +299,7 @@ class Conversations:
         return await self._runner.store.inbox.receipt(key, message_id) is None
 
     async def _free(self, key: SessionKey, message_id: str) -> str:
-        """The id, or another if a message that was taken back has it."""
+        """Returns the id, or a variant of it if a rewound message has used it."""
         free = await self._is_free(key, message_id)
         return message_id if free else f"{message_id}-{self._issuer.new_id('again')}"
 

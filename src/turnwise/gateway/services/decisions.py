@@ -1,4 +1,4 @@
-"""Decisions: searched, explained and labelled."""
+"""Search, lookup and labelling of selection decisions."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,14 @@ from turnwise.ports.stores import Decision, Page
 from turnwise.runner import Runner
 
 LOOKED_AT = 100
-"""How many events are looked at at once for the newest decision."""
+"""How many events each read fetches when looking for the newest decision."""
 
 
 class Decisions:
-    """What callers can do with decisions. All of it raises Forbidden, and what the store raises.
+    """Searches, returns and labels decisions with the caller's rights.
 
-    user: whom the request names; None = the caller.
+    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the store's
+    errors.
     """
 
     def __init__(self, runner: Runner, whose: SessionScope) -> None:
@@ -34,7 +35,13 @@ class Decisions:
         after: str | None,
         limit: int,
     ) -> Page[Decision]:
-        """Decisions, oldest first: of the user, or of everybody for whoever reaches all and names nobody. CursorInvalid."""
+        """Returns one page of decisions, oldest first.
+
+        A caller with rights over all users, who names neither a user nor a session, gets the decisions of all users.
+
+        Raises:
+            CursorInvalid: `after` is not the cursor of a page.
+        """
         everybody = user is None and session is None and self._whose.reaches_all(caller, "decisions:read")
         named = self._whose.users(caller, "decisions:read", user, everybody=everybody)
         key = None if session is None else self._whose.session(caller, "decisions:read", session, user)
@@ -43,7 +50,11 @@ class Decisions:
         )
 
     async def find(self, caller: Caller, session: str, sequence: int, user: str | None = None) -> Decision:
-        """The decision at that number. InvocationMissing."""
+        """Returns the decision in the event with this sequence number.
+
+        Raises:
+            InvocationMissing: There is no decision at this number.
+        """
         key = self._whose.session(caller, "decisions:read", session, user)
         found = await self._runner.store.decisions.find(key, sequence)
         if found is None:
@@ -56,7 +67,12 @@ class Decisions:
     async def of_message(
         self, caller: Caller, session: str, message_id: str | None = None, user: str | None = None
     ) -> Decision:
-        """The decision of that message; None = of the newest message that has one. SessionMissing, InvocationMissing."""
+        """Returns the decision of a message; of the newest decided message if `message_id` is None.
+
+        Raises:
+            SessionMissing: There is no such session.
+            InvocationMissing: There is no such message, or it has no decision yet.
+        """
         key = self._whose.session(caller, "decisions:read", session, user)
         if message_id is None:
             place = await self._newest(key)
@@ -69,7 +85,7 @@ class Decisions:
         return found
 
     async def _newest(self, key: SessionKey) -> int | None:
-        """The number of the newest decision on a message, looked for from the end."""
+        """Returns the sequence number of the newest message with a decision; None if there is none."""
         before = (await self._runner.sessions.get(key)).last_sequence + 1
         while before > 1:
             events = await self._runner.store.events(key, before=before, last=LOOKED_AT)
@@ -80,7 +96,12 @@ class Decisions:
         return None
 
     async def label(self, caller: Caller, session: str, sequence: int, agent: str | None, user: str | None = None) -> None:
-        """Says who should have been chosen; None takes that back. RequestInvalid for an unknown agent, InvocationMissing."""
+        """Stores the agent that should have been chosen; None removes the label.
+
+        Raises:
+            RequestInvalid: The tree has no such agent.
+            InvocationMissing: There is no decision at this number.
+        """
         key = self._whose.session(caller, "decisions:label", session, user)
         if agent is not None and agent not in self._runner.tree:
             raise RequestInvalid(f"There is no agent {agent[:64]!r}.", fix="Name one of the tree.", where=("body", "agent"))
@@ -88,5 +109,5 @@ class Decisions:
 
 
 def _decided_at(events: Sequence[Event]) -> int | None:
-    """The number of the first of these events that is a message with a decision."""
+    """Returns the sequence number of the first user message with a decision; None if there is none."""
     return next((event.sequence for event in events if event.author == USER and event.actions.selection), None)

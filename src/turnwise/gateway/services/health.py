@@ -1,4 +1,4 @@
-"""Whether this process can serve. Whoever asks needs no credential, and learns no more than that."""
+"""Readiness check of this process. It needs no credential and reveals nothing else."""
 
 import asyncio
 import logging
@@ -7,15 +7,21 @@ from turnwise.facts.errors import Closing, NotReady, TurnwiseError
 from turnwise.runner import Runner
 
 STORE_SECONDS = 5.0
-"""How long the store may take for one write."""
+"""Timeout of the check's write to the store."""
 GOOD_SECONDS = 1.0
-"""How long a good result is reused: each check is a commit, and anybody may ask."""
+"""How long a success is cached. Each check commits to the store, and anyone may request one."""
 
 log = logging.getLogger("turnwise.gateway")
 
 
 class HealthCheck:
-    """closing: set when nothing more is taken; ready: set when the policy is prepared."""
+    """Checks whether this process can accept messages.
+
+    Args:
+        runner: The runner, whose store is checked.
+        closing: Set when the process stops accepting messages.
+        ready: Set when the policy is prepared.
+    """
 
     def __init__(self, runner: Runner, closing: asyncio.Event, ready: asyncio.Event) -> None:
         self._runner, self._closing, self._ready = runner, closing, ready
@@ -23,7 +29,13 @@ class HealthCheck:
         self._good_until = float("-inf")
 
     async def check(self) -> None:
-        """Returns when messages can be stored here. Closing, NotReady. All who ask within a second share one write."""
+        """Returns if this process can store messages. Concurrent callers share one write, and a success counts for a
+        second.
+
+        Raises:
+            Closing: The process is shutting down.
+            NotReady: The policy is not prepared, or the store is not writable.
+        """
         if self._closing.is_set():
             raise Closing("This process is being stopped.", fix="Ask another one.")
         if not self._ready.is_set():

@@ -1,7 +1,7 @@
-"""What a conversation that a caller repeats with every request has in common with a log. Pure.
+"""Matches the conversation in a request with a session's log. Pure functions.
 
-The id of each message is made of all that the caller had said and heard up to it. So a log tells by its messages' ids how far
-it is the caller's conversation, also where guardrails have rewritten what is in it.
+A message's id is a hash of everything sent and answered up to it. The ids in a log therefore show how far it is the
+caller's conversation, even where guardrails have rewritten its content.
 """
 
 import json
@@ -24,30 +24,31 @@ _SESSION_DIGITS, _MESSAGE_DIGITS = 16, 32
 
 
 class LoggedTurn(NamedTuple):
-    """A message in a log, and all that followed it there up to the next. message_id: "" when nobody had asked."""
+    """A user message in a log with everything up to the next message."""
 
     message_id: str
+    """The message's id; "" if the turn does not begin with a user message."""
     invocation_id: str
     result: Result
 
 
 class Match(NamedTuple):
-    """How far a log is the caller's conversation: so many of its turns; before: the invocation with which the log goes on
-    otherwise, None when that is its end.
-    """
+    """How much of a conversation a log contains."""
 
     turns: int = 0
+    """The number of matching turns."""
     before: str | None = None
+    """The invocation with which the log continues differently; None if the match ends with the log."""
 
 
 def session_base(past: Sequence[PastTurn], message: Content) -> str:
-    """How the ids of all sessions begin that were opened with the same words."""
+    """Returns the prefix of the ids of all sessions that begin with the same message."""
     opening = next((turn.sent for turn in past if turn.sent.parts), message)
     return PREFIX + sha256(_canonical(opening).encode()).hexdigest()[:_SESSION_DIGITS]
 
 
 def message_ids(past: Sequence[PastTurn], message: Content) -> list[str]:
-    """An id for what was sent in each turn, and for the message."""
+    """Returns an id for the sent part of each past turn, and one for the new message."""
     digest, ids = b"", []
     for turn in (*past, PastTurn(message)):
         digest = sha256(digest + _canonical(turn.sent).encode()).digest()
@@ -58,8 +59,11 @@ def message_ids(past: Sequence[PastTurn], message: Content) -> list[str]:
 
 
 def moments_in(events: Sequence[Event]) -> list[LoggedTurn]:
-    """The messages of a log, oldest first, and what was said unasked. Messages that guardrails blocked are none, nor are
-    results that came by another way: they belong to what waited for them.
+    """Returns the turns of a log, oldest first.
+
+    Messages that guardrails blocked do not begin a turn. Neither do late tool results, which belong to the turn that
+    waits
+    for them.
     """
     begins = _begins(events)
     found = []
@@ -72,7 +76,7 @@ def moments_in(events: Sequence[Event]) -> list[LoggedTurn]:
 
 
 def match(past: Sequence[PastTurn], ids: Sequence[str], moments: Sequence[LoggedTurn], session: Session) -> Match:
-    """How far that session's log is these turns, whose ids are given."""
+    """Returns how many of the past turns the session's log contains. `ids` are the turns' message ids."""
     places = {_root(moment.message_id): place for place, moment in enumerate(moments)}
     for turns in range(len(past), 0, -1):
         place = places.get(ids[turns - 1])
@@ -87,7 +91,7 @@ def match(past: Sequence[PastTurn], ids: Sequence[str], moments: Sequence[Logged
 
 
 def past_exchanges(past: Sequence[PastTurn], ids: Sequence[str]) -> Iterator[PastExchange]:
-    """The turns as they are put on record: results of tools belong to the exchange in which they were called."""
+    """Yields the turns as exchanges to import. Tool results belong to the exchange in which the tools were called."""
     known: PastExchange | None = None
     for turn, id_ in zip(past, ids, strict=False):
         results: tuple[Part, ...] = turn.sent.tool_results
@@ -105,7 +109,7 @@ def past_exchanges(past: Sequence[PastTurn], ids: Sequence[str]) -> Iterator[Pas
 
 
 def without_results(turn: PastTurn) -> PastTurn:
-    """The turn, without what calls gave: only that they were made."""
+    """Returns the turn with the content of its tool results replaced by a notice."""
     parts = [_unproven(part) if isinstance(part, ToolResultPart) else part for part in turn.sent.parts]
     return turn._replace(sent=turn.sent.model_copy(update={"parts": tuple(parts)}))
 
@@ -115,8 +119,9 @@ def _unproven(part: ToolResultPart) -> ToolResultPart:
 
 
 def _fits(turn: PastTurn, moments: Sequence[LoggedTurn], session: Session) -> bool:
-    """Whether the answer in the last of these is what the caller heard: all of it, or its beginning, if he left before its
-    end. Calls may be older than the message after which their results are still awaited.
+    """Returns whether the last logged turn is the answer that the caller has: all of it, or its beginning.
+
+    A caller that disconnected early has only the beginning. Calls may be from earlier turns of the same invocation.
     """
     last = moments[-1]
     if last.result.end is None and not is_over(session, last.invocation_id):
@@ -128,7 +133,7 @@ def _fits(turn: PastTurn, moments: Sequence[LoggedTurn], session: Session) -> bo
 
 
 def _begins(events: Sequence[Event]) -> list[int]:
-    """Where moments begin."""
+    """Returns the indexes at which turns begin."""
     known, places = {event.invocation_id for event in events if event.author == USER}, []
     for place, event in enumerate(events):
         if event.author == USER and event.content is not None and not _reported(event):
@@ -140,23 +145,23 @@ def _begins(events: Sequence[Event]) -> list[int]:
 
 
 def _reported(event: Event) -> bool:
-    """Whether the message brought what calls gave, and no client with its conversation sent it."""
+    """Returns whether the message brings late tool results, and was not sent with a conversation."""
     results = bool(event.content and event.content.tool_results)
     return results and not origin_of(event.id).message.startswith(PREFIX)
 
 
 def _asks(part: Part) -> bool:
-    """Whether it can be a message's; of results and of nothing none is made."""
+    """Returns whether the part belongs to a question: it is neither a tool result nor blank text."""
     return bool(part.text.strip()) if isinstance(part, TextPart) else not isinstance(part, ToolResultPart)
 
 
 def _root(message_id: str) -> str:
-    """The id without what tells it from others of the same words."""
+    """Returns the id without the suffix that distinguishes messages with the same content."""
     return message_id[: len(PREFIX) + _MESSAGE_DIGITS]
 
 
 def _squeezed(text: str) -> str:
-    """The text without space: clients trim answers, and break lines otherwise."""
+    """Returns the text without whitespace: clients trim answers and wrap lines."""
     return "".join(text.split())
 
 

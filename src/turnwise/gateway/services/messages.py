@@ -1,4 +1,4 @@
-"""Messages: handed in, looked up again, or only judged."""
+"""Sends messages, finds them again, and previews the selection."""
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
@@ -25,11 +25,23 @@ from turnwise.transcript.waits import Kind, kind_of
 async def check_results(
     runner: Runner, caller: Caller, key: SessionKey, content: str | Content, message_id: str | None, *, create: bool
 ) -> None:
-    """Whether the caller is believed what the message says that calls gave. create: whether the session may be missing.
+    """Checks whether the caller may report the tool results in the message.
 
-    A user gives what tools gave that came with a message, and leave for calls that need it. What a tool of an agent set
-    going, others report (`may_report_late_results`): Forbidden. And as ids of calls are no secrets, a user's results for calls
-    that nobody made yet are not taken into the line, where they would wait for them: UnknownToolCall. SessionMissing.
+    A user may send the results of tools that came with a message, and approvals. Results of an agent's own tools need
+    `may_report_late_results`. Results for calls that were not made yet are rejected, because call ids can be guessed.
+
+    Args:
+        runner: The runner.
+        caller: The caller.
+        key: The session.
+        content: The message.
+        message_id: The message's id, if the request has one. A message that was started before is not checked again.
+        create: Whether the session may be missing.
+
+    Raises:
+        Forbidden: A result is not the caller's to report.
+        UnknownToolCall: No call has been made for a result.
+        SessionMissing: There is no such session, and `create` is False.
     """
     if isinstance(content, str) or not content.tool_results or may_report_late_results(caller):
         return
@@ -47,13 +59,13 @@ async def check_results(
 
 
 async def _is_begun(runner: Runner, key: SessionKey, message_id: str) -> bool:
-    """Whether that message was begun with: then it is read on, whatever comes under its id now."""
+    """Returns whether the message was started before. If so, a repeated request only attaches to it."""
     receipt = await runner.store.inbox.receipt(key, message_id)
     return receipt is not None and receipt.state != "queued"
 
 
 async def _kinds(runner: Runner, key: SessionKey, invocation_id: str) -> dict[str, Kind]:
-    """Who gives the results of the calls of that invocation, whether they are waited for yet or not."""
+    """Returns, for each call of the invocation, who has to report its result."""
     events = await runner.sessions.events(key, invocation_id=invocation_id)
     return {call.call_id: kind_of(call, event) for event in events if event.content for call in event.content.tool_calls}
 
@@ -62,36 +74,44 @@ NO_CONTEXT = MessageContext()
 
 
 class MessageRequest(NamedTuple):
-    """A message as a request holds it. user: whom the request names; None = the caller. id: the sender's own of the message.
-    agent: who is to answer, past all selectors; None = whoever is selected. digest: of the request, see `Message`. alone:
-    whether a message under the same id with another digest is refused. expected: the revisions that the message is for.
-    """
+    """A message as a request carries it."""
 
     session: str
     content: str | Content
     user: str | None = None
+    """The user that the request names; None for the caller."""
     id: str | None = None
+    """The sender's id of the message."""
     context: MessageContext = NO_CONTEXT
     config: RunConfig | None = None
     agent: str | None = None
+    """The agent that has to answer, past all selectors; None to select one."""
     digest: str = ""
+    """A digest of the request, see `Message`."""
     alone: bool = False
+    """Whether to refuse a message with the same id and another digest."""
     expected: Expected | None = None
+    """The session revisions that the request accepts; None for any."""
 
 
 class Messages:
-    """What can be done with messages by callers. All of it raises Forbidden, and what the runner raises."""
+    """Sends and finds messages with the caller's rights. All methods raise Forbidden and the runner's errors."""
 
     def __init__(self, runner: Runner, whose: SessionScope, quotas: Quotas, closing: asyncio.Event) -> None:
         self._runner, self._whose, self._quotas, self._closing = runner, whose, quotas, closing
         self._places: set[asyncio.Task[None]] = set()
 
     async def start(self, caller: Caller, ask: MessageRequest) -> Invocation:
-        """`Runner.start`; the answer takes one of the caller's places until it ends or waits, whoever reads it.
+        """Starts an invocation as `Runner.start` does. It uses one of the caller's concurrent runs until it ends or
+        waits.
 
-        Closing when this process takes nothing more; TooMany. NothingHere for an agent that does not exist, or not for this
-        caller. Forbidden for results of calls that are not the caller's to give, and as of `check_state`. PreconditionFailed,
-        KeyReused.
+        Raises:
+            Closing: This process accepts no more messages.
+            TooMany: The caller's quota of runs is used up.
+            NothingHere: The named agent does not exist, or the caller may not use it.
+            Forbidden: The message brings tool results or state that the caller may not write.
+            PreconditionFailed: The session does not have an expected revision.
+            KeyReused: The idempotency key came with another body before.
         """
         key = self._whose.session(caller, "messages:write", ask.session, ask.user)
         context = self._context(caller, ask.context, ask.agent)
@@ -110,7 +130,7 @@ class Messages:
                 config=ask.config,
                 digest=ask.digest,
             )
-            if ask.alone:  # another request may have been first since
+            if ask.alone:  # another request with the same key may have been stored in between
                 await self._check_conditions(key, ask._replace(expected=None))
         except BaseException:
             await place.aclose()
@@ -121,7 +141,12 @@ class Messages:
     async def regenerate(
         self, caller: Caller, session: str, invocation_id: str, user: str | None = None, expected: Expected | None = None
     ) -> Invocation:
-        """`Runner.regenerate`; as `start` for the rest. Of the roles that the message came with, those that the caller has."""
+        """Answers a message again, as `Runner.regenerate` does. Keeps only the roles that the caller still holds.
+
+        Raises:
+            PreconditionFailed: The session does not have an expected revision.
+            Closing, TooMany: As for `start`.
+        """
         key = self._whose.session(caller, "messages:write", session, user)
         if expected is not None:
             expected.check(await self._runner.sessions.get(key))
@@ -136,29 +161,37 @@ class Messages:
         return invocation
 
     async def find(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Invocation:
-        """The handle of a message that was accepted before, to read it on. InvocationMissing."""
+        """Returns a handle of a message that was accepted before.
+
+        Raises:
+            InvocationMissing: There is no such message.
+        """
         key = self._whose.session(caller, "sessions:read", session, user)
         return await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
 
     async def attach(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Invocation:
-        """The handle of an invocation, to read it on, with all its messages. InvocationMissing."""
+        """Returns a handle of an invocation with all its messages.
+
+        Raises:
+            InvocationMissing: There is no such invocation.
+        """
         key = self._whose.session(caller, "sessions:read", session, user)
         return await self._runner.attach(user=key.user, session=key.id, invocation_id=invocation_id)
 
     async def select(
         self, caller: Caller, message: str | Content, *, session: str | None, user: str | None, context: MessageContext
     ) -> Selection:
-        """`Runner.select`: who would answer; nothing is stored and nobody runs."""
+        """Returns the agent that would answer, as `Runner.select` does. Stores nothing and runs no agent."""
         named = self._whose.user(caller, "sessions:read", user)
         return await self._runner.select(message, user=named, session=session, context=self._context(caller, context))
 
     async def settled(self) -> None:
-        """Returns when no answer that was started here holds a place."""
+        """Waits until no answer that was started here uses a concurrent run."""
         while self._places:
             await asyncio.wait(set(self._places))
 
     def _context(self, caller: Caller, given: MessageContext, agent: str | None = None) -> MessageContext:
-        """What the message comes with: the caller's roles instead of those that the request claims."""
+        """Returns the message's context with the roles that the caller holds, and with the named agent."""
         roles, tree = roles_of(caller, given.roles), self._runner.tree
         if agent is None:
             return given.model_copy(update={"roles": roles})
@@ -167,9 +200,9 @@ class Messages:
         return given.model_copy(update={"roles": roles, "direct_agent_id": agent})
 
     async def _check_conditions(self, key: SessionKey, ask: MessageRequest) -> None:
-        """KeyReused when the id is that of another message, PreconditionFailed when the session is not as expected.
+        """Checks the idempotency key and the expected revision of a message that is not stored yet.
 
-        A repeated message is read on: what it was sent after does not count again.
+        A message that is stored already only has its key checked, since the session may have changed after it.
         """
         if ask.expected is None and not ask.alone:
             return
@@ -185,7 +218,7 @@ class Messages:
             )
 
     def _narrowed(self, caller: Caller, before: MessageContext) -> MessageContext:
-        """What the caller may do, and what the message was sent with, may both have changed since."""
+        """Keeps only the roles of the earlier message that the caller holds now."""
         has = caller.agent_roles
         return (
             before if has is None else before.model_copy(update={"roles": tuple(role for role in before.roles if role in has)})

@@ -1,4 +1,4 @@
-"""Notifications: who is to be told what becomes of a message; and what whoever tells them has to know."""
+"""Push notification configurations of messages, and what the sender of notifications needs to know."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,24 +17,24 @@ from turnwise.ports.pushes import Pushes as Kept
 from turnwise.runner import Invocation, Runner
 
 MOST = 10
-"""How many configurations one message has."""
+"""The maximum number of configurations for one message."""
 CHARACTERS = {"url": 2048, "token": 1024, "scheme": 64, "credentials": 4096}
-"""How long the texts of one may be."""
+"""The maximum length of each text of a configuration."""
 
 
 class FollowedInvocation(NamedTuple):
-    """An invocation to be told of: the session as it was before, and the handle of all of it from then on."""
+    """An invocation to notify about: the session as it was before, and a handle with everything after that."""
 
     session: Session
     invocation: Invocation
 
 
 class Pushes:
-    """What callers can do with notifications: as whoever may send messages there. It raises Forbidden, and what the store
-    raises.
+    """Stores, lists and deletes push notification configurations. The caller needs the permission to send messages
+    there.
 
-    user: whom the request names; None = the caller. kept: where they are kept; None = nowhere, and nothing here can be called
-    then. news: set when there is somebody new to be told.
+    `user` is the user that the request names; None means the caller. All methods raise Forbidden and the store's
+    errors.
     """
 
     def __init__(self, runner: Runner, whose: SessionScope, issuer: Issuer | None = None) -> None:
@@ -45,10 +45,21 @@ class Pushes:
     async def put(
         self, caller: Caller, session: str, message_id: str, config: PushConfig, user: str | None = None, *, after: int | None
     ) -> PushConfig:
-        """Keeps it, in place of one with the same id; without an id it gets one. Whether its URL may be reached is for whoever
-        asks to know. after: the number above which events are told; None = what is there is known.
+        """Stores a configuration and replaces one with the same id. A configuration without an id gets one.
 
-        RequestInvalid for what is too long or has too many beside it, InvocationMissing.
+        The caller of this method has to check that the URL may be called.
+
+        Args:
+            caller: The caller.
+            session: The session's id.
+            message_id: The message's id.
+            config: The configuration.
+            user: The user that the request names; None for the caller.
+            after: Events above this sequence number are sent; None to send only events from now on.
+
+        Raises:
+            RequestInvalid: A field is invalid, or the message has `MOST` configurations already.
+            InvocationMissing: There is no such message.
         """
         key = self._whose.session(caller, "messages:write", session, user)
         config = config.model_copy(update={"id": config.id or self._issuer.new_id("push"), "caller": caller})
@@ -63,23 +74,28 @@ class Pushes:
         return config
 
     async def list(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Sequence[PushConfig]:
-        """All for that message, by their ids; `MOST` at most. InvocationMissing."""
+        """Returns the configurations of a message, sorted by id; at most `MOST`. Raises InvocationMissing."""
         key = self._whose.session(caller, "messages:write", session, user)
         await self._check_there(key, message_id)
         return await self._in.list(key, message_id)
 
     async def remove(self, caller: Caller, session: str, message_id: str, id: str, user: str | None = None) -> None:
-        """Tells him no more. Idempotent. InvocationMissing."""
+        """Deletes a configuration. Idempotent. Raises InvocationMissing."""
         key = self._whose.session(caller, "messages:write", session, user)
         await self._check_there(key, message_id)
         if is_storable_id(id):
             await self._in.remove(key, message_id, id)
 
     async def follow(self, place: PushPlace) -> FollowedInvocation | None:
-        """What is to be told of, once it is begun with; None when it never will be. SessionError, StoreError."""
+        """Returns the invocation to notify about, as soon as the message is started; None if it never will be.
+
+        Raises:
+            SessionError: The message is still queued.
+            StoreError: The store failed.
+        """
         key, message_id = place.key, place.message_id
         invocation_id = await self._begun(key, message_id)
-        # Before the handle: whatever comes after it was read is news to whoever looks again.
+        # Read before the handle, so that no event between the two reads is missed.
         session = await self._runner.store.open(key)
         if invocation_id is None or session is None:
             return None
@@ -90,7 +106,7 @@ class Pushes:
         return FollowedInvocation(session, whole)
 
     async def may_hear(self, caller: Caller) -> bool:
-        """Whether who set it up would still be let in: not with a key that expired or was revoked since."""
+        """Returns whether the API key of the configuration's creator is still valid: neither expired nor revoked."""
         key_id, store = key_of(caller), self._runner.store
         if key_id is None or not isinstance(store, Gate):
             return True
@@ -103,7 +119,7 @@ class Pushes:
         return self.kept
 
     async def _begun(self, key: SessionKey, message_id: str) -> str | None:
-        """The invocation of that message, when it has one; None when it was refused, or deleted."""
+        """Returns the id of the message's invocation, once it is started; None if the message was refused or deleted."""
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is None or receipt.state != "queued":
             return receipt.invocation_id if receipt else None
@@ -112,7 +128,7 @@ class Pushes:
             async for _ in waiting.events():
                 break
         except SessionError:
-            pass  # it was refused, or this process closes: the receipt says
+            pass  # the message was refused, or this process is closing; the receipt tells which
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is not None and receipt.state == "queued":
             raise SessionError("The message is still in the line.", fix="Look again.")
