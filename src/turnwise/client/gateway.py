@@ -1,4 +1,4 @@
-"""One gateway as the client asks it: with its credential, in its words, and again when that is safe."""
+"""HTTP access to one gateway: connections, credentials, timeouts and retries."""
 
 import asyncio
 import threading
@@ -32,18 +32,17 @@ _Kept = tuple["httpx.AsyncClient", AsyncGenerator[None, None]]
 
 
 class Connections:
-    """Made at their first use; each is closed when its loop shuts down, if nobody did before. heard: whether anybody ever
-    answered.
-    """
+    """One HTTP client for each event loop, created at first use and closed when the loop shuts down."""
 
     heard = False
+    """Whether the gateway has ever responded."""
 
     def __init__(self, make: "Callable[[], httpx.AsyncClient]") -> None:
         self._make, self._lock = make, threading.Lock()
         self._kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = weakref.WeakKeyDictionary()
 
     async def here(self) -> "httpx.AsyncClient":
-        """That of the running loop."""
+        """Returns the HTTP client of the running loop."""
         loop = asyncio.get_running_loop()
         kept = self._kept.get(loop)
         if kept is None:
@@ -55,12 +54,12 @@ class Connections:
         return kept[0]
 
     async def close(self) -> None:
-        """Closes that of the running loop. Idempotent; the next use makes another."""
+        """Closes the HTTP client of the running loop. Idempotent; the next use creates another."""
         if kept := self._taken(asyncio.get_running_loop()):
             await kept[1].aclose()
 
     async def _keeping(self, loop: asyncio.AbstractEventLoop, http: "httpx.AsyncClient") -> AsyncGenerator[None, None]:
-        # A loop that shuts down closes its unfinished generators: that is the last moment in which connections can be closed.
+        # A loop closes unfinished generators at shutdown: the last moment at which connections can be closed.
         try:
             yield
         finally:
@@ -79,8 +78,14 @@ CONNECT_SECONDS = 10.0
 
 
 class Gateway:
-    """url, key: as they were checked. timeout: seconds without a byte after which a connection is given up. patience: seconds
-    for which what may pass is tried again.
+    """Sends requests to one gateway.
+
+    Args:
+        url: The gateway's address, already checked.
+        key: The API key or token, already checked; None for none.
+        make: Creates an HTTP client.
+        timeout: Seconds without a byte after which a connection is closed.
+        patience: How many seconds temporary errors are retried.
     """
 
     def __init__(
@@ -94,25 +99,37 @@ class Gateway:
         self._user: str | None = None
 
     def for_user(self, user: str | None) -> "Gateway":
-        """The same gateway, asked for that user; connections are shared."""
+        """Returns a copy that acts for this user and shares the connections."""
         other = copy(self)
         other._user = user
         return other
 
     def patience(self) -> Patience:
-        """For one undertaking."""
+        """Returns the retry budget of one operation."""
         return Patience(self._patience, self._connections)
 
     async def ask(self, kind: type[T], asked: Asked, *, repeatable: bool = True) -> T:
-        """What that gives, tried again while it may pass. repeatable: doing it twice is as doing it once."""
+        """Sends a request with retries and returns its parsed response.
+
+        Args:
+            kind: The type of the response.
+            asked: The request.
+            repeatable: Whether the request is idempotent. Otherwise it is retried only if it certainly had no effect.
+        """
         return await self._again(lambda: self.once(kind, asked), repeatable=repeatable)
 
     async def fetch(self, asked: Asked, *, repeatable: bool = True) -> "httpx.Response":
-        """The same for what gives no JSON: the response, read."""
+        """Sends a request with retries, as `ask` does, and returns the HTTP response with its body."""
         return await self._again(lambda: self._read(asked), repeatable=repeatable)
 
     async def once(self, kind: type[T], asked: Asked) -> T:
-        """What that gives, tried once. TurnwiseError as the gateway tells it, Unreached, NothingHere where no gateway is."""
+        """Sends a request once and returns its parsed response.
+
+        Raises:
+            TurnwiseError: The error that the gateway returned.
+            Unreached: The gateway cannot be reached.
+            NothingHere: The response does not come from a gateway.
+        """
         response = await self._read(asked)
         if media_type(response) != JSON:
             raise strange(response)
@@ -123,7 +140,7 @@ class Gateway:
 
     @asynccontextmanager
     async def stream(self, asked: Asked) -> "AsyncIterator[httpx.Response]":
-        """The response of a stream that began well; tried once. Unreached also when it breaks off."""
+        """Opens a stream once and yields its successful response. Raises Unreached also if the stream breaks."""
         async with self._sent(asked, STREAM) as response:
             if not response.is_success:
                 await response.aread()
@@ -198,20 +215,20 @@ def _unreached(request: "httpx.Request", error: "httpx.RequestError", timeout: f
 
 
 def checked_url(url: str) -> str:
-    """The address without a slash at its end. ConfigError for what is no address of a server."""
+    """Returns the address without a trailing slash. Raises ConfigError if it is malformed."""
     try:
         parts = urlsplit(url.strip())
         sound = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and not (parts.query or parts.fragment)
     except ValueError:
         sound = False
     if not sound:
-        shown = "What was given" if "@" in url else repr(url)  # there may be a password in front of it
+        shown = "What was given" if "@" in url else repr(url)  # the URL may contain a password
         raise ConfigError(f"{shown} is no address of a gateway.", fix='Write it as "http://127.0.0.1:8000".')
     return url.strip().rstrip("/")
 
 
 def is_this_machine(url: str) -> bool:
-    """Whether the address never leaves this machine."""
+    """Returns whether the address is a loopback address."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -220,7 +237,7 @@ def is_this_machine(url: str) -> bool:
 
 
 def checked_key(key: str | None) -> str | None:
-    """The key without space around it, as files have it. ConfigError for one that cannot be sent."""
+    """Returns the key without surrounding whitespace. Raises ConfigError if it cannot be sent in a header."""
     if key is None:
         return None
     key = key.strip()

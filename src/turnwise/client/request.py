@@ -1,4 +1,4 @@
-"""One request to a gateway, as a value."""
+"""A request to the gateway as a value, and helpers that build paths."""
 
 import json
 from collections.abc import Mapping
@@ -12,19 +12,21 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class Asked(NamedTuple):
-    """path: below the API's prefix. query: what is None is left out. body: JSON, facts among it, or `content`: bytes as they
-    are.
-    """
+    """A request to the gateway."""
 
     method: str
     path: str
+    """The path below the API's prefix."""
     query: Mapping[str, Any] = NOTHING
+    """Query parameters; None values are omitted."""
     body: Mapping[str, Any] | None = None
+    """The JSON body, which may contain facts."""
     content: bytes | None = None
+    """A raw body, instead of `body`."""
     headers: Mapping[str, str] = NOTHING
 
     def written(self) -> bytes | None:
-        """The body's bytes. RequestInvalid for what is no JSON."""
+        """Returns the body's bytes. Raises RequestInvalid if it is not JSON."""
         if self.body is None:
             return self.content
         try:
@@ -48,12 +50,14 @@ def post(path: str, body: Mapping[str, Any] | None = None, **query: Any) -> Aske
 
 
 def if_revision(asked: Asked, revision: int | None) -> Asked:
-    """The same, to be refused (PreconditionFailed) unless the session has that revision; None = whichever it has."""
+    """Returns the request with the condition that the session has this revision; unchanged if it is None."""
     return asked if revision is None else asked._replace(headers={**asked.headers, "If-Match": f'"{revision}"'})
 
 
 def at_session(session: str, *more: str) -> str:
-    """The path of a session, or of what is in it; `more` is escaped already. RequestInvalid for what can be no session's id."""
+    """Returns the path of a session or of a resource in it; `more` is escaped already. Raises RequestInvalid for an
+    invalid id.
+    """
     if "/" in session or session in {"", ".", ".."}:
         raise RequestInvalid(
             f"A session's id is one word of a URL, and {session[:200]!r} is not.", fix="Use letters, digits and dashes."
@@ -62,7 +66,12 @@ def at_session(session: str, *more: str) -> str:
 
 
 def escaped(name: str) -> str:
-    """The name as part of a path: slashes stay, what clients would take for a place does not. RequestInvalid."""
+    """Returns the name escaped for a path. Slashes are kept; `.` and `..` are encoded so that clients do not resolve
+    them.
+
+    Raises:
+        RequestInvalid: The name cannot be encoded in UTF-8.
+    """
     try:
         return "/".join(_DOTS.get(part, quote(part, safe="")) for part in name.split("/"))
     except UnicodeEncodeError:

@@ -1,1 +1,1 @@
-"""The front door over HTTP: a thin folder for each protocol, and one door behind them all where rights are checked."""
+"""The HTTP gateway: one package for each protocol, and shared services that check the caller's rights."""

@@ -1,4 +1,4 @@
-"""The gateway as one ASGI application: the protocols' routers, one below each prefix, and what is the same for all."""
+"""Builds the gateway as one ASGI application: the protocols' routers below their prefixes, and the middleware."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -26,11 +26,11 @@ from turnwise.gateway.protocols import protocols
 TITLE = "Turnwise"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 READABLE = ("X-Request-ID", "Retry-After", "ETag", "Content-Disposition", "Content-Range", "Location", "X-Session-ID")
-"""Headers of answers that web pages of other origins may read."""
+"""Response headers that web pages of other origins may read."""
 
 
 class _Gateway(FastAPI):
-    """An application whose OpenAPI names the credentials that it takes."""
+    """An application whose OpenAPI document lists the credentials that the gateway accepts."""
 
     def openapi(self) -> dict[str, Any]:
         document = super().openapi()
@@ -39,8 +39,13 @@ class _Gateway(FastAPI):
 
 
 def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None) -> FastAPI:
-    """The application. Whoever serves it lets it live (ASGI's lifespan), and closes the runner. lifespan: what goes on beside
-    it.
+    """Returns the gateway's application.
+
+    The server has to run ASGI's lifespan, and its owner closes the runner.
+
+    Args:
+        front: The app and its services.
+        lifespan: A context to enter for the application's lifetime.
     """
     spoken, documented = list(protocols(front.config.protocols)), front.config.documentation
 
@@ -79,7 +84,7 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
 
 
 def forms(spoken: Sequence[Protocol]) -> Callable[[str], Form]:
-    """How the protocol at a path writes what went wrong; our own way where there is none."""
+    """Returns a function that maps a path to its protocol's error format; to the REST API's for any other path."""
 
     def form_for(path: str) -> Form:
         return next((each.form for each in spoken if each.has(path)), api.form)
@@ -90,7 +95,7 @@ def forms(spoken: Sequence[Protocol]) -> Callable[[str], Form]:
 def _surroundings(
     front: Front, pending: PendingRequests, spoken: Sequence[Protocol], form_for: Callable[[str], Form]
 ) -> Iterator[Middleware]:
-    """What is around every request, from the outermost on."""
+    """Yields the middleware, outermost first."""
     config = front.config
 
     async def count(caller: Caller, size: int) -> None:
@@ -103,7 +108,7 @@ def _surroundings(
     yield Middleware(AccessLog, prefixes=prefixes, fixed=(documentation.DOCUMENTATION, documentation.OPENAPI))
     yield Middleware(SecurityHeaders)
     if config.origins:
-        # Nobody is known by a cookie here, so no page is ever sent along what its user could do.
+        # The gateway reads no cookies, so a page never acts with a credential that it does not have.
         yield Middleware(
             CORSMiddleware,
             allow_origins=config.origins,

@@ -1,23 +1,25 @@
-"""One connection: uvicorn's, with bounds for what it leaves unbounded."""
+"""uvicorn's HTTP connection, with limits for header size, slow clients and stalled responses."""
 
 import asyncio
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HEAD_BYTES = 64 * 1024
-"""Of a request's URL and headers together."""
+"""The maximum size of a request's URL and headers together."""
 
 
 class Connection(HttpToolsProtocol):
-    """Refuses heads that are too long with 431, and closes connections on which a head, or the rest of a refused body, does
-    not come to its end in time, or whose answer is not taken.
-
-    head_seconds: how long a head may take, and a new connection to say anything. linger_seconds: how long the rest of a body
-    that nobody wants is taken in; who is still sending it may not see the answer otherwise. stalled_seconds: how long nothing
-    at all may be taken of an answer that is there; a stream can be read on later.
-    """
+    """Rejects oversized request heads with 431, and closes slow or stalled connections."""
 
     head_seconds, linger_seconds, stalled_seconds = 30.0, 5.0, 60.0
+    """Timeouts in seconds.
+
+    `head_seconds`: for the first byte on a new connection, and for a request's head. `linger_seconds`: for the rest
+    of a
+    rejected body, which is read so that a client that is still sending can see the response. `stalled_seconds`: after
+    this
+    time without any byte of a pending response being read, the connection is cut; a stream can be resumed later.
+    """
     _head_bytes = 0
     _limit: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
@@ -50,7 +52,7 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._measure(len(name) + len(value))
-        # The parser leaves the blanks behind a value, which are no part of it (RFC 9110, 5.5).
+        # The parser keeps whitespace after a value, which is not part of it (RFC 9110, 5.5).
         super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
@@ -77,16 +79,16 @@ class Connection(HttpToolsProtocol):
     def _measure(self, size: int) -> None:
         self._head_bytes += size
         if self._head_bytes > HEAD_BYTES:
-            raise ValueError  # stops the parser, which then has a bad request answered
+            raise ValueError  # stops the parser, which then calls `send_400_response`
 
     def _expect(self, seconds: float | None) -> None:
-        """The connection is closed after so many seconds, unless something else is expected before."""
+        """Closes the connection after this many seconds, unless it is called again before. None cancels the timer."""
         if self._limit is not None:
             self._limit.cancel()
         self._limit = None if seconds is None else self.loop.call_later(seconds, self._close)
 
     def _watch(self, left: int | None) -> None:
-        """The connection is cut when for a while nothing is taken of so much that is left; None = nothing is to be taken."""
+        """Cuts the connection if none of the `left` bytes are read within `stalled_seconds`. None stops watching."""
         if self._stalled is not None:
             self._stalled.cancel()
         self._stalled = None if left is None else self.loop.call_later(self.stalled_seconds, self._look, left)

@@ -1,4 +1,4 @@
-"""What every protocol stands on: the app behind it, and the doors by which callers reach it."""
+"""`Front`: the runner, configuration and services that every protocol's routes use, and their FastAPI dependencies."""
 
 import asyncio
 from typing import Annotated, NamedTuple
@@ -27,10 +27,7 @@ from turnwise.telemetry.metrics import Metrics
 
 
 class Front(NamedTuple):
-    """ready: set when messages are answered without preparing anything first, by whoever serves it. closing: set when this
-    process takes nothing more. metrics: what is counted here, for Prometheus; None = nothing is.
-    traced: whether requests belong to the traces that they name.
-    """
+    """One app with its configuration and the services of the gateway."""
 
     runner: Runner
     config: GatewayConfig
@@ -50,9 +47,13 @@ class Front(NamedTuple):
     pushes: Pushes
     standing: HealthCheck
     closing: asyncio.Event
+    """Set when this process accepts no more messages."""
     ready: asyncio.Event
+    """Set by the server when the policy is prepared."""
     metrics: Metrics | None = None
+    """The Prometheus metrics; None if they are off."""
     traced: bool = False
+    """Whether requests continue the traces that they name."""
 
 
 def front(
@@ -64,7 +65,7 @@ def front(
     *,
     traced: bool = False,
 ) -> Front:
-    """The front of that app. Inside an event loop."""
+    """Returns the front of an app. Has to be called inside an event loop."""
     closing, ready, whose = asyncio.Event(), asyncio.Event(), SessionScope(runner)
     messages = Messages(runner, whose, quotas, closing)
     return Front(
@@ -93,13 +94,18 @@ def front(
 
 
 def front_of(connection: HTTPConnection) -> Front:
-    """The front that a request came to."""
+    """Returns the front that serves the request."""
     front: Front = connection.app.state.front
     return front
 
 
 async def caller_of(connection: HTTPConnection) -> Caller:
-    """Who asks, as counted once for each request. NotAuthenticated, TooMany."""
+    """Returns the authenticated caller of the request, and counts the request once.
+
+    Raises:
+        NotAuthenticated: The credential is missing or invalid.
+        TooMany: The caller's rate limit is exceeded.
+    """
     known: Caller | None = getattr(connection.state, "caller", None)
     if known is not None:
         return known
@@ -113,12 +119,12 @@ async def caller_of(connection: HTTPConnection) -> Caller:
 
 
 def redactor_of(connection: HTTPConnection) -> Redactor:
-    """What the one who asks is shown."""
+    """Returns the redactor for the request's caller."""
     return Redactor(connection.state.caller, front_of(connection).runner.tree)
 
 
 async def _the_front(connection: HTTPConnection) -> Front:
-    # A dependency that is no coroutine would be called in another thread.
+    # FastAPI runs a dependency that is not a coroutine in another thread.
     return front_of(connection)
 
 

@@ -1,4 +1,4 @@
-"""Events as a stream of server-sent events, with signs of life, and an end when this process is being stopped."""
+"""Server-sent event responses with keep-alive comments and an orderly end at shutdown."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +9,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse
 
 T = TypeVar("T")
 Hint = bytes | Callable[[], bytes]
-"""The last thing written when this process is being stopped; made then, if it depends on what was written before."""
+"""The last bytes of a stream at shutdown. A function is called at that time."""
 
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -17,10 +17,14 @@ HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 def event_stream(
     items: AsyncIterator[T], write: Callable[[T], bytes], *, ping: float, closing: asyncio.Event, hint: Hint
 ) -> EventSourceResponse:
-    """The response that writes each item as it comes, and a comment after so many quiet seconds.
+    """Returns a response that streams the items.
 
-    When `closing` is set it ends with `hint`, which tells the reader to come again; nothing of the items is waited for then.
-    A reader who leaves ends the reading, nothing else.
+    Args:
+        items: The items to send. Closed when the client disconnects, which has no other effect.
+        write: Serializes an item.
+        ping: After this many seconds without an item, a comment is sent.
+        closing: When set, the stream ends with `hint` without waiting for more items.
+        hint: The last bytes at shutdown, which tell the client to reconnect.
     """
     return EventSourceResponse(_written(items, write, ping, closing, hint), headers=HEADERS)
 
