@@ -42,8 +42,7 @@ class Client:
         patience: How many seconds temporary errors are retried, such as during a gateway's restart; 0 disables
             retries.
         http: Creates the HTTP client, for own certificates, proxies or headers. By default, the environment's proxies
-            are
-            used, except for addresses of this machine.
+            are used, except for addresses of this machine.
         issuer: Generates ids.
 
     Raises:
@@ -96,8 +95,7 @@ class Client:
             session: The session's id.
             content: The message.
             id: Your id of the message. Sending the same id again returns the same answer. If None, an id is
-                generated, so that
-                this call can retry safely.
+                generated, so that this call can retry safely.
             context: The message's context.
             when_busy: How to handle a session that is answering another message.
             deadline_seconds: The time limit of the run.
@@ -131,8 +129,7 @@ class Client:
         the answer.
 
         A broken connection is resumed: no event is lost or repeated. Pieces of a text may be missing then; the
-        complete event
-        follows in any case.
+        complete event follows in any case.
         """
         asked, again = self._message(session, content, id, context, when_busy, deadline_seconds)
         return read(self._gateway, if_revision(asked, revision), again)

@@ -1,4 +1,4 @@
-"""A running answer, read to its end over as many connections as it takes: nothing is lost, nothing comes twice."""
+"""Reads a running answer to its end over as many connections as needed, without losing or repeating an event."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Pieces:
-    """What the reader of one answer has had of it."""
+    """Tracks which events and partial texts the reader has received."""
 
     def __init__(self) -> None:
         self._had: dict[str, int] = {}
@@ -27,7 +27,10 @@ class Pieces:
         self._whole: set[str] = set()
 
     def new_in(self, event: Event, after: int) -> Event | None:
-        """What the reader has not had; None when that is nothing. after: the sequence number up to which it has everything."""
+        """Returns the part of the event that the reader does not have; None if he has all of it.
+
+        `after` is the sequence number up to which the reader has every event.
+        """
         if not event.partial:
             self._whole.add(event.id)
             return event if event.sequence is None or event.sequence > after else None
@@ -36,7 +39,7 @@ class Pieces:
         had, offset, text = self._had.get(event.id, 0), event.offset or 0, event.text
         if event.id in self._before_cut:
             if not text:
-                return None  # a piece without text has no place by which it could be known again
+                return None  # a piece without text cannot be recognized as a repetition
             if offset < had:
                 text, offset = text[had - offset :], had
                 if not text:
@@ -46,13 +49,15 @@ class Pieces:
         return event
 
     def cut(self) -> None:
-        """The connection broke off: what was in pieces then may begin anew."""
+        """Records that the connection broke: partial texts may be sent again from their beginning."""
         self._before_cut |= self._had.keys()
 
 
 async def answer_to(gateway: Gateway, asked: Asked, first: Asked, again: Asked) -> Answer:
-    """The answer that `asked` waits for; when that takes too long for a quiet connection, `first` and `again` are read as a
-    stream, which shows signs of life.
+    """Returns the answer to the request `asked`.
+
+    If the connection times out without a byte, `first` and `again` are read as a stream, which sends keep-alive
+    comments.
     """
     patience = gateway.patience()
     while True:
@@ -73,10 +78,17 @@ async def answer_to(gateway: Gateway, asked: Asked, first: Asked, again: Asked) 
 async def read(
     gateway: Gateway, first: Asked, again: Asked, after: int = 0, patience: Patience | None = None
 ) -> AsyncGenerator[Event | Answer, None]:
-    """The events above that sequence number as they come, partial ones too, and the answer as the last.
+    """Yields the events above `after` as they come, including partial ones. The last item is the answer.
 
-    first: where it begins. again: where it is read on once an event came. Connections that break off, and gateways that are
-    being stopped, are followed by another; what then is missing are pieces at most, whose whole comes all the same.
+    Broken connections and gateway shutdowns are followed by a new connection. Only pieces of a text can be missing
+    then; the complete event follows.
+
+    Args:
+        gateway: The gateway.
+        first: The request that opens the stream.
+        again: The request that resumes it after an event came.
+        after: The sequence number to start after.
+        patience: The retry budget; None for a new one.
     """
     patience, pieces, asked = patience or gateway.patience(), Pieces(), first
     while True:
@@ -113,7 +125,7 @@ async def _one(gateway: Gateway, asked: Asked, after: int) -> AsyncGenerator[Eve
 
 
 def _said(sent: "ServerSentEvent") -> Event | Answer | None:
-    """What was sent; None for what this version does not know. Raises what went wrong there."""
+    """Returns the event or answer; None for an unknown kind. Raises the error that the gateway sent."""
     if sent.event in {"closing", "problem"}:
         raise error_in(sent.data, None if sent.retry is None else sent.retry / 1000)
     try:

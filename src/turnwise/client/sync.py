@@ -1,4 +1,4 @@
-"""The client's sync door, for programs without an event loop."""
+"""Runs the client's coroutines in programs without an event loop."""
 
 import asyncio
 import threading
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class Sync:
-    """Opened at its first use, since most have a loop and need none."""
+    """A blocking portal that is opened at first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._door: BlockingPortal | None = None
 
     def result(self, work: Coroutine[Any, Any, T]) -> T:
-        """Its result. ConfigError inside a running event loop."""
+        """Returns the coroutine's result. Raises ConfigError inside a running event loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -30,7 +30,7 @@ class Sync:
         raise ConfigError("run_sync was called inside an event loop.", fix="Use `await` or `async for` there.")
 
     def each(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """Each of them as it comes. Whoever leaves the loop early ends the reading."""
+        """Yields the items. Closing the iterator closes the stream."""
         try:
             while True:
                 try:

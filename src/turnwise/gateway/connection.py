@@ -15,10 +15,9 @@ class Connection(HttpToolsProtocol):
     """Timeouts in seconds.
 
     `head_seconds`: for the first byte on a new connection, and for a request's head. `linger_seconds`: for the rest
-    of a
-    rejected body, which is read so that a client that is still sending can see the response. `stalled_seconds`: after
-    this
-    time without any byte of a pending response being read, the connection is cut; a stream can be resumed later.
+    of a rejected body, which is read so that a client that is still sending can see the response. `stalled_seconds`:
+    after this time without any byte of a pending response being read, the connection is cut; a stream can be resumed
+    later.
     """
     _head_bytes = 0
     _limit: asyncio.TimerHandle | None = None

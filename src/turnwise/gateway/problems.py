@@ -173,9 +173,7 @@ def request_id_of(connection: HTTPConnection) -> str:
 
 
 def answer_problems(app: FastAPI, form_for: Callable[[str], Form]) -> None:
-    """Registers exception handlers that respond in the format of the path's protocol. Unexpected exceptions pass
-    through.
-    """
+    """Registers exception handlers that respond in the format of the path's protocol. Unexpected exceptions pass through."""
 
     async def ours(request: Request, error: Any) -> Response:
         return problem_response(error, request, form_for)

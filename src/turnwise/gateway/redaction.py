@@ -48,8 +48,7 @@ class Redactor:
         """Returns the event as the caller may read it. An event always remains, even if it is empty.
 
         A user sees texts, the names of called tools, and only those calls in full that wait for an answer from
-        outside. Thoughts,
-        tool results, messages between agents, private questions and exception texts are removed.
+        outside. Thoughts, tool results, messages between agents, private questions and exception texts are removed.
         """
         if self.inside:
             return event

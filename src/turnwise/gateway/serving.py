@@ -19,9 +19,7 @@ from turnwise.telemetry.metrics import Metrics
 
 BACKLOG = 2048
 IDLE_SECONDS = 75
-"""Timeout of idle connections. It is longer than that of common proxies, so that they do not send into a closing
-connection.
-"""
+"""Timeout of idle connections. It is longer than that of common proxies, so that they do not send into a closing connection."""
 
 END_SECONDS, CUT_SECONDS = 5.0, 1.0
 """Shutdown timeouts in seconds: for pending responses to finish, and for cut ones to send their last bytes."""
@@ -94,8 +92,7 @@ class Serving:
         """Stops the server, and returns when pending requests are answered.
 
         After `seconds`, pending requests are cut short with an error that tells the client to retry. Connections that
-        still do
-        not end are closed.
+        still do not end are closed.
         """
         self.front.closing.set()
         self._uvicorn.should_exit = True

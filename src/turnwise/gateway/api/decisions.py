@@ -77,7 +77,8 @@ async def explain_decision(
 async def label_decision(
     session_id: SessionId, sequence: Sequence, body: LabelDecision, front: TheFront, caller: TheCaller, user: User = None
 ) -> None:
-    """Stores which agent should have been chosen, for evaluating selection policies. Needs the permission `decisions:label`.
+    """Stores which agent should have been chosen, for evaluating selection policies. Needs the permission
+    `decisions:label`.
 
     A label of `null` removes the label. The session's log does not change.
     """

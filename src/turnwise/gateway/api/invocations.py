@@ -70,10 +70,8 @@ async def list_invocation_events(
     """Lists the events of an invocation, including those of abandoned attempts.
 
     With `Accept: text/event-stream` the response is a stream. It starts with the stored events above `Last-Event-ID`,
-    then
-    sends new events and partial text until the invocation ends or waits. A client that lost its connection resumes
-    the
-    stream by sending `Last-Event-ID`.
+    then sends new events and partial text until the invocation ends or waits. A client that lost its connection
+    resumes the stream by sending `Last-Event-ID`.
     """
     if wants_stream(request):
         return stream(front, request, await front.messages.attach(caller, session_id, invocation_id, user))
@@ -130,8 +128,7 @@ async def answer_invocation(
     """Answers an open wait of the invocation, and the invocation continues.
 
     A wait is a question, a tool call whose result is missing, or an approval request: see the invocation's `waits`.
-    The
-    request is idempotent, so it is safe to repeat.
+    The request is idempotent, so it is safe to repeat.
     """
     invocation = await front.invocations.answer(caller, session_id, invocation_id, _given(body), user)
     return await answered(front, request, invocation, wait=wait)

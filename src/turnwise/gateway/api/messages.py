@@ -66,8 +66,8 @@ async def send_message(
     """Sends a message to a session. The answer is JSON, or a stream of events with `Accept: text/event-stream`.
 
     With `wait=false` the response is 202 as soon as the message is stored. The run continues if the connection
-    breaks: send
-    the message again with the same `id`, or look it up. A missing session is created, unless the app disables that.
+    breaks: send the message again with the same `id`, or look it up. A missing session is created, unless the app
+    disables that.
     """
     id_ = id_of(body, key)
     ask = MessageRequest(session_id, body.content, user, id_, body.context, _config(front, body, request), expected=expected)

@@ -57,8 +57,8 @@ async def create_session(
 ) -> SessionShown:
     """Creates an empty session, optionally with an initial state.
 
-    State keys that begin with `user:` apply to all sessions of the user. Calling this is optional: the
-    first message creates a missing session.
+    State keys that begin with `user:` apply to all sessions of the user. Calling this is optional: the first message
+    creates a missing session.
     """
     session = await front.sessions.create(caller, body.id, body.state, user)
     response.headers["Location"] = _place(request, session, user)

@@ -10,9 +10,7 @@ STREAM = b"text/event-stream"
 
 
 class Heads:
-    """Runs GET for a HEAD request, without the body, on paths without their own HEAD route. A stream ends after its
-    headers.
-    """
+    """Runs GET for a HEAD request, without the body, on paths without their own HEAD route. A stream ends after its headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -14,9 +14,7 @@ _GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestIds:
-    """Sets `state.request_id` and the response header `X-Request-ID`: the client's id if it is valid, otherwise a new
-    one.
-    """
+    """Sets `state.request_id` and the response header `X-Request-ID`: the client's id if it is valid, otherwise a new one."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -14,8 +14,7 @@ class Artifacts:
     """Stores, lists, reads and deletes artifacts with the caller's rights.
 
     `user` is the user that the request names; None means the caller. A name that begins with `user:` belongs to the
-    user, in
-    whichever session it is addressed.
+    user, in whichever session it is addressed.
 
     All methods raise Forbidden, SessionMissing, the store's errors, and NothingHere if the app has no artifact store.
     """

@@ -118,10 +118,8 @@ class Conversations:
         """Sends the message in the session whose log matches the past turns, as `Messages.start` does.
 
         If the log continues differently after the matching turns, the message goes to a fork of the matching part.
-        Turns that are
-        in no log are imported first. Tool results in them are replaced unless the caller may report them. A repeated
-        request
-        returns the invocation that the first request started.
+        Turns that are in no log are imported first. Tool results in them are replaced unless the caller may report
+        them. A repeated request returns the invocation that the first request started.
 
         Raises:
             UnknownToolCall: The message brings tool results that no invocation waits for.
@@ -231,9 +229,7 @@ class Conversations:
         return best
 
     async def _content(self, key: SessionKey, talk: ConversationRequest) -> Content:
-        """Returns the message with the instructions in front, unless a recent message already carries the same
-        instructions.
-        """
+        """Returns the message with the instructions in front, unless a recent message already carries the same instructions."""
         content, told = talk.message, talk.instructions
         says = any(not isinstance(part, TextPart) or part.text.strip() for part in content.parts)
         if told is None or not says or content.tool_results:

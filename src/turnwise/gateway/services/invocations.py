@@ -245,8 +245,7 @@ class Tasks:
         tasks.
 
         The state of an invocation that an older version wrote is read from its log. Such a page may have fewer than
-        `limit`
-        items although more follow, and `total` may be too high.
+        `limit` items although more follow, and `total` may be too high.
 
         Args:
             caller: The caller.

@@ -62,8 +62,7 @@ def moments_in(events: Sequence[Event]) -> list[LoggedTurn]:
     """Returns the turns of a log, oldest first.
 
     Messages that guardrails blocked do not begin a turn. Neither do late tool results, which belong to the turn that
-    waits
-    for them.
+    waits for them.
     """
     begins = _begins(events)
     found = []

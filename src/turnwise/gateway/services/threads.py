@@ -42,8 +42,7 @@ class Threads:
     """Reads, continues, cancels and takes back single answers with the caller's rights.
 
     `user` is the user that the request names; None means the caller. All methods raise Forbidden and the runner's
-    errors,
-    and InvocationMissing for a message that was never accepted or that a rewind hides.
+    errors, and InvocationMissing for a message that was never accepted or that a rewind hides.
     """
 
     def __init__(self, runner: Runner, whose: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
@@ -93,10 +92,8 @@ class Threads:
         """Sends a message that follows the answer to message `after`. Waits for that answer first.
 
         If other messages follow the answer already, the message goes to a fork that ends with the answer. So any
-        answer can be
-        continued any number of times. Results of open tool calls always go to the session itself. A message that was
-        sent before
-        is found again.
+        answer can be continued any number of times. Results of open tool calls always go to the session itself. A
+        message that was sent before is found again.
 
         Args:
             caller: The caller.
@@ -117,9 +114,7 @@ class Threads:
             return await self._messages.start(caller, ask._replace(session=place))
 
     async def cancel(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> None:
-        """Cancels the message: stops its run, removes it from the queue, or ends its waits. Does nothing if it has
-        ended.
-        """
+        """Cancels the message: stops its run, removes it from the queue, or ends its waits. Does nothing if it has ended."""
         key = self._whose.session(caller, "invocations:cancel", session, user)
         known = await self._known(key, message_id)
         if known.receipt.state == QUEUED:
@@ -183,9 +178,7 @@ class Threads:
         return result.events[0].created_at if result else None
 
     async def before(self, invocation: Invocation) -> Sequence[Event]:
-        """Returns the earlier events of the message's invocation, if the message brought a tool result; otherwise
-        nothing.
-        """
+        """Returns the earlier events of the message's invocation, if the message brought a tool result; otherwise nothing."""
         return await self._before(invocation.session, invocation.feed.stored)
 
     async def _known(self, key: SessionKey, message_id: str) -> KnownMessage:

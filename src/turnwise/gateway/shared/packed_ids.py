@@ -1,8 +1,7 @@
 """Packs several ids into one URL-safe text, so that a resource can be found by this text alone.
 
 The text grants no rights: the caller's rights decide, so an invented or copied text gives no access. Most ids are a
-word
-with 14 bytes; only these bytes are encoded, which keeps the text short.
+word with 14 bytes; only these bytes are encoded, which keeps the text short.
 """
 
 import base64

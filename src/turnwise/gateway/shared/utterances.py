@@ -46,8 +46,7 @@ class Behind(BaseModel):
     """Turnwise's own addition to OpenAI's schema: where the answer is recorded and why its agent was selected.
 
     `agent` and `reason` are null if no agent was selected yet. `pending` is true if an agent's tool was still running
-    at the
-    end of this answer; its result appears in the session later.
+    at the end of this answer; its result appears in the session later.
     """
 
     session_id: str
