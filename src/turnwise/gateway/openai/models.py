@@ -1,4 +1,4 @@
-"""Models: the front door, which selects who answers, and each agent that the caller can address past it."""
+"""Models: `turnwise`, which selects an agent for each message, and each agent that the caller may address directly."""
 
 from typing import Literal
 
@@ -12,13 +12,13 @@ from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.openai.errors import refusals
 
 FRONT_DOOR = "turnwise"
-"""The model that stands for all agents. An agent of that name is not addressed by it."""
+"""The model that selects an agent. An agent with the same name cannot be addressed directly."""
 
 router = APIRouter(tags=["openai"])
 
 
 class Model(BaseModel):
-    """id: the agent's name. owned_by: the app."""
+    """A model: `turnwise` or an agent. `id` is the agent's name, `owned_by` the app's."""
 
     id: str
     object: Literal["model"] = "model"
@@ -28,13 +28,17 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
+    """A list of models."""
+
     object: Literal["list"] = "list"
     data: list[Model]
 
 
 def addressee(front: Front, caller: Caller, model: str) -> str | None:
-    """The agent that the model stands for; None = whoever is selected. NothingHere when the caller reaches none of that name,
-    whether there is one or not.
+    """Returns the agent that the model names; None for `turnwise`, which selects one.
+
+    Raises:
+        NothingHere: There is no such agent, or the caller may not address it.
     """
     if model == FRONT_DOOR:
         return None
@@ -45,14 +49,14 @@ def addressee(front: Front, caller: Caller, model: str) -> str | None:
 
 @router.get("/models", responses=refusals())
 async def list_models(front: TheFront, caller: TheCaller) -> Models:
-    """What may stand as `model`."""
+    """Lists the values for `model`: `turnwise`, and the agents that the caller may address directly."""
     names = (FRONT_DOOR, *(name for name in front.addressees.names(caller) if name != FRONT_DOOR))
     return Models(data=[Model(id=name, owned_by=front.runner.app) for name in names])
 
 
 @router.get("/models/{model:path}", responses=refusals(404))
 async def get_model(model: str, front: TheFront, caller: TheCaller) -> Model:
-    """One of them."""
+    """Returns one model."""
     if model != FRONT_DOOR and model not in front.addressees.names(caller):
         raise _missing(model)
     return Model(id=model, owned_by=front.runner.app)

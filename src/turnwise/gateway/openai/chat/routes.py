@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`."""
+"""The route `POST /v1/chat/completions`."""
 
 from typing import Annotated
 
@@ -21,12 +21,12 @@ from turnwise.runner import Invocation
 
 SESSION = "X-Session-ID"
 RETRIES = "X-Stainless-Retry-Count"
-"""How often the client has sent this request before; OpenAI's clients say so by themselves."""
+"""How often the client has sent this request before. OpenAI's clients set it."""
 _FIELDS = ("channel", "user_kind")
 
 router = APIRouter(tags=["openai"])
 
-Named = Annotated[str | None, Header(alias=SESSION, description="The session that this is; by default it is found.")]
+Named = Annotated[str | None, Header(alias=SESSION, description="The session's id; found by the conversation if omitted.")]
 
 
 @router.post(
@@ -43,10 +43,10 @@ async def create(
     key: Key = None,
     user: User = None,
 ) -> Response:
-    """The answer to the last message of a conversation. `model` is `turnwise`, which selects who answers, or an agent.
+    """Answers the last message of a conversation. `model` is `turnwise`, which selects an agent, or an agent's name.
 
-    The conversation is a session: the one that is named (`X-Session-ID`, `metadata.session_id`), or the one in which it was
-    had so far. Whatever happens to this connection, the run goes on.
+    The conversation belongs to a session: the named one (`X-Session-ID` or `metadata.session_id`), or the one whose
+    log matches the messages. The run continues if the connection breaks.
     """
     check(body)
     talk = _talk(body, front, caller, session, user, key, request)
@@ -78,7 +78,7 @@ def _talk(
         past=history.past,
         message=history.message,
         instructions=history.instructions,
-        # Whoever speaks for himself is himself, whatever his client calls him.
+        # The body's user counts only for a credential that acts for users.
         user=user if user is not None else body.named_user if caller.acts_for_users else None,
         session=named,
         agent=agent,
@@ -103,6 +103,6 @@ async def _answer(
 
 
 def _headers(invocation: Invocation) -> dict[str, str]:
-    """What tells the session, if it can stand in a header."""
+    """Returns the header with the session's id, if a header can carry it."""
     id_ = invocation.session.id
     return {SESSION: id_} if id_.isascii() and id_.isprintable() else {}

@@ -1,8 +1,8 @@
-"""What a request for a chat completion may say, and what of that we cannot do.
+"""Request and response models of chat completions, and the check for unsupported parameters.
 
-Who answers are agents, each with a model and settings of its own. So what only tunes a model (temperature, top_p, penalties,
-seed, logit_bias, max_tokens, reasoning, verbosity, caching, tiers), and what nobody here knows, is taken and changes nothing.
-What would have to change the answer's form, or who decides on calls, is refused by name.
+Agents have their own models and settings. Parameters that only tune a model are accepted and ignored, as are unknown
+ones: temperature, top_p, penalties, seed, logit_bias, max_tokens, reasoning, verbosity, caching, tiers. Parameters
+that would change the answer's format or control tool calls are rejected by name.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,9 @@ class File(BaseModel):
 
 
 class ContentPart(BaseModel):
-    """A part of what was said. type: `text`, `refusal`, `image_url`, `input_audio` or `file`; the field of that name has it."""
+    """A part of a message. `type` is `text`, `refusal`, `image_url`, `input_audio` or `file`; the field of that name has
+    the content.
+    """
 
     type: str
     text: str | None = None
@@ -68,7 +70,7 @@ class CalledFunction(BaseModel):
 
 
 class ToolCall(BaseModel):
-    """A call in a message of the assistant's."""
+    """A tool call in an assistant message."""
 
     id: str
     type: str = "function"
@@ -85,7 +87,7 @@ Parts = Annotated[list[ContentPart], BeforeValidator(_as_parts, json_schema_inpu
 
 
 class ChatMessage(BaseModel):
-    """A message of the conversation so far."""
+    """A message of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Parts = []
@@ -105,14 +107,14 @@ class FunctionDefinition(BaseModel):
 
 
 class Tool(BaseModel):
-    """A tool that the caller offers. Of the types there are, only functions."""
+    """A tool that the caller offers. Only functions are supported."""
 
     type: str
     function: FunctionDefinition | None = None
 
 
 class ChatBody(BaseModel):
-    """The body of `POST /v1/chat/completions`. Of OpenAI's fields, those that are not here are ignored."""
+    """The body of `POST /v1/chat/completions`. Other fields of OpenAI's API are ignored."""
 
     model: str = Field(examples=["turnwise"])
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
@@ -138,18 +140,18 @@ class ChatBody(BaseModel):
 
     @property
     def named_user(self) -> str | None:
-        """Whom the request is for, if it says so."""
+        """The user that the request names; None if it does not."""
         return self.user or self.safety_identifier
 
     @property
     def offered(self) -> tuple[OfferedTool, ...]:
-        """The caller's tools; none when none is to be called."""
+        """The caller's tools; empty if `tool_choice` is `none`."""
         functions = [] if self.tool_choice == "none" else [tool.function for tool in self.tools or () if tool.function]
         return tuple(offered_tool(each.name, each.description, each.parameters) for each in functions)
 
 
 def check(body: ChatBody) -> None:
-    """RequestInvalid for what cannot be done: it names the parameter."""
+    """Raises RequestInvalid, which names the parameter, for an unsupported request."""
     for name, why in _REFUSED.items():
         if getattr(body, name):
             raise invalid_parameter(name, f"'{name}' is not supported. {why}")
@@ -181,7 +183,7 @@ class Function(BaseModel):
 
 
 class Call(BaseModel):
-    """A call whose result is awaited from the caller."""
+    """A tool call whose result the caller has to send."""
 
     id: str
     type: Literal["function"] = "function"
@@ -189,6 +191,8 @@ class Call(BaseModel):
 
 
 class Said(BaseModel):
+    """The answer's message."""
+
     role: Literal["assistant"] = "assistant"
     content: str | None
     refusal: None = None
@@ -222,7 +226,7 @@ class CompletionTokens(BaseModel):
 
 
 class Usage(BaseModel):
-    """What the models of the agents took, as far as they said; zeros where none was asked."""
+    """The token usage of the agents' models, as far as they report it; zeros if no model was called."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -232,7 +236,7 @@ class Usage(BaseModel):
 
 
 class Head(BaseModel):
-    """What a completion and its chunks have in common."""
+    """Fields that completions and chunks share."""
 
     id: str
     created: int
@@ -242,7 +246,7 @@ class Head(BaseModel):
 
 
 class ChatCompletion(Head):
-    """system_fingerprint: of the policy that decided who answers."""
+    """A chat completion. `system_fingerprint` is the fingerprint of the selection policy."""
 
     object: Literal["chat.completion"] = "chat.completion"
     choices: list[Choice]
@@ -253,7 +257,7 @@ class ChatCompletion(Head):
 
 
 class ChunkChoice(BaseModel):
-    """delta: what comes next; what is not in it has not changed."""
+    """A choice in a chunk. `delta` holds only the fields that change."""
 
     index: Literal[0] = 0
     delta: dict[str, Any]
@@ -262,7 +266,7 @@ class ChunkChoice(BaseModel):
 
 
 class Chunk(Head):
-    """`turnwise` is in the one with the finish_reason."""
+    """A chunk of a streamed completion. The chunk with `finish_reason` has `turnwise`."""
 
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
     choices: list[ChunkChoice]

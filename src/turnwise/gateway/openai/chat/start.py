@@ -1,4 +1,4 @@
-"""The messages of a request: how the conversation went, and what of it is new. Pure."""
+"""Splits the messages of a request into past turns, the new message and instructions. Pure functions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,16 +12,23 @@ from turnwise.gateway.shared.tool_calls import call_of, result_value
 
 
 class ChatHistory(NamedTuple):
-    """past: the exchanges so far, oldest first. message: what is new. instructions: of system and developer messages."""
+    """The conversation in a request."""
 
     past: tuple[PastTurn, ...]
+    """The past turns, oldest first."""
     message: Content
+    """The new message."""
     instructions: DataPart | None
+    """The texts of system and developer messages."""
 
 
 def read_history(messages: Sequence[ChatMessage]) -> ChatHistory:
-    """What the messages tell. What follows the assistant's last message is new; users' messages without an answer between
-    them are one. RequestInvalid when nothing is new, or a part can be read by nobody here.
+    """Returns the conversation in the messages. Everything after the last assistant message is the new message.
+
+    User messages without an assistant message between them are merged.
+
+    Raises:
+        RequestInvalid: No message follows the last assistant message, or a part is not supported.
     """
     told, instructions = Exchanges(), list[str]()
     for place, message in enumerate(messages):
@@ -48,7 +55,7 @@ def _read(message: ChatMessage, where: Where, told: Exchanges, instructions: lis
 
 
 def _text(parts: Sequence[ContentPart], where: Where) -> str:
-    """What text they are: others than users speak in texts."""
+    """Returns the parts as text; messages of roles other than user may contain only text."""
     texts = []
     for place, part in enumerate(parts):
         text = _words(part)
@@ -99,7 +106,7 @@ def _part(part: ContentPart, where: Where) -> Part:
 def _result(message: ChatMessage, where: Where) -> ToolResultPart:
     if not message.tool_call_id:
         raise invalid_parameter(
-            (*where, "tool_call_id"), "It is not said whose result this is.", fix="Send the id of the call."
+            (*where, "tool_call_id"), "The tool message has no tool_call_id.", fix="Send the id of the call."
         )
     return ToolResultPart(call_id=message.tool_call_id, result=result_value(_text(message.content, (*where, "content"))))
 

@@ -1,4 +1,4 @@
-"""A chat completion as server-sent events: the role, the text in pieces, the calls, why it ends, and what it took."""
+"""Streams a chat completion as chunks: role, text, tool calls, finish reason and usage."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -29,14 +29,14 @@ from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 
 LINE = "\n"
-"""What stands between what one agent says, or says first, and what the next does."""
+"""Separates the texts of different events."""
 
 
 class AnswerText:
-    """Takes the events of one message, partial ones too, and gives what is new of its text.
+    """Turns the events of a message, including partial ones, into new pieces of the answer's text.
 
-    One utterance is told piece by piece at a time; what others say meanwhile, as children of a parallel agent do, comes when
-    it is whole. What was begun and never ended, because its process or its model broke off, cannot be taken back.
+    Only one event is streamed piece by piece at a time. Text of parallel agents follows when it is complete. Partial
+    text of a model or process that broke off cannot be withdrawn.
     """
 
     def __init__(self) -> None:
@@ -46,11 +46,11 @@ class AnswerText:
         self._waiting: list[str] = []
 
     def feed(self, event: Event) -> str:
-        """The new text; mostly none."""
+        """Returns the new text; often ""."""
         return self._piece(event) if event.partial else self._whole(event)
 
     def rest(self) -> str:
-        """What is left at the end."""
+        """Returns the text that remains at the end."""
         self._open = None
         return self._waited()
 
@@ -64,7 +64,7 @@ class AnswerText:
             lead, self._open, self._said = self._waited() + self._lead(), event, ""
         else:
             lead = ""
-        # What came before it was lost on the way: all of it comes with the whole.
+        # An earlier piece was lost; the complete event brings the text.
         if event.offset not in (None, len(self._said)):
             return lead
         self._said, self._told = self._said + event.text, True
@@ -96,7 +96,7 @@ class AnswerText:
 
 
 def _missing(text: str, said: str) -> str:
-    """What of the text is still to be told. Pieces have no line breaks where parts of the text meet."""
+    """Returns the part of the text that was not sent yet. Pieces lack the newlines between the parts of a text."""
     if text.startswith(said):
         return text[len(said) :]
     place = 0
@@ -115,7 +115,9 @@ DONE = format_sse_event(data_str="[DONE]")
 def stream(
     front: Front, request: Request, invocation: Invocation, head: Head, *, usage: bool, headers: dict[str, str]
 ) -> EventSourceResponse:
-    """The answer as it comes; `usage`: with what it took at the end. The run does not depend on its reader."""
+    """Returns the streamed response. `usage` adds a last chunk with the token usage. The run continues if the client
+    disconnects.
+    """
     closing = Closing("This process is being stopped.", fix="Send it again.")
     hint = _written(_refused(problem_of(closing, request)))
     items = _told(front, request, invocation, _Chunks(head, invocation, redactor_of(request), usage=usage))
@@ -125,7 +127,7 @@ def stream(
 
 
 async def _told(front: Front, request: Request, invocation: Invocation, chunks: "_Chunks") -> AsyncIterator[BaseModel | None]:
-    """The chunks, or what went wrong; None is the end."""
+    """Yields the chunks, or an error; None marks the end."""
     telling = AnswerText()
     try:
         yield chunks.role()
@@ -147,7 +149,7 @@ async def _told(front: Front, request: Request, invocation: Invocation, chunks: 
 
 
 class _Chunks:
-    """The chunks of one completion."""
+    """Builds the chunks of one completion."""
 
     def __init__(self, head: Head, invocation: Invocation, view: Redactor, *, usage: bool) -> None:
         self._head, self._invocation, self._view, self._usage = head, invocation, view, usage
@@ -159,7 +161,7 @@ class _Chunks:
         return self._chunk({"content": text})
 
     def end(self, result: Result, waits: Waits) -> Iterator[Chunk]:
-        """The calls that it awaits, why it ends, what it took."""
+        """Yields the awaited tool calls, the finish reason and the usage."""
         for place, call in enumerate(map(call_of, waits.calls)):
             begun = {
                 "index": place,

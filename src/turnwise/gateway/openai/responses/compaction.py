@@ -1,7 +1,7 @@
-"""A conversation in one item, which a later request begins with instead of it.
+"""Compaction: represents a conversation as one item, with which a later request begins.
 
-The log is the conversation, and each agent reads of it what fits: nothing needs to be summed up. So the item holds where the
-conversation is recorded, and of a request's own items those that are recorded nowhere.
+The session's log holds the conversation, so nothing is summarized. The item holds the id of the last recorded
+response, and the items of the request that are not recorded.
 """
 
 import base64
@@ -21,7 +21,7 @@ from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 
 COMPACTION = "compaction"
 MOST_BYTES = 4 * 1024 * 1024
-"""Of the items inside, as JSON."""
+"""The maximum size of the packed items as JSON."""
 _VERSION = "1."
 
 
@@ -37,13 +37,15 @@ class Compact(Thread):
 
 
 class CompactionItem(BaseModel):
+    """A compacted conversation."""
+
     id: str
     type: Literal["compaction"] = "compaction"
     encrypted_content: str
 
 
 class Compaction(BaseModel):
-    """The conversation from now on: these items, and then what is new."""
+    """A compacted conversation. Send these items in front of new input."""
 
     id: str
     object: Literal["response.compaction"] = "response.compaction"
@@ -53,7 +55,7 @@ class Compaction(BaseModel):
 
 
 class Inside(BaseModel):
-    """What such an item holds: the response that the conversation is recorded up to, and items behind it."""
+    """The content of a compaction item: the last recorded response, and the items after it."""
 
     model_config = ConfigDict(extra="forbid")
     after: str | None = None
@@ -61,7 +63,11 @@ class Inside(BaseModel):
 
 
 def compacted(after: str | None, items: list[dict[str, JsonValue]]) -> Compaction:
-    """The compaction of that. RequestTooLarge for more than an item may hold."""
+    """Returns the compaction of the items after a response.
+
+    Raises:
+        RequestTooLarge: The items exceed `MOST_BYTES`.
+    """
     issuer = SystemIssuer()
     written = json.dumps({"after": after, "items": items}, separators=(",", ":")).encode()
     if len(written) > MOST_BYTES:
@@ -74,7 +80,7 @@ def compacted(after: str | None, items: list[dict[str, JsonValue]]) -> Compactio
 
 
 def inside(item: Any) -> Inside | None:
-    """What the compaction item of a request holds; None when it was not made here."""
+    """Returns the content of a compaction item; None if it was not made here."""
     given = item.get("encrypted_content")
     if not isinstance(given, str) or not given.startswith(_VERSION):
         return None
@@ -87,7 +93,7 @@ def inside(item: Any) -> Inside | None:
 
 
 def unpacked(items: list[dict[str, JsonValue]]) -> Inside:
-    """An input with what a compaction item in it holds in its place."""
+    """Returns the input with each compaction item replaced by its content."""
     after: str | None = None
     flat: list[dict[str, JsonValue]] = []
     for item in items:

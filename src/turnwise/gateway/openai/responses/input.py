@@ -1,4 +1,4 @@
-"""The input of a request: what of it is new, and what only repeats how the conversation went."""
+"""Reads the input items of a request: separates the new message from items that repeat the conversation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -20,15 +20,18 @@ Item = Mapping[str, JsonValue]
 
 
 class ReadInput(NamedTuple):
-    """What a request says. message: what is new. instructions: what the caller wants beside it. past: how the conversation
-    went, as the request repeats it. after: the answer of ours that it ends with. call: the last call of ours in it.
-    """
+    """The parsed input of a request."""
 
     message: Content
+    """The new message."""
     instructions: DataPart | None = None
+    """The caller's instructions to the agent."""
     past: tuple[PastTurn, ...] = ()
+    """The past turns that the input repeats."""
     after: ResponseId | None = None
+    """The response of this gateway whose items come last."""
     call: CallId | None = None
+    """The last tool call of this gateway that the input mentions."""
 
     @property
     def content(self) -> Content:
@@ -39,9 +42,10 @@ class ReadInput(NamedTuple):
 
 
 def read_input(given: Sequence[Item] | None, instructions: str | None) -> ReadInput:
-    """What the input says. What stands before the last item of an answer was said before.
+    """Parses the input. Everything after the last output item is the new message.
 
-    RequestInvalid for an item that is none, or of a kind that nobody here could read.
+    Raises:
+        RequestInvalid: An item is malformed, or its type is not supported.
     """
     reader = _Reader()
     for place, item in enumerate(given or ()):
@@ -55,7 +59,7 @@ def read_input(given: Sequence[Item] | None, instructions: str | None) -> ReadIn
 
 
 class _Reader:
-    """Reads item after item."""
+    """Reads the input items in order."""
 
     def __init__(self) -> None:
         self.told = Exchanges()
@@ -65,7 +69,7 @@ class _Reader:
         self._unpacking = False
 
     def read(self, item: Item, where: Where) -> None:
-        """Takes one item."""
+        """Reads one item."""
         kind = item.get("type", "message" if "role" in item else "item_reference" if "id" in item else None)
         reader = _KINDS.get(kind) if isinstance(kind, str) else None
         if reader is None:
@@ -91,9 +95,7 @@ class _Reader:
     def result(self, item: Item, where: Where) -> None:
         id_, output = item.get("call_id"), item.get("output")
         if not isinstance(id_, str) or not id_:
-            raise invalid_parameter(
-                (*where, "call_id"), "It is not said which call this is the output of.", fix="Send its call_id."
-            )
+            raise invalid_parameter((*where, "call_id"), "The output has no call_id.", fix="Send the call_id of its call.")
         parts = [TextPart(text=output)] if isinstance(output, str) else _parts(output, (*where, "output"))
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
         result = ToolResultPart(call_id=self._ours(id_), result=result_value(text))
@@ -130,7 +132,7 @@ class _Reader:
         self.after = parse_response_id(id_) if isinstance(id_, str) else None
 
     def _ours(self, call_id: str) -> str:
-        """The id that the call has here."""
+        """Returns the id that the call has in the session."""
         call = parse_call_id(call_id)
         self.call = call or self.call
         return call.id if call else call_id
@@ -213,7 +215,7 @@ InputItem = dict[str, Any]
 
 
 class Items(BaseModel):
-    """A page of items."""
+    """A page of input items."""
 
     object: Literal["list"] = "list"
     data: list[InputItem]
@@ -223,15 +225,16 @@ class Items(BaseModel):
 
 
 class Window(NamedTuple):
-    """Which items: behind that one, at most so many, the last first or the first first."""
+    """Selects a page of items."""
 
     after: str | None = None
+    """Only items after this one."""
     limit: int = 20
     order: Literal["asc", "desc"] = "desc"
 
 
 def items_of(name: ResponseId, content: Content) -> list[InputItem]:
-    """The items, in their order: results, then what was said."""
+    """Returns the input items of a message: tool results first, then its content."""
     items: list[InputItem] = []
     said: list[TextPart | BlobPart] = []
     for part in content.parts:
@@ -247,7 +250,7 @@ def items_of(name: ResponseId, content: Content) -> list[InputItem]:
 
 
 def page_of(items: Sequence[InputItem], window: Window) -> Items:
-    """That page of them. RequestInvalid when it is to begin behind what is not there."""
+    """Returns a page of the items. Raises RequestInvalid if `after` is not the id of an item."""
     ordered = list(items) if window.order == "asc" else list(items)[::-1]
     if window.after is not None:
         place = next((place for place, item in enumerate(ordered) if item["id"] == window.after), None)

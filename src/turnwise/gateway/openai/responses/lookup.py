@@ -1,4 +1,4 @@
-"""A response by its id, as it is now."""
+"""Finds a response by its id and builds its current state."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,13 +27,17 @@ from turnwise.gateway.shared.tool_calls import calls_in
 from turnwise.gateway.shared.utterances import Behind
 
 KEPT = "openai.response"
-"""Among the message's attributes, where agents find the request's metadata, the one that is not theirs."""
+"""The message attribute that stores the request's own parameters. The other attributes are the request's metadata."""
 _OURS = ("model", "previous_response_id", "background")
 
 
 def context_of(body: Create) -> MessageContext:
-    """What the message comes with: the caller's tools, and the metadata as attributes; of it, `channel` and `user_kind` pick a
-    policy's segment. RequestInvalid.
+    """Returns the message's context: the caller's tools, and the metadata as attributes.
+
+    `channel` and `user_kind` in the metadata select the policy's segment.
+
+    Raises:
+        RequestInvalid: The metadata uses the reserved key.
     """
     metadata = body.metadata or {}
     if KEPT in metadata:
@@ -48,11 +52,15 @@ def context_of(body: Create) -> MessageContext:
 
 
 def new_response(name: ResponseId, message: Message, begun: datetime | None) -> ResponseObject:
-    """The response to that message as it was begun, and when. A message that came by another way has what is usual."""
+    """Returns the response to a message before it has output.
+
+    `begun` is when the message was started, in case its id does not contain the time. A message that came through
+    another protocol gets default values.
+    """
     found = message.context.attributes.get(KEPT)
     try:
         return _blank_of(name, message, begun, dict(found) if isinstance(found, dict) else {})
-    except ValidationError:  # of a message that came by another way, its attributes can hold anything
+    except ValidationError:  # a message from another protocol may have any attributes
         return _blank_of(name, message, begun, {})
 
 
@@ -95,19 +103,24 @@ CANCELLED = "cancelled"
 
 
 class FoundResponse(NamedTuple):
-    """A response that there is. blank: as it was begun. user: whose it is; None = of whoever asks."""
+    """A response that exists."""
 
     name: ResponseId
     blank: ResponseObject
+    """The response before it had output."""
     known: KnownMessage
     user: str | None
+    """The session's user; None for the caller."""
 
 
 async def find_response(
     front: Front, caller: Caller, response_id: str, user: str | None, *, to: Permission = "sessions:read"
 ) -> FoundResponse:
-    """The response with that id, for doing that with it. NothingHere when there is none, or it is another user's; Forbidden
-    whether there is one or not.
+    """Returns the response with this id. `to` is the permission that the operation needs.
+
+    Raises:
+        NothingHere: There is no such response, or it is another user's.
+        Forbidden: The caller does not have the permission; also if there is no such response.
     """
     name = parse_response_id(response_id) if response_id.startswith(RESPONSE) else None
     try:
@@ -124,13 +137,13 @@ async def find_response(
 
 
 def user_of_response(user: str | None, name: ResponseId) -> str | None:
-    """Whose response that is: whom the request names, else whom its id does."""
+    """Returns the user that the request names; otherwise the one in the response's id."""
     return name.user if user is None else user
 
 
 @contextmanager
 def as_missing(user: str | None, name: ResponseId) -> Iterator[None]:
-    """What is another's by its id alone is not there for who may not reach it."""
+    """Converts Forbidden to InvocationMissing if only the response's id names another user."""
     try:
         yield
     except Forbidden:
@@ -140,7 +153,7 @@ def as_missing(user: str | None, name: ResponseId) -> Iterator[None]:
 
 
 def current_response(found: FoundResponse, view: Redactor) -> ResponseObject:
-    """The response as it is now."""
+    """Returns the response in its current state."""
     receipt, reading, before = found.known
     if receipt.state == REFUSED and receipt.problem != CANCELLED:
         return found.blank.model_copy(update={"status": "failed"})
@@ -155,7 +168,7 @@ def current_response(found: FoundResponse, view: Redactor) -> ResponseObject:
 
 
 async def previous(front: Front, caller: Caller, response_id: str, user: str | None) -> FoundResponse:
-    """The response that a request goes on from. NothingHere, which names the parameter."""
+    """Returns the response that a request continues from. Raises NothingHere, which names the parameter."""
     try:
         return await find_response(front, caller, response_id, user)
     except NothingHere as error:
@@ -163,7 +176,7 @@ async def previous(front: Front, caller: Caller, response_id: str, user: str | N
 
 
 async def history(front: Front, caller: Caller, body: Placed, user: str | None) -> Sequence[Event]:
-    """What agents would find on record of the conversation that the request goes on with, as far as they look."""
+    """Returns the events that agents would read of the conversation that the request continues."""
     window, session = Window(last=front.runner.config.limits.history_events), body.conversation
     if body.previous_response_id is not None:
         found = await previous(front, caller, body.previous_response_id, user)

@@ -1,4 +1,4 @@
-"""Responses over HTTP: made, looked up, told again, cancelled, deleted."""
+"""Routes that create, retrieve, cancel, delete and compact responses, and count input tokens."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Annotated, Any, Literal
@@ -41,7 +41,7 @@ class InputTokens(BaseModel):
 
 
 def counted(body: Count, told: ReadInput, history: Iterable[Event]) -> InputTokens:
-    """The estimate for what is said, the tools, and what was said before."""
+    """Returns the estimated tokens of the input, the tools and the conversation so far."""
     said = tokens_of_parts(told.content.parts)
     before = sum(tokens_of_parts(event.content.parts) for event in history if event.content)
     repeated = sum(tokens_of_parts(turn.sent.parts) + tokens_of(turn.text) for turn in told.past)
@@ -54,9 +54,9 @@ router = APIRouter(tags=["openai"])
 
 @router.post("/responses", response_model=ResponseObject, responses={**refusals(404, 409, 413), 200: STREAM})
 async def create(body: Create, request: Request, front: TheFront, caller: TheCaller, key: Key = None, user: User = None) -> Any:
-    """Have a message answered: as one response, as a stream of events, or in the background.
+    """Creates a response: as JSON, as a stream of events, or in the background.
 
-    Whatever happens to this connection, the run goes on.
+    The run continues if the connection breaks.
     """
     check(body)
     asked = await start_response(front, caller, body, user, key)
@@ -73,7 +73,7 @@ async def create(body: Create, request: Request, front: TheFront, caller: TheCal
 
 @router.post("/responses/compact", responses=refusals(404, 413))
 async def compact(body: Compact, front: TheFront, caller: TheCaller, user: User = None) -> Compaction:
-    """A conversation as one item, to begin a later request's input with."""
+    """Compacts a conversation into one item, with which the input of a later request begins."""
     addressee(front, caller, body.model)
     if body.previous_response_id is not None:
         await previous(front, caller, body.previous_response_id, user)
@@ -86,7 +86,7 @@ async def compact(body: Compact, front: TheFront, caller: TheCaller, user: User 
 
 @router.post("/responses/input_tokens", responses=refusals(404))
 async def input_tokens(body: Count, front: TheFront, caller: TheCaller, user: User = None) -> InputTokens:
-    """How many tokens a request would be, by the estimate that agents go by."""
+    """Estimates the input tokens of a request, with the same estimate that agents use."""
     told = read_input(body.input, body.instructions)
     return counted(body, told, await history(front, caller, body, user))
 
@@ -102,7 +102,9 @@ async def retrieve(
     starting_after: Annotated[int, Query(ge=-1)] = -1,
     include_obfuscation: bool = False,
 ) -> Any:
-    """A response as it is now; or its events, those above a number only, as they are and as they come."""
+    """Returns the current state of a response. With `stream=true`, streams its events above `starting_after`, stored and
+    new ones.
+    """
     found = await find_response(front, caller, response_id, user)
     now = current_response(found, redactor_of(request))
     if not stream:
@@ -117,7 +119,7 @@ async def retrieve(
 
 @router.post("/responses/{response_id}/cancel", response_model=ResponseObject, responses=refusals(404, 409))
 async def cancel(response_id: str, request: Request, front: TheFront, caller: TheCaller, user: User = None) -> ResponseObject:
-    """Stop a response that is still being made, or no longer wait for what it asked. Nothing happens to one that has ended."""
+    """Cancels a response that is in progress, or ends its open waits. A response that has ended does not change."""
     found = await find_response(front, caller, response_id, user, to="invocations:cancel")
     await front.threads.cancel(caller, found.name.session, found.name.message, found.user)
     return current_response(await find_response(front, caller, response_id, user), redactor_of(request))
@@ -134,14 +136,14 @@ async def input_items(
     order: Literal["asc", "desc"] = "desc",
     _: Annotated[list[str] | None, Query(alias="include")] = None,
 ) -> Items:
-    """What the message of a response held. Nothing more can be included."""
+    """Lists the input items of a response. `include` has no effect."""
     found = await find_response(front, caller, response_id, user)
     return page_of(items_of(found.name, found.known.receipt.message.content), Window(after, limit, order))
 
 
 @router.delete("/responses/{response_id}", responses=refusals(404, 409))
 async def delete(response_id: str, front: TheFront, caller: TheCaller, user: User = None) -> dict[str, Any]:
-    """Take the newest response of its conversation back; one that stands alone is deleted with all that is kept of it."""
+    """Deletes the latest response of its conversation. If the session holds nothing else, the session is deleted, too."""
     found = await find_response(front, caller, response_id, user, to="sessions:write")
     whole = found.blank.conversation is None
     await front.threads.take_back(caller, found.name.session, found.name.message, found.user, whole=whole)
@@ -149,7 +151,7 @@ async def delete(response_id: str, front: TheFront, caller: TheCaller, user: Use
 
 
 def _told(front: Front, asked: StartedResponse) -> None:
-    """A response that is not to be stored is deleted once it is told, or its reader has left."""
+    """Deletes a response that is not to be stored, after it was sent or its client disconnected."""
     if asked.is_temporary:
         front.threads.delete_after(asked.invocation)
 

@@ -1,13 +1,13 @@
-"""A request for a response becomes a message: where in which conversation it goes, and with what.
+"""Turns a request for a response into a message, and finds the session and the position that it belongs to.
 
-previous_response_id    behind that response; if others came behind it already, in a copy of what was before
+previous_response_id    after that response; in a fork, if other messages follow it already
 conversation            at the end of that session
-items of ours           behind the response that they are of: some clients send all of a conversation with every request
-a conversation          behind what was said, as chat completions have it: `door/conversations.py`
-none of these           a session of its own
+items of a response     after that response, for clients that send the whole conversation with each request
+a conversation          after the matching turns, as for chat completions: `gateway/services/conversations.py`
+none of these           in a new session
 
-A response that is not to be stored goes to a session of its own in any case, with a copy of what was before: that session is
-deleted once the response is told.
+A response that is not stored always goes to its own session, with a copy of the earlier events. That session is
+deleted after the response was sent.
 """
 
 from collections.abc import Awaitable, Container
@@ -40,39 +40,48 @@ from turnwise.runner import Invocation
 
 
 class StartedResponse(NamedTuple):
-    """A response that was begun. blank: as it is as long as nothing is said."""
+    """A response that was started."""
 
     name: ResponseId
     blank: ResponseObject
+    """The response before it has output."""
     invocation: Invocation
 
     @property
     def is_temporary(self) -> bool:
-        """Whether its session holds nothing that is to be stored."""
+        """Whether its session holds only unstored responses, so that it is deleted."""
         return not self.name.stored and self.name.session.startswith(UNSTORED)
 
 
 async def start_response(
     front: Front, caller: Caller, body: Create, user: str | None, key: str | None = None, *, known: Container[str] = ()
 ) -> StartedResponse:
-    """Returns the response that the request begins.
+    """Starts the response that the request asks for.
 
-    user: whom the request names. key: the request's own name, under which a repeated request is the same. known: ids of
-    responses that were not stored and that this caller may still go on from.
+    Args:
+        front: The app's services.
+        caller: The caller.
+        body: The request.
+        user: The user that the request names; None for the caller.
+        key: The idempotency key: a repeated request with the same key and input is the same request.
+        known: Ids of unstored responses that this caller may still continue from.
 
-    RequestInvalid, NothingHere, and whatever `Messages.start` raises.
+    Raises:
+        RequestInvalid: The input has no new message, or is malformed.
+        NothingHere: A response, conversation or agent that the request names does not exist.
+        TurnwiseError: As for `Messages.start`.
     """
     told = read_input(body.input, body.instructions)
     if not told.message.parts:
         raise invalid_parameter("input", "Nothing new is said.", fix="End the input with a message, or the output of a call.")
-    if key is not None:  # of another request with that key, this is none
+    if key is not None:  # the same key with another input is another request
         key = "\0".join((key, message_ids(told.past, told.content)[-1]))
     agent = addressee(front, caller, FRONT_DOOR if body.model is None else body.model)
     if user is None and caller.acts_for_users:
         user = body.user or body.safety_identifier
     config = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": False})
     asked = MessageRequest("", told.content, user, new_message(key, stored=not body.unstored), context_of(body), config)
-    if not told.message.tool_results:  # what a call waits for goes to who made it, whomever the request names
+    if not told.message.tool_results:  # a tool result goes to the agent that made the call, whichever the request names
         asked = asked._replace(agent=agent)
     if body.previous_response_id is not None:
         invocation = await _after_previous(front, caller, body, asked, key, known)
@@ -129,7 +138,7 @@ async def _behind(front: Front, caller: Caller, asked: MessageRequest, name: Res
 
 
 async def _there(starting: Awaitable[Invocation], parameter: str, id_: str) -> Invocation:
-    """What is started; NothingHere, that names the parameter, when there is not what it names."""
+    """Awaits the invocation; converts a missing session or message to NothingHere, which names the parameter."""
     try:
         return await starting
     except (InvocationMissing, SessionMissing):

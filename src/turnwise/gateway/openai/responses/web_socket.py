@@ -1,9 +1,8 @@
-"""Responses over a web socket: many on one connection, in lanes. What is asked in one lane is answered one after the other,
-lanes at the same time. A connection that is closed stops nothing.
+"""Responses over a web socket, with several lanes on one connection.
 
-A response that is not to be stored can be gone on from on this connection alone, and is deleted when it is closed.
-
-Who asks is looked at for each request: a key that was revoked asks nothing more on a connection that it opened before.
+Requests in one lane are answered in order; lanes run concurrently. Closing the connection does not stop a run. A
+response that is not stored can be continued only on its own connection, and is deleted when the connection closes.
+Each request is authenticated, so a revoked key is rejected on an open connection, too.
 """
 
 import asyncio
@@ -25,15 +24,15 @@ from turnwise.gateway.problems import problem_of
 from turnwise.gateway.shared.parameters import User
 
 MOST_LANES = 32
-"""Named ones, of one connection."""
+"""The maximum number of named lanes of a connection."""
 MOST_ACTIVE = 16
-"""Responses of one connection that are made at the same time."""
+"""The maximum number of concurrent responses of a connection."""
 MOST_WAITING = 64
-"""Requests of one connection that wait for their turn."""
+"""The maximum number of queued requests of a connection."""
 MOST_UNSTORED = 32
-"""Responses that are not to be stored of one connection, from which it may go on: the newest."""
+"""How many of the newest unstored responses a connection may continue from."""
 RESTART = 1012
-"""The code with which the connection is closed when this process is being stopped."""
+"""The close code at shutdown."""
 
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 
@@ -42,17 +41,17 @@ router = APIRouter(tags=["openai"])
 
 @router.websocket("/responses")
 async def converse(websocket: WebSocket, front: TheFront, _: TheCaller, user: User = None) -> None:
-    """Takes `response.create` events, and tells each response as a stream would."""
+    """Receives `response.create` events and streams each response."""
     await websocket.accept()
     await _Connection(front, websocket, user).serve()
 
 
 class _Over(Exception):
-    """The connection is closed, or is to be."""
+    """The connection is closed or has to be closed."""
 
 
 class _Lane:
-    """What was asked in one lane. name: None = the one without a name. telling: what is told there now."""
+    """A lane with its queued requests. `name` is None for the default lane; `telling` is its current stream."""
 
     def __init__(self, name: str | None) -> None:
         self.name = name
@@ -61,7 +60,7 @@ class _Lane:
 
 
 class _Connection:
-    """One connection."""
+    """One web socket connection."""
 
     def __init__(self, front: Front, websocket: WebSocket, user: str | None) -> None:
         self._front, self._websocket, self._user = front, websocket, user
@@ -71,7 +70,7 @@ class _Connection:
         self._unstored: dict[str, StartedResponse] = {}
 
     async def serve(self) -> None:
-        """Returns when it is closed, by whomever."""
+        """Serves the connection until either side closes it."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(group))
@@ -101,7 +100,7 @@ class _Connection:
                 group.create_task(self._answer_all(lane))
 
     async def _take(self, event: dict[str, Any]) -> _Lane | None:
-        """Puts a request into its lane; the lane, if it is a new one."""
+        """Queues a request in its lane, and returns the lane if it is new."""
         kind = event.pop("type", None)
         if kind == "response.steer":
             await self._send(_not_steered(event))
@@ -159,7 +158,7 @@ class _Connection:
         return ResponseStream(self._front, self._websocket, asked, padded=padded)
 
     def _forget(self, response_id: str | None) -> None:
-        """Nothing goes on from that response any more. Its session is deleted unless a newer response is in it."""
+        """Removes an unstored response. Its session is deleted unless a newer response uses it."""
         asked = self._unstored.pop(response_id or "", None)
         if asked is not None and all(other.name.session != asked.name.session for other in self._unstored.values()):
             self._front.threads.delete_after(asked.invocation)
@@ -187,14 +186,14 @@ class _Connection:
         raise _Over
 
     async def _say_goodbye(self) -> None:
-        """Says of what was being told that it is not told on here, and closes."""
+        """Ends open streams with an error event, and closes the connection."""
         try:
             for lane in self._lanes.values():
                 if lane.telling is not None:
                     await self._send(_nested(lane.telling.closing()), lane.name)
             await self._websocket.close(RESTART)
         except (_Over, WebSocketDisconnect, RuntimeError):
-            pass  # it is closed already
+            pass  # the connection is closed already
 
 
 def _event(given: str | bytes) -> dict[str, Any]:
@@ -208,13 +207,13 @@ def _event(given: str | bytes) -> dict[str, Any]:
 
 
 def _lane_of(event: dict[str, Any]) -> str | None:
-    """The lane that the event names, if it can be one's name."""
+    """Returns the name of the event's lane; None if it is not valid."""
     name = event.get("stream_id")
     return name if isinstance(name, str) and _LANE.fullmatch(name) else None
 
 
 def _nested(wire: Wire) -> Wire:
-    """An event as this wire has it: in an error, what went wrong stands in an object of its own."""
+    """Returns the event in the web socket's format, in which an error is a nested object."""
     if wire["type"] != "error":
         return wire
     told = {name: wire[name] for name in ("code", "message", "param")} | {"type": "server_error"}
