@@ -50,7 +50,7 @@ def error_of(told: Mapping[str, Any], retry_after: float | None = None) -> Turnw
     if code and code != kind.code:
         vars(error)["code"] = code  # from a newer gateway, or an internal error; callers may know it
     if told.get("request_id"):
-        error.add_note(f"The gateway's log has it under the request's id {told['request_id']}.")
+        error.add_note(f"The gateway's log has the cause under the request's id {told['request_id']}.")
     return error
 
 
@@ -62,14 +62,14 @@ def error_in(text: str, retry_after: float | None = None) -> TurnwiseError:
 
 def strange_stream() -> TurnwiseError:
     """Returns the error for a stream that does not come from a gateway."""
-    return NothingHere("The stream holds what no gateway sends.", fix="Check the URL, and the gateway's version.")
+    return NothingHere("The stream does not come from a gateway.", fix="Check the URL, and the gateway's version.")
 
 
 def strange(response: "httpx.Response") -> TurnwiseError:
     """Returns the error for a successful response that does not come from a gateway."""
     kind = media_type(response) or "nothing"
     return NothingHere(
-        f"{_place(response)} answers with {kind} that no gateway sends.",
+        f"{_place(response)} answers with {kind}, which is not a gateway's response.",
         fix="Check the URL: it does not lead to a gateway of Turnwise, or to one of another version.",
     )
 
@@ -83,9 +83,9 @@ def media_type(response: "httpx.Response") -> str:
 def _of_status(response: "httpx.Response", after: float | None) -> TurnwiseError:
     """Returns the error for a response that is not from a gateway, such as a proxy's."""
     status = response.status_code
-    problem = f"{_place(response)} answers {status} {response.reason_phrase}".rstrip() + ", and does not say why."
+    problem = f"{_place(response)} answers {status} {response.reason_phrase}".rstrip() + ", without a reason."
     if status >= 500:
-        fix = "Check that the gateway runs, and what stands before it."
+        fix = "Check that the gateway runs, and the proxy in front of it."
         return Unreached(problem, fix=fix, quiet=status == 504, retry_after=after)
     if status == 429:
         return TooMany(problem, fix="Send less at once.", retry_after=1.0 if after is None else after)
@@ -93,18 +93,18 @@ def _of_status(response: "httpx.Response", after: float | None) -> TurnwiseError
         kind, fix = _OTHERS[status]
         return kind(problem, fix=fix)
     if response.has_redirect_location:
-        return NothingHere(problem, fix="It leads elsewhere: use that address.")
+        return NothingHere(problem, fix="It redirects: use the target address.")
     return RequestInvalid(problem, fix=_NO_GATEWAY)
 
 
 _NO_GATEWAY = "Check the URL: it does not seem to be a gateway of Turnwise."
 _OTHERS: Mapping[int, tuple[type[TurnwiseError], str]] = MappingProxyType(
     {
-        401: (NotAuthenticated, "What stands before the gateway wants a credential, or it is none of Turnwise."),
-        403: (Forbidden, "What stands before the gateway does not let you in, or it is none of Turnwise."),
+        401: (NotAuthenticated, "A proxy in front of the gateway needs a credential, or this is not a Turnwise gateway."),
+        403: (Forbidden, "A proxy in front of the gateway denies access, or this is not a Turnwise gateway."),
         404: (NothingHere, _NO_GATEWAY),
         405: (NothingHere, _NO_GATEWAY),
-        413: (RequestTooLarge, "Send less, or raise the limit of what stands before the gateway."),
+        413: (RequestTooLarge, "Send less, or raise the limit of the proxy in front of the gateway."),
     }
 )
 

@@ -211,7 +211,7 @@ def _unreached(request: "httpx.Request", error: "httpx.RequestError", timeout: f
         return Unreached(f"{place} cannot be reached{why}.", fix="Check that it runs, and the address.", sent=False)
     if isinstance(error, httpx.ReadTimeout):
         return Unreached(f"{place} said nothing for {timeout:g} s.", fix="Check that it is well.", quiet=True)
-    return Unreached(f"{place} broke off: {type(error).__name__}.", fix="Check that it runs, and what stands before it.")
+    return Unreached(f"{place} broke off: {type(error).__name__}.", fix="Check that it runs, and the proxy in front of it.")
 
 
 def checked_url(url: str) -> str:
@@ -242,5 +242,5 @@ def checked_key(key: str | None) -> str | None:
         return None
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError("The key is empty, or has characters that no key has.", fix="Pass it as `turnwise keys` showed it.")
+        raise ConfigError("The key is empty, or contains invalid characters.", fix="Pass it as `turnwise keys` showed it.")
     return key

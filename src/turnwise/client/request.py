@@ -32,7 +32,7 @@ class Asked(NamedTuple):
         try:
             return json.dumps(self.body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            raise RequestInvalid(f"It cannot be sent as JSON: {error}.", fix="Send what JSON can write.") from None
+            raise RequestInvalid(f"The request cannot be sent as JSON: {error}.", fix="Send JSON values only.") from None
 
 
 def _plain(value: object) -> Any:
@@ -60,7 +60,7 @@ def at_session(session: str, *more: str) -> str:
     """
     if "/" in session or session in {"", ".", ".."}:
         raise RequestInvalid(
-            f"A session's id is one word of a URL, and {session[:200]!r} is not.", fix="Use letters, digits and dashes."
+            f"The session id {session[:200]!r} cannot be part of a URL.", fix="Use letters, digits and dashes."
         )
     return "/".join(["/sessions", escaped(session), *more])
 
@@ -75,7 +75,7 @@ def escaped(name: str) -> str:
     try:
         return "/".join(_DOTS.get(part, quote(part, safe="")) for part in name.split("/"))
     except UnicodeEncodeError:
-        raise RequestInvalid("A name in the URL cannot be written in UTF-8.", fix="Correct it.") from None
+        raise RequestInvalid("A name in the URL cannot be encoded in UTF-8.", fix="Correct it.") from None
 
 
 _DOTS = {".": "%2E", "..": "%2E%2E"}

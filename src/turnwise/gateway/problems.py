@@ -216,7 +216,7 @@ def _invalid(errors: Sequence[Any], request: Request) -> RequestInvalid:
         return RequestInvalid("The body is not JSON.", fix="Send a JSON object in UTF-8.", where=where[:1])
     if where == ("body",) and "json" not in request.headers.get("content-type", ""):
         fix = "Send the header Content-Type: application/json, if it is."
-        return RequestInvalid("The body is not JSON by what its header says.", fix=fix, where=where)
+        return RequestInvalid("The Content-Type of the body is not JSON.", fix=fix, where=where)
     told = f"{_place(where)}: {first['msg']}."
     if first["type"] == _MISSING and (unknown := next((each for each in errors if each["type"] == _UNKNOWN), None)):
         told += f" There is no field {_place(tuple(unknown['loc']))!r}."
@@ -232,17 +232,17 @@ def _place(where: tuple[str | int, ...]) -> str:
 def _described(request: Request) -> str:
     """Returns a hint to the documentation page, if the path is documented there."""
     is_described = getattr(request.scope.get("route"), "include_in_schema", True)
-    return f"What there is, is described at {DOCUMENTATION}." if request.app.openapi_url and is_described else ""
+    return f"See the API reference at {DOCUMENTATION}." if request.app.openapi_url and is_described else ""
 
 
 _KINDS: Mapping[int, tuple[type[RequestError], str]] = {
     404: (NothingHere, "There is nothing at this path."),
     405: (WrongMethod, "This path does not take that method."),
-    408: (RequestTimeout, "The request did not come in time."),
+    408: (RequestTimeout, "The request did not arrive in time."),
     413: (RequestTooLarge, "The request's body is too large."),
 }
 
 
 def _http(error: HTTPException, request: Request) -> RequestError:
-    kind, text = _KINDS.get(error.status_code, (RequestInvalid, "The request cannot be read."))
+    kind, text = _KINDS.get(error.status_code, (RequestInvalid, "The request cannot be parsed."))
     return kind(text, fix=_described(request) if kind is NothingHere else "")

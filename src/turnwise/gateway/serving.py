@@ -55,7 +55,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         why = (problem.strerror or str(problem)).partition(" (while")[0]  # the message below has the address
         raise ConfigError(
             f"It cannot listen at {host}, port {port}: {why}.",
-            fix="Choose another with --host and --port, or stop what is there.",
+            fix="Choose another with --host and --port, or stop the program that uses it.",
         ) from None
 
 
@@ -136,7 +136,7 @@ class _Uvicorn(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.lifespan.should_exit:
-            raise RuntimeError("What goes on beside the requests could not begin: the log says why.")
+            raise RuntimeError("A background task of the gateway could not start; see the log.")
         self.up.set()
 
 

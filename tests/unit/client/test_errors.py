@@ -54,7 +54,7 @@ def test_every_error_comes_back_as_what_it_was(kind: type[TurnwiseError]) -> Non
     assert (error.code, error.problem, error.fix) == (kind.code, "It went wrong.", "Do better.")
     # What needs more than words is raised before anything is served, or inside an agent: its branch is near enough.
     assert type(error) is (kind if kind not in (errors.MissingExtra, TransferRefused) else kind.__base__)
-    assert error.__notes__ == ["The gateway's log has it under the request's id r-1."]
+    assert error.__notes__ == ["The gateway's log has the cause under the request's id r-1."]
 
 
 def test_what_belongs_to_a_kind() -> None:
@@ -139,7 +139,7 @@ def test_what_is_good_is_no_problem() -> None:
 def test_an_answer_of_something_else() -> None:
     error = strange(response(200, html="<h1>Welcome</h1>"))
     assert isinstance(error, NothingHere)
-    assert error.problem == "http://gateway.test:8000 answers with text/html that no gateway sends."
+    assert error.problem == "http://gateway.test:8000 answers with text/html, which is not a gateway's response."
     assert not issubclass(NothingHere, ConfigError)
 
 

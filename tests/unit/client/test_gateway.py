@@ -107,7 +107,7 @@ async def test_whoever_asks_to_wait_longer_than_patience_lasts_is_not_waited_for
     ],
 )
 async def test_a_good_answer_of_something_else(answer: httpx.Response) -> None:
-    with pytest.raises(NothingHere, match=r"http://gateway.test answers with .* that no gateway sends"):
+    with pytest.raises(NothingHere, match=r"http://gateway.test answers with .*, which is not a gateway"):
         await gateway(Script(answer)).ask(OfferedTool, get("/x"))
 
 

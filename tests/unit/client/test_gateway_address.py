@@ -64,6 +64,6 @@ def test_a_key_out_of_a_file_loses_the_space_around_it() -> None:
 
 @pytest.mark.parametrize("key", ["", "  ", "tw_a b", "tw_ä", "tw_a\nX-Other: b"])
 def test_what_can_be_no_key_is_refused_and_not_repeated(key: str) -> None:
-    with pytest.raises(ConfigError, match="key is empty, or has characters") as caught:
+    with pytest.raises(ConfigError, match="key is empty, or contains invalid characters") as caught:
         checked_key(key)
     assert not key.strip() or key.strip() not in str(caught.value)

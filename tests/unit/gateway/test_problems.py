@@ -113,17 +113,17 @@ async def test_the_first_mistake_in_a_body_and_how_many_there_are() -> None:
 async def test_a_missing_field_is_told_first_then_one_that_is_not_known(body: dict[str, Any], place: str, told: str) -> None:
     problem = (await asked(json=body)).json()
     assert (problem["where"], problem["problem"]) == (["body", place], told)
-    assert problem["fix"] == "What there is, is described at /docs."
+    assert problem["fix"] == "See the API reference at /docs."
 
 
 async def test_json_that_is_said_to_be_something_else() -> None:
     problem = (await asked(content=b'{"number": 1}', headers={"Content-Type": "text/plain"})).json()
-    assert problem["problem"] == "The body is not JSON by what its header says."
+    assert problem["problem"] == "The Content-Type of the body is not JSON."
     assert problem["fix"] == "Send the header Content-Type: application/json, if it is."
 
 
 async def test_where_nothing_is_it_is_told_where_to_look() -> None:
-    assert (await asked(path="/y")).json()["fix"] == "What there is, is described at /docs."
+    assert (await asked(path="/y")).json()["fix"] == "See the API reference at /docs."
 
 
 async def test_what_the_openapi_does_not_describe_is_not_looked_for_there() -> None:

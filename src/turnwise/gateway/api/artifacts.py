@@ -124,7 +124,9 @@ async def get_artifact(
         part = part_of(given.get("range"), given.get("if-range"), len(data), headers["ETag"])
     except ValueError:
         raise NoSuchRange(
-            f"There is no such range in {len(data)} bytes.", fix="Leave the header out, or ask for less.", size=len(data)
+            f"The range lies outside the {len(data)} bytes.",
+            fix="Omit the Range header, or request a smaller range.",
+            size=len(data),
         ) from None
     if part is None:
         return Response(data, 200, headers)

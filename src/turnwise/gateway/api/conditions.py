@@ -46,7 +46,7 @@ async def _expected(if_match: _IfMatch = None) -> Expected | None:
     tags = [_TAG.fullmatch(each.strip()) for each in if_match.split(",")]
     if not all(tags):
         raise RequestInvalid(
-            "If-Match is no ETag.", fix='Send the ETag as it came, in quotes: "5".', where=("header", "If-Match")
+            "If-Match is not an ETag.", fix='Send the ETag as received, in quotes: "5".', where=("header", "If-Match")
         )
     texts = [tag[1] for tag in tags if tag]
     return Expected(frozenset(int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19))

@@ -21,6 +21,6 @@ async def get_metrics(request: Request, front: TheFront, caller: TheCaller) -> R
     """Returns the metrics of this process. Needs the permission `metrics:read`."""
     front.whose.require(caller, "metrics:read")
     if front.metrics is None:
-        raise NothingHere("There are no metrics.", fix="A program that serves by itself hands `Metrics` to `front_for`.")
+        raise NothingHere("Metrics are not enabled.", fix="Pass `Metrics` to `front_for`.")
     body, media_type = await front.metrics.render(request.headers.get("accept", ""))
     return Response(body, headers={"Content-Type": media_type})

@@ -66,7 +66,7 @@ async def check_parameters(request: Request) -> None:
     known = sorted(set(_names(request.scope["route"].dependant)))
     for name in request.query_params:
         if name not in known:
-            fix = f"Known here: {', '.join(known)}." if known else "Leave it out: nothing is known here."
+            fix = f"Known here: {', '.join(known)}." if known else "Leave it out: this route has no query parameters."
             raise RequestInvalid(f"There is no query parameter {name[:SHOWN]!r} here.", fix=fix, where=("query", name[:SHOWN]))
 
 

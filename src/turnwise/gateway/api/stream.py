@@ -47,14 +47,14 @@ def last_event_id(request: Request) -> int:
     """
     given = request.headers.get("last-event-id", "").strip() or "0"
     if not (given.isascii() and given.isdigit() and len(given) <= 18):
-        raise RequestInvalid("Last-Event-ID is no sequence number.", fix="Send the id of the last event that came.")
+        raise RequestInvalid("Last-Event-ID is not a sequence number.", fix="Send the id of the last received event.")
     return int(given)
 
 
 def stream(front: Front, request: Request, invocation: Invocation) -> EventSourceResponse:
     """Streams the invocation's events above Last-Event-ID as they come, and then its answer."""
     items = _items(request, invocation, last_event_id(request))
-    closing = Closing("This process is being stopped.", fix="Come again with Last-Event-ID.")
+    closing = Closing("This process is being stopped.", fix="Reconnect with Last-Event-ID.")
     hint = _written(Item("closing", details_of(problem_of(closing, request))), retry=RETRY_MILLISECONDS)
     return event_stream(items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
 

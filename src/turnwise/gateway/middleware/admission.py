@@ -86,7 +86,7 @@ class _Body:
             async with asyncio.timeout_at(self._began + self._seconds + self._came / PACE):
                 message = await self._receive()
         except TimeoutError:
-            raise RequestTimeout("The body did not come in time.", fix="Send it again, faster or in parts.") from None
+            raise RequestTimeout("The body did not arrive in time.", fix="Send it again, faster or in parts.") from None
         self._complete = message["type"] != "http.request" or not message.get("more_body", False)
         came = len(message.get("body", b""))
         self._came += came
@@ -122,7 +122,7 @@ class PlainTextPaths:
         if scope["type"] in {"http", "websocket"}:
             for what, given in (("path", scope.get("raw_path") or b""), ("query", scope.get("query_string") or b"")):
                 if not _is_text(given):
-                    raise RequestError(f"The {what} is no text in UTF-8, or holds NUL.", fix="Send it percent-encoded UTF-8.")
+                    raise RequestError(f"The {what} is not UTF-8 text, or contains NUL.", fix="Send it percent-encoded UTF-8.")
         await self._app(scope, receive, send)
 
 

@@ -38,11 +38,11 @@ class ProblemResponses:
         try:
             await self._app(scope, receive, noting_start)
         except ClientDisconnect:
-            log.info("The client left before its request was whole.")
+            log.info("The client disconnected before its request was complete.")
         except Exception as error:
             known = error if isinstance(error, TurnwiseError) else None
             if known is None:
-                log.error("A request was not served because of a defect.", exc_info=error)
+                log.error("A request failed with an unexpected exception.", exc_info=error)
             if scope["type"] == "websocket":
                 with suppress(RuntimeError):  # it may be closed already
                     await send({"type": "websocket.close", "code": INTERNAL_ERROR if known is None else POLICY_VIOLATION})

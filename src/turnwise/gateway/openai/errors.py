@@ -111,13 +111,13 @@ def invalid_parameter(where: str | Where, problem: str, *, fix: str = "Leave it 
 def check_form(form: JsonValue, where: Where) -> None:
     """Raises RequestInvalid for a response format other than text."""
     if form is not None and not (isinstance(form, dict) and form.get("type") == "text"):
-        problem = "The form of an answer is its agent's: it cannot be given with a request."
+        problem = "The agent determines the answer's format; a request cannot set it."
         raise invalid_parameter(where, problem, fix="Leave it out, or give the agent an output type.")
 
 
 def no_probabilities(where: str) -> RequestInvalid:
     """Returns the error for requested log probabilities."""
-    return invalid_parameter(where, "Agents give no log probabilities.")
+    return invalid_parameter(where, "Agents do not return log probabilities.")
 
 
 def check_choice(*, tools: bool, choice: JsonValue, parallel: bool | None) -> None:
@@ -129,7 +129,7 @@ def check_choice(*, tools: bool, choice: JsonValue, parallel: bool | None) -> No
     if choice not in (None, "auto", "none"):
         raise invalid_parameter("tool_choice", "Agents choose their tools themselves: only 'auto' and 'none' are supported.")
     if tools and parallel is False:
-        problem = "Agents may make several calls at once: this cannot be switched off with a request."
+        problem = "Agents may make parallel calls; a request cannot disable this."
         raise invalid_parameter("parallel_tool_calls", problem)
 
 

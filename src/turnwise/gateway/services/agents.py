@@ -45,7 +45,7 @@ class Agents:
         """
         names = list(self._known(caller))
         if after is not None and after not in names:
-            raise RequestInvalid("There is no such agent.", fix="Pass a page's `next` as it is.", where=("query", "after"))
+            raise RequestInvalid("There is no such agent.", fix="Pass a page's `next` unchanged.", where=("query", "after"))
         begin = 0 if after is None else names.index(after) + 1
         page = [self._with_children(caller, name) for name in names[begin : begin + limit]]
         return page, names[begin + limit - 1] if len(names) > begin + limit else None

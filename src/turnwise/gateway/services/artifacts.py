@@ -43,7 +43,7 @@ class Artifacts:
         store, key = await self._place(caller, "artifacts:read", session, user)
         found = await store.load(key, name, version=version)
         if found is None:
-            raise NothingHere("There is no such artifact, or not that version of it.", fix="List the session's artifacts.")
+            raise NothingHere("The artifact or the version does not exist.", fix="List the session's artifacts.")
         return found
 
     async def save(
@@ -90,7 +90,7 @@ class Artifacts:
     ) -> tuple[ArtifactStore, SessionKey]:
         key = self._whose.session(caller, permission, session, user)
         if self._runner.artifacts is None:
-            raise NothingHere("This app keeps no artifacts.", fix="Name a place: artifacts: in turnwise.yaml.")
+            raise NothingHere("This app has no artifact store.", fix="Configure one: artifacts: in turnwise.yaml.")
         await self._runner.sessions.get(key)
         return self._runner.artifacts, key
 

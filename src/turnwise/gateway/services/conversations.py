@@ -184,8 +184,8 @@ class Conversations:
         whole = session is not None and found == Match(len(talk.past))
         if talk.message.tool_results and not whole:
             raise UnknownToolCall(
-                "Nobody waits for the results of these calls in this conversation.",
-                fix="Send them once, behind the messages that led to the calls, as they came.",
+                "This conversation does not wait for the results of these calls.",
+                fix="Send them once, after the messages with the calls, as received.",
             )
         if not talk.past:
             return _Place(_numbered(base, newest + 1).id, id_)

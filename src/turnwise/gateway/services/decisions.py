@@ -81,7 +81,7 @@ class Decisions:
             place = _decided_at(result.events if result else ())
         found = await self._runner.store.decisions.find(key, place) if place else None
         if found is None:
-            raise InvocationMissing("Nothing is decided there (yet).", fix="Ask again when it is answered.")
+            raise InvocationMissing("There is no decision (yet).", fix="Try again when the message is answered.")
         return found
 
     async def _newest(self, key: SessionKey) -> int | None:

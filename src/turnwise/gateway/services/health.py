@@ -57,5 +57,5 @@ class HealthCheck:
             async with asyncio.timeout(STORE_SECONDS):
                 await self._runner.store.check_writable()
         except (TurnwiseError, TimeoutError) as problem:
-            log.warning("The session store takes no messages: %s", problem or "it did not answer in time")
-            raise NotReady("The session store takes no messages now.", fix="Ask again soon.") from None
+            log.warning("The session store is not writable: %s", problem or "it did not respond in time")
+            raise NotReady("The session store is not writable.", fix="Ask again soon.") from None

@@ -114,7 +114,7 @@ def without_results(turn: PastTurn) -> PastTurn:
 
 
 def _unproven(part: ToolResultPart) -> ToolResultPart:
-    return part.model_copy(update={"result": "What it gave is not on record.", "failed": True})
+    return part.model_copy(update={"result": "The result is not recorded.", "failed": True})
 
 
 def _fits(turn: PastTurn, moments: Sequence[LoggedTurn], session: Session) -> bool:

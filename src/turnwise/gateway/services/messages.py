@@ -53,8 +53,8 @@ async def check_results(
     kinds = await _kinds(runner, key, owner[0])
     if any(kinds.get(result.call_id, "late") == "late" for result in content.tool_results):
         raise Forbidden(
-            "This credential may not say what an agent's own tool gave.",
-            fix="Let whoever did the work say so, with a key that acts for users.",
+            "This credential may not report the result of an agent's own tool.",
+            fix="Report the result with a key that acts for users.",
         )
 
 
@@ -213,7 +213,7 @@ class Messages:
         elif ask.alone and receipt.message.digest not in ("", ask.digest):
             raise KeyReused(
                 "The Idempotency-Key came with another body before.",
-                fix="Give each message a key of its own.",
+                fix="Use a different key for each message.",
                 where=("header", "Idempotency-Key"),
             )
 
@@ -226,7 +226,7 @@ class Messages:
 
     async def _place(self, caller: Caller, user: str) -> AsyncExitStack:
         if self._closing.is_set():
-            raise Closing("This process is being stopped and takes no more messages.", fix="Send it again.")
+            raise Closing("This process is being stopped and accepts no more messages.", fix="Send it again.")
         place = AsyncExitStack()
         await place.enter_async_context(self._quotas.runs(caller, user))
         return place

@@ -67,7 +67,7 @@ class Pushes:
         await self._check_there(key, message_id)
         try:
             if not await self._in.put(key, message_id, config, after=after, most=MOST):
-                raise RequestInvalid(f"{MOST} are notified of this already.", fix="Delete one.", where=("id",))
+                raise RequestInvalid(f"{MOST} configurations exist for this message already.", fix="Delete one.", where=("id",))
         except SessionMissing:
             raise _missing() from None
         self.news.set()
@@ -131,7 +131,7 @@ class Pushes:
             pass  # the message was refused, or this process is closing; the receipt tells which
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is not None and receipt.state == "queued":
-            raise SessionError("The message is still in the line.", fix="Look again.")
+            raise SessionError("The message is still queued.", fix="Look again.")
         return receipt.invocation_id if receipt else None
 
     async def _check_there(self, key: SessionKey, message_id: str) -> None:
@@ -141,14 +141,14 @@ class Pushes:
 
 def _check(config: PushConfig) -> None:
     if not is_storable_id(config.id):
-        raise RequestInvalid("Its id cannot be stored.", fix="Use 1 to 200 characters, no NUL.", where=("id",))
+        raise RequestInvalid("The id cannot be stored.", fix="Use 1 to 200 characters, no NUL.", where=("id",))
     for name, most in CHARACTERS.items():
         text: str = getattr(config, name)
         if len(text) > most:
-            raise RequestInvalid(f"It is longer than {most:,} characters.", fix="Shorten it.", where=(name,))
+            raise RequestInvalid(f"The text is longer than {most:,} characters.", fix="Shorten it.", where=(name,))
         if not (text.isascii() and (text.isprintable() or not text)) or text != text.strip():
-            fix = "Use printable ASCII characters, none of them blank at either end."
-            raise RequestInvalid("It holds characters that cannot be sent.", fix=fix, where=(name,))
+            fix = "Use printable ASCII characters, without spaces at either end."
+            raise RequestInvalid("The text has characters that cannot be sent.", fix=fix, where=(name,))
 
 
 def _missing() -> InvocationMissing:

@@ -49,7 +49,9 @@ class SessionScope:
         if not everybody:
             return self.user(caller, permission, user)
         if user is not None:
-            raise RequestInvalid("It names a user, and asks for all.", fix="Leave out one of them.", where=("query", "user"))
+            raise RequestInvalid(
+                "The request names a user and asks for all users.", fix="Leave out one of them.", where=("query", "user")
+            )
         if not reaches_all(caller, permission):
             raise Forbidden("This credential may not do that for all users.", fix="Name your own user, or none.")
         return None

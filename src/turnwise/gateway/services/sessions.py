@@ -193,4 +193,4 @@ def check_state(caller: Caller, state: Mapping[str, JsonValue], limits: Limits) 
     check_delta(state, limits)
     size = len(json.dumps(state, ensure_ascii=False).encode())
     if size > limits.message_bytes:
-        raise RequestTooLarge(f"The state has {size:,} bytes, {limits.message_bytes:,} are allowed.", where=("body", "state"))
+        raise RequestTooLarge(f"The state has {size:,} bytes, the limit is {limits.message_bytes:,}.", where=("body", "state"))

@@ -141,9 +141,9 @@ class Threads:
         known = await self._known(key, message_id)
         result = known.reading.result if known.reading else None
         if result is None or not result.events:
-            raise SessionError("It has not been begun with.", fix="Cancel it instead.")
+            raise SessionError("The message has not been started.", fix="Cancel it instead.")
         if await self._next(key, result.events[-1], among=None) is not None:
-            raise SessionError("Other messages came after it.", fix="Delete the answers to them first, the newest first.")
+            raise SessionError("Other messages follow this one.", fix="Delete the answers to them first, the newest first.")
         if whole and result.events[0].sequence == 1:
             await self._runner.sessions.delete(key)
         else:
@@ -198,7 +198,9 @@ class Threads:
     ) -> str:
         """Returns the id of the session that the message goes to, which follows these events of one message."""
         if not events:
-            raise SessionError("What it would go on from was cancelled before it began.", fix="Go on from another answer.")
+            raise SessionError(
+                "The answer to continue from was cancelled before it started.", fix="Continue from another answer."
+            )
         await self._check_there(key, events[0])
         message_id = ask.id or self._issuer.new_id("message")
         if await self._runner.store.inbox.receipt(key, message_id) is not None:
@@ -211,7 +213,7 @@ class Threads:
         if not apart and following is None and not session.queued:
             return key.id
         if following is not None and following.invocation_id == events[0].invocation_id:
-            raise SessionError("What it would go on from has been answered already.", fix="Go on from a later answer.")
+            raise SessionError("The question to continue from has been answered already.", fix="Continue from a later answer.")
         copy = copy or "session-" + sha256("\0".join((key.id, message_id)).encode()).hexdigest()[:28]
         with suppress(SessionExists):
             before = following.invocation_id if following else None

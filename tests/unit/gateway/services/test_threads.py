@@ -115,7 +115,7 @@ async def test_what_was_taken_back_is_not_there(make_runner: MakeRunner) -> None
     await ask(runner, "one", message_id="m1")
     await ask(runner, "two", message_id="m2")
     door = threads(runner)
-    with pytest.raises(SessionError, match="came after"):
+    with pytest.raises(SessionError, match="follow this"):
         await door.take_back(ADA, "s", "m1", whole=True)
     await door.take_back(ADA, "s", "m2", whole=True)
     for use in (door.known(ADA, "s", "m2"), door.take_back(ADA, "s", "m2", whole=True), more(runner, "x", "m2", "m3")):

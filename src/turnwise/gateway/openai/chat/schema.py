@@ -157,7 +157,7 @@ def check(body: ChatBody) -> None:
             raise invalid_parameter(name, f"'{name}' is not supported. {why}")
     if body.n not in (None, 1):
         raise invalid_parameter(
-            "n", f"{body.n} answers were asked for; a conversation has one.", fix="Send n = 1, or leave it out."
+            "n", f"{body.n} answers are requested; only one is supported.", fix="Send n = 1, or leave it out."
         )
     if body.logprobs or body.top_logprobs:
         raise no_probabilities("logprobs" if body.logprobs else "top_logprobs")
@@ -166,9 +166,7 @@ def check(body: ChatBody) -> None:
     check_form(body.response_format, ("response_format",))
     for place, tool in enumerate(body.tools or ()):
         if tool.type == "function" and tool.function is None:
-            raise invalid_parameter(
-                ("tools", place, "function"), "A tool without its function.", fix="Send its name, at least."
-            )
+            raise invalid_parameter(("tools", place, "function"), "The tool has no function.", fix="Send at least its name.")
         if tool.type != "function":
             raise not_a_function(("tools", place, "type"), tool.type)
     check_choice(tools=bool(body.tools), choice=body.tool_choice, parallel=body.parallel_tool_calls)

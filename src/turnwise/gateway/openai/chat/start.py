@@ -61,7 +61,7 @@ def _text(parts: Sequence[ContentPart], where: Where) -> str:
         text = _words(part)
         if text is None:
             raise invalid_parameter(
-                (*where, place, "type"), "Only text can stand in a message of this role.", fix="Send a text."
+                (*where, place, "type"), "A message of this role may contain only text.", fix="Send a text."
             )
         texts.append(text)
     return "\n".join(texts)
@@ -87,18 +87,16 @@ def _part(part: ContentPart, where: Where) -> Part:
     elif part.type == "file" and part.file is not None:
         data, name, place = part.file.file_data, part.file.filename, ("file", "file_data")
         if data is None:
-            raise invalid_parameter((*where, "file"), "Files are neither kept nor fetched here.", fix="Send 'file_data'.")
+            raise invalid_parameter((*where, "file"), "Stored and remote files are not supported.", fix="Send 'file_data'.")
         blob = file_of(data, name)
     elif part.type == "input_audio" and part.input_audio is not None:
         place = ("input_audio",)
         blob = audio_of(part.input_audio.data, part.input_audio.format)
     else:
         known = "text, image_url, file or input_audio"
-        raise invalid_parameter(
-            (*where, "type"), "This is no part that can be read here.", fix=f"Send {known}, with what it is to hold."
-        )
+        raise invalid_parameter((*where, "type"), "This content part is not supported.", fix=f"Send {known}, with its content.")
     if blob is None:
-        problem = "This is no file in base64. Nothing is fetched from other addresses."
+        problem = "This is not a file in base64. URLs are not fetched."
         raise invalid_parameter((*where, *place), problem, fix="Send data:<type>;base64,…; audio as base64 of mp3 or wav.")
     return blob
 
@@ -113,7 +111,7 @@ def _result(message: ChatMessage, where: Where) -> ToolResultPart:
 
 def _call(call: ToolCall, where: Where) -> ToolCallPart:
     if call.type == "function" and call.function is None:
-        raise invalid_parameter((*where, "function"), "A call without its function.", fix="Send the call as it came.")
+        raise invalid_parameter((*where, "function"), "The call has no function.", fix="Send the call as received.")
     if call.function is None or call.type != "function":
         raise not_a_function((*where, "type"), call.type)
     return call_of(call.id, call.function.name, call.function.arguments)

@@ -72,7 +72,7 @@ def compacted(after: str | None, items: list[dict[str, JsonValue]]) -> Compactio
     written = json.dumps({"after": after, "items": items}, separators=(",", ":")).encode()
     if len(written) > MOST_BYTES:
         raise RequestTooLarge(
-            f"The items have {len(written):,} bytes, {MOST_BYTES:,} can be compacted.", fix="Go on from a response instead."
+            f"The items have {len(written):,} bytes, {MOST_BYTES:,} can be compacted.", fix="Continue from a response instead."
         )
     packed = base64.urlsafe_b64encode(zlib.compress(written)).decode()
     item = CompactionItem(id=issuer.new_id("cmp"), encrypted_content=_VERSION + packed)

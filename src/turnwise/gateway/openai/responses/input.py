@@ -75,7 +75,7 @@ class _Reader:
         if reader is None:
             shown = repr(kind[:64]) if isinstance(kind, str) else "that"
             known = ", ".join(sorted(_KINDS))
-            raise invalid_parameter((*where, "type"), f"Items of the type {shown} cannot be read here.", fix=f"Known: {known}.")
+            raise invalid_parameter((*where, "type"), f"Items of the type {shown} are not supported.", fix=f"Known: {known}.")
         reader(self, item, where)
 
     def message(self, item: Item, where: Where) -> None:
@@ -89,7 +89,7 @@ class _Reader:
             self.told.send(_parts(item.get("content"), content))
         else:
             raise invalid_parameter(
-                (*where, "role"), "The role is none of user, assistant, system and developer.", fix="Correct it."
+                (*where, "role"), "The role is not user, assistant, system or developer.", fix="Correct it."
             )
 
     def result(self, item: Item, where: Where) -> None:
@@ -104,7 +104,7 @@ class _Reader:
     def function_call(self, item: Item, where: Where) -> None:
         id_, tool, written = (item.get(field) for field in ("call_id", "name", "arguments"))
         if not (isinstance(id_, str) and isinstance(tool, str) and isinstance(written, str)):
-            raise invalid_parameter(where, "A call has a call_id, a name and arguments.", fix="Send the call as it came.")
+            raise invalid_parameter(where, "A call has a call_id, a name and arguments.", fix="Send the call as received.")
         self.told.answer(calls=[call_of(self._ours(id_), tool, written)])
         self._ends_with(item)
 
@@ -112,7 +112,9 @@ class _Reader:
         held = None if self._unpacking else inside(item)
         if held is None:
             raise invalid_parameter(
-                (*where, "encrypted_content"), "This was not compacted here.", fix="Send what compacting gave."
+                (*where, "encrypted_content"),
+                "This item was not compacted by this gateway.",
+                fix="Send a compaction item as received.",
             )
         self.after = (parse_response_id(held.after) if held.after else None) or self.after
         self._unpacking = True
@@ -166,7 +168,7 @@ def _parts(content: JsonValue, where: Where) -> list[Part]:
 
 def _part(part: JsonValue, where: Where) -> Part:
     if not isinstance(part, dict):
-        raise invalid_parameter(where, "A part of the content is no object.", fix="Correct it.")
+        raise invalid_parameter(where, "A content part is not an object.", fix="Correct it.")
     kind = part.get("type")
     text = part.get("refusal" if kind == "refusal" else "text")
     if kind in ("input_text", "output_text", "refusal", "text") and isinstance(text, str):
@@ -179,7 +181,7 @@ def _part(part: JsonValue, where: Where) -> Part:
         return _audio(part, where)
     raise invalid_parameter(
         (*where, "type"),
-        "A part of the content is none that can be read here.",
+        "This content part is not supported.",
         fix="Send input_text, input_image, input_file or input_audio.",
     )
 
@@ -190,7 +192,7 @@ def _file(part: Mapping[str, JsonValue], field: str, where: Where) -> BlobPart:
     if not isinstance(given, str):
         place = next((each for each in ("file_id", "file_url", field) if part.get(each) is not None), field)
         raise invalid_parameter(
-            (*where, place), "Files are neither kept nor fetched here.", fix=f"Send a data URL as '{field}'."
+            (*where, place), "Stored and remote files are not supported.", fix=f"Send a data URL as '{field}'."
         )
     blob = file_of(given, named) if field == "file_data" else blob_of(given, named)
     if blob is None:
@@ -206,7 +208,7 @@ def _audio(part: Mapping[str, JsonValue], where: Where) -> BlobPart:
     blob = audio_of(data, format_) if isinstance(data, str) and isinstance(format_, str) else None
     if blob is None:
         raise invalid_parameter(
-            (*where, "input_audio"), "This is no audio in base64 of a known format.", fix="Send mp3 or wav."
+            (*where, "input_audio"), "This is not base64 audio of a supported format.", fix="Send mp3 or wav."
         )
     return blob
 

@@ -41,7 +41,7 @@ def context_of(body: Create) -> MessageContext:
     """
     metadata = body.metadata or {}
     if KEPT in metadata:
-        raise invalid_parameter(("metadata", KEPT), f"The key {KEPT!r} is not yours to set.", fix="Rename it.")
+        raise invalid_parameter(("metadata", KEPT), f"The key {KEPT!r} is reserved.", fix="Rename it.")
     ours: dict[str, JsonValue] = {name: value for name in _OURS if (value := getattr(body, name)) is not None}
     if (conversation := body.conversation) is not None:
         ours["conversation"] = conversation
@@ -125,7 +125,7 @@ async def find_response(
     name = parse_response_id(response_id) if response_id.startswith(RESPONSE) else None
     try:
         if name is None or not name.stored:
-            raise InvocationMissing("This is no id of a stored response.")
+            raise InvocationMissing("This is not the id of a stored response.")
         with as_missing(user, name):
             front.whose.session(caller, to, name.session, user_of_response(user, name))
             known = await front.threads.known(caller, name.session, name.message, user_of_response(user, name))

@@ -73,7 +73,9 @@ async def start_response(
     """
     told = read_input(body.input, body.instructions)
     if not told.message.parts:
-        raise invalid_parameter("input", "Nothing new is said.", fix="End the input with a message, or the output of a call.")
+        raise invalid_parameter(
+            "input", "The input has no new message.", fix="End the input with a message, or the output of a call."
+        )
     if key is not None:  # the same key with another input is another request
         key = "\0".join((key, message_ids(told.past, told.content)[-1]))
     agent = addressee(front, caller, FRONT_DOOR if body.model is None else body.model)
@@ -131,7 +133,7 @@ async def _started(
 
 async def _behind(front: Front, caller: Caller, asked: MessageRequest, name: ResponseId | None, copy: str | None) -> Invocation:
     if name is None:
-        raise InvocationMissing("This is no id of a response.")
+        raise InvocationMissing("This is not the id of a response.")
     with as_missing(asked.user, name):
         asked = asked._replace(session=name.session, user=user_of_response(asked.user, name))
         return await front.threads.start(caller, asked, name.message, copy=copy, apart=copy is not None and name.stored)

@@ -106,15 +106,17 @@ class _Connection:
             await self._send(_not_steered(event))
             return None
         if kind != "response.create":
-            raise invalid_parameter("type", "Events of this type are not known here.", fix="Send response.create.")
+            raise invalid_parameter("type", "Events of this type are not supported.", fix="Send response.create.")
         given, name = event.get("stream_id"), _lane_of(event)
         if given != name:
             raise invalid_parameter(
-                "stream_id", "This can be no lane's name.", fix="Use 1 to 256 of A-Z, a-z, 0-9, '_', '-' and '.'."
+                "stream_id", "This is not a valid stream_id.", fix="Use 1 to 256 of A-Z, a-z, 0-9, '_', '-' and '.'."
             )
         known = self._lanes.get(name)
         if known is None and name is not None and len(self._lanes.keys() - {None}) >= MOST_LANES:
-            raise invalid_parameter("stream_id", f"A connection has {MOST_LANES} named lanes.", fix="Use one that is there.")
+            raise invalid_parameter(
+                "stream_id", f"A connection may have at most {MOST_LANES} named lanes.", fix="Use an existing one."
+            )
         if sum(lane.asked.qsize() for lane in self._lanes.values()) >= MOST_WAITING:
             raise TooMany(f"{MOST_WAITING} requests of this connection wait already.", fix="Wait for an answer.")
         lane = self._lanes.setdefault(name, _Lane(name))
@@ -139,9 +141,12 @@ class _Connection:
 
     async def _telling(self, given: dict[str, Any]) -> ResponseStream:
         if given.pop("generate", None) is False:
-            raise invalid_parameter("generate", "Nothing is prepared here that would make an answer come sooner.")
+            raise invalid_parameter("generate", "Requests cannot be prepared in advance.")
         if given.get("background"):
-            raise invalid_parameter("background", "There is no background on a web socket: what runs goes on without it.")
+            raise invalid_parameter(
+                "background",
+                "Background responses are not supported on a web socket; a run continues without the connection anyway.",
+            )
         body = read_create({**given, "stream": True})
         caller = await self._caller()
         await self._front.quotas.request(caller, self._user or caller.user)
@@ -202,7 +207,7 @@ def _event(given: str | bytes) -> dict[str, Any]:
     except ValueError:
         event = None
     if not isinstance(event, dict):
-        raise RequestInvalid("The event is no JSON object.", fix="Send a JSON object in UTF-8.")
+        raise RequestInvalid("The event is not a JSON object.", fix="Send a JSON object in UTF-8.")
     return event
 
 
@@ -221,7 +226,7 @@ def _nested(wire: Wire) -> Wire:
 
 
 def _not_steered(event: dict[str, Any]) -> Wire:
-    why = "A response takes no more input once it has begun. Send it as a response.create that goes on from it."
+    why = "A running response accepts no more input. Send a response.create that continues from it."
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": why}
     told = {name: event.get(name) for name in ("input", "previous_response_id")}
     return {"type": "response.steer.failed", "sequence_number": 0, "error": error, "steer": told}
