@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
 
-from turnwise.client.gateway import Gateway, checked_key, checked_url, is_this_machine
-from turnwise.client.request import Asked, at_session, escaped, get, if_revision, post
+from turnwise.client.gateway import Gateway, check_key, check_url, is_this_machine
+from turnwise.client.request import ApiRequest, escape_path, get, post, session_path, with_revision
 from turnwise.client.resources import Agents, Artifacts, Decisions, Sessions
 from turnwise.client.stream import answer_to, read
 from turnwise.client.sync import Sync
@@ -63,9 +63,9 @@ class Client:
         issuer: Issuer | None = None,
     ) -> None:
         _check_installed()
-        url, key = checked_url(url), checked_key(key)
+        url, key = check_url(url), check_key(key)
         self._issuer, self._sync = issuer or SystemIssuer(), Sync()
-        self._asks(Gateway(url, key, http or _maker(url), timeout=timeout, patience=patience).for_user(user))
+        self._asks(Gateway(url, key, http or _http_factory(url), timeout=timeout, patience=patience).for_user(user))
 
     def for_user(self, user: str) -> Self:
         """Returns a client for this user, with a key that acts for users. Both share their connections: close only one
@@ -112,7 +112,7 @@ class Client:
             StoreError: The gateway's store failed.
         """
         asked, again = self._message(session, content, id, context, when_busy, deadline_seconds)
-        return await self._answer(if_revision(asked, revision), again, wait=wait)
+        return await self._answer(with_revision(asked, revision), again, wait=wait)
 
     def stream(
         self,
@@ -132,7 +132,7 @@ class Client:
         complete event follows in any case.
         """
         asked, again = self._message(session, content, id, context, when_busy, deadline_seconds)
-        return read(self._gateway, if_revision(asked, revision), again)
+        return read(self._gateway, with_revision(asked, revision), again)
 
     async def find(
         self, session: str, *, message_id: str | None = None, invocation_id: str | None = None, wait: bool = False
@@ -142,10 +142,10 @@ class Client:
         Raises:
             InvocationMissing: There is no such message or invocation.
         """
-        place = _place(session, message_id, invocation_id)
+        place = _path_of(session, message_id, invocation_id)
         if not wait:
             return await self._gateway.ask(Answer, get(place))
-        events = get(_place(session, message_id, invocation_id, "/events"))
+        events = get(_path_of(session, message_id, invocation_id, "/events"))
         return await answer_to(self._gateway, get(place, wait=True), events, events)
 
     def attach(
@@ -156,7 +156,7 @@ class Client:
         Raises:
             InvocationMissing: There is no such message or invocation.
         """
-        asked = get(_place(session, message_id, invocation_id, "/events"))
+        asked = get(_path_of(session, message_id, invocation_id, "/events"))
         return read(self._gateway, asked, asked, after)
 
     async def select(
@@ -206,7 +206,7 @@ class Client:
         if not isinstance(result, EllipsisType):
             said |= {"result": result, "failed": failed}
         body = _body(call_id=call.call_id, id=id) | said
-        asked = post(at_session(session, "invocations", escaped(call.invocation_id), "answer"), body)
+        asked = post(session_path(session, "invocations", escape_path(call.invocation_id), "answer"), body)
         return await self._answer(asked, asked, wait=wait)
 
     async def cancel(self, session: str, invocation_id: str, *, wait: bool = True) -> Stopping:
@@ -218,7 +218,7 @@ class Client:
         Raises:
             InvocationMissing: There is no such invocation.
         """
-        asked = post(at_session(session, "invocations", escaped(invocation_id), "cancel"), wait=wait)
+        asked = post(session_path(session, "invocations", escape_path(invocation_id), "cancel"), wait=wait)
         return await self._gateway.ask(Stopping, asked)
 
     async def regenerate(self, session: str, invocation_id: str, *, wait: bool = True) -> Answer:
@@ -229,7 +229,7 @@ class Client:
             InvocationMissing: There is no such invocation.
             SessionBusy: The session is answering a message.
         """
-        asked = post(at_session(session, "invocations", escaped(invocation_id), "regenerate"), wait=False)
+        asked = post(session_path(session, "invocations", escape_path(invocation_id), "regenerate"), wait=False)
         begun = await self._gateway.ask(Answer, asked, repeatable=False)
         return await self.find(session, message_id=begun.message_id, wait=True) if wait else begun
 
@@ -271,7 +271,7 @@ class Client:
         context: MessageContext | None,
         when_busy: WhenBusy | None,
         deadline_seconds: float | None,
-    ) -> tuple[Asked, Asked]:
+    ) -> tuple[ApiRequest, ApiRequest]:
         """Returns the request that sends the message, and the request that reads it again."""
         id = self._issuer.new_id("message") if id is None else id
         body = _body(
@@ -281,9 +281,9 @@ class Client:
             when_busy=when_busy,
             deadline_seconds=deadline_seconds,
         )
-        return post(at_session(session, "messages"), body), get(_place(session, id, None))
+        return post(session_path(session, "messages"), body), get(_path_of(session, id, None))
 
-    async def _answer(self, asked: Asked, again: Asked, *, wait: bool) -> Answer:
+    async def _answer(self, asked: ApiRequest, again: ApiRequest, *, wait: bool) -> Answer:
         if wait:
             return await answer_to(self._gateway, asked, asked, again)
         return await self._gateway.ask(Answer, asked._replace(query={"wait": False}))
@@ -297,7 +297,7 @@ def _check_installed() -> None:
         raise MissingExtra("The client", "client") from error
 
 
-def _maker(url: str) -> "Callable[[], httpx.AsyncClient]":
+def _http_factory(url: str) -> "Callable[[], httpx.AsyncClient]":
     import httpx
 
     limits, here = httpx.Limits(max_connections=None, max_keepalive_connections=100), is_this_machine(url)
@@ -306,12 +306,12 @@ def _maker(url: str) -> "Callable[[], httpx.AsyncClient]":
     return lambda: httpx.AsyncClient(trust_env=not here, limits=limits, verify=verify)
 
 
-def _place(session: str, message_id: str | None, invocation_id: str | None, of_invocation: str = "") -> str:
+def _path_of(session: str, message_id: str | None, invocation_id: str | None, of_invocation: str = "") -> str:
     """Returns the path of a message or an invocation. Raises RequestInvalid unless exactly one is named."""
     if message_id is not None and invocation_id is None:
-        return at_session(session, "messages", escaped(message_id))
+        return session_path(session, "messages", escape_path(message_id))
     if invocation_id is not None and message_id is None:
-        return at_session(session, "invocations", escaped(invocation_id) + of_invocation)
+        return session_path(session, "invocations", escape_path(invocation_id) + of_invocation)
     raise RequestInvalid("Neither a message nor an invocation is named, or both are.", fix="Pass message_id or invocation_id.")
 
 

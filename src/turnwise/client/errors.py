@@ -41,7 +41,7 @@ def problem_in(response: "httpx.Response") -> TurnwiseError | None:
 def error_of(told: Mapping[str, Any], retry_after: float | None = None) -> TurnwiseError:
     """Returns the exception for problem details. An unknown code maps to its nearest known parent."""
     code, problem, fix = (str(told.get(name) or "") for name in ("code", "title", "fix"))
-    kind = _kind(code)
+    kind = _class_of(code)
     error = LimitReached("", problem, fix=fix) if issubclass(kind, LimitReached) else kind(problem, fix=fix)
     if isinstance(error, RequestError):
         error.where = _where(told.get("where"))
@@ -57,15 +57,15 @@ def error_of(told: Mapping[str, Any], retry_after: float | None = None) -> Turnw
 def error_in(text: str, retry_after: float | None = None) -> TurnwiseError:
     """Returns the exception for problem details in a stream."""
     told = _object(text.encode())
-    return strange_stream() if told is None else error_of(told, retry_after)
+    return not_a_gateway_stream() if told is None else error_of(told, retry_after)
 
 
-def strange_stream() -> TurnwiseError:
+def not_a_gateway_stream() -> TurnwiseError:
     """Returns the error for a stream that does not come from a gateway."""
     return NothingHere("The stream does not come from a gateway.", fix="Check the URL, and the gateway's version.")
 
 
-def strange(response: "httpx.Response") -> TurnwiseError:
+def not_a_gateway(response: "httpx.Response") -> TurnwiseError:
     """Returns the error for a successful response that does not come from a gateway."""
     kind = media_type(response) or "nothing"
     return NothingHere(
@@ -114,7 +114,7 @@ def _place(response: "httpx.Response") -> str:
     return f"{url.scheme}://{url.netloc.decode()}"
 
 
-def _kind(code: str) -> type[TurnwiseError]:
+def _class_of(code: str) -> type[TurnwiseError]:
     while code:
         if code in _BY_CODE:
             return _BY_CODE[code]
@@ -122,17 +122,19 @@ def _kind(code: str) -> type[TurnwiseError]:
     return TurnwiseError
 
 
-def _below(kind: type[TurnwiseError]) -> Iterator[type[TurnwiseError]]:
+def _subclasses(kind: type[TurnwiseError]) -> Iterator[type[TurnwiseError]]:
     for child in kind.__subclasses__():
         if child.__module__ == errors.__name__:
             yield child
-            yield from _below(child)
+            yield from _subclasses(child)
 
 
 _MADE_HERE = (TooMany, ModelUnavailable, RequestError, LimitReached)
 # Classes with other parameters are never sent: they are raised inside an agent, or before the gateway serves requests.
 _BY_CODE: Mapping[str, type[TurnwiseError]] = {
-    kind.code: kind for kind in _below(TurnwiseError) if issubclass(kind, _MADE_HERE) or kind.__init__ is TurnwiseError.__init__
+    kind.code: kind
+    for kind in _subclasses(TurnwiseError)
+    if issubclass(kind, _MADE_HERE) or kind.__init__ is TurnwiseError.__init__
 }
 
 

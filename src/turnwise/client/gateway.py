@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from turnwise.client.errors import media_type, problem_in, strange
-from turnwise.client.request import Asked
-from turnwise.client.retry import PASSING, Patience, Unreached, was_refused
+from turnwise.client.errors import media_type, not_a_gateway, problem_in
+from turnwise.client.request import ApiRequest
+from turnwise.client.retry import TEMPORARY, RetryBudget, Unreached, was_refused
 from turnwise.facts.errors import RequestInvalid
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Connections:
         kept = self._kept.get(loop)
         if kept is None:
             http = self._make()
-            keeper = self._keeping(loop, http)
+            keeper = self._close_at_shutdown(loop, http)
             with self._lock:
                 self._kept[loop] = kept = (http, keeper)
             await anext(keeper)
@@ -58,7 +58,9 @@ class Connections:
         if kept := self._taken(asyncio.get_running_loop()):
             await kept[1].aclose()
 
-    async def _keeping(self, loop: asyncio.AbstractEventLoop, http: "httpx.AsyncClient") -> AsyncGenerator[None, None]:
+    async def _close_at_shutdown(
+        self, loop: asyncio.AbstractEventLoop, http: "httpx.AsyncClient"
+    ) -> AsyncGenerator[None, None]:
         # A loop closes unfinished generators at shutdown: the last moment at which connections can be closed.
         try:
             yield
@@ -104,11 +106,11 @@ class Gateway:
         other._user = user
         return other
 
-    def patience(self) -> Patience:
+    def patience(self) -> RetryBudget:
         """Returns the retry budget of one operation."""
-        return Patience(self._patience, self._connections)
+        return RetryBudget(self._patience, self._connections)
 
-    async def ask(self, kind: type[T], asked: Asked, *, repeatable: bool = True) -> T:
+    async def ask(self, kind: type[T], asked: ApiRequest, *, repeatable: bool = True) -> T:
         """Sends a request with retries and returns its parsed response.
 
         Args:
@@ -118,11 +120,11 @@ class Gateway:
         """
         return await self._again(lambda: self.once(kind, asked), repeatable=repeatable)
 
-    async def fetch(self, asked: Asked, *, repeatable: bool = True) -> "httpx.Response":
+    async def fetch(self, asked: ApiRequest, *, repeatable: bool = True) -> "httpx.Response":
         """Sends a request with retries, as `ask` does, and returns the HTTP response with its body."""
         return await self._again(lambda: self._read(asked), repeatable=repeatable)
 
-    async def once(self, kind: type[T], asked: Asked) -> T:
+    async def once(self, kind: type[T], asked: ApiRequest) -> T:
         """Sends a request once and returns its parsed response.
 
         Raises:
@@ -132,21 +134,21 @@ class Gateway:
         """
         response = await self._read(asked)
         if media_type(response) != JSON:
-            raise strange(response)
+            raise not_a_gateway(response)
         try:
             return TypeAdapter(kind).validate_json(response.content)
         except ValidationError:
-            raise strange(response) from None
+            raise not_a_gateway(response) from None
 
     @asynccontextmanager
-    async def stream(self, asked: Asked) -> "AsyncIterator[httpx.Response]":
+    async def stream(self, asked: ApiRequest) -> "AsyncIterator[httpx.Response]":
         """Opens a stream once and yields its successful response. Raises Unreached also if the stream breaks."""
         async with self._sent(asked, STREAM) as response:
             if not response.is_success:
                 await response.aread()
-                raise problem_in(response) or strange(response)
+                raise problem_in(response) or not_a_gateway(response)
             if media_type(response) != STREAM:
-                raise strange(response)
+                raise not_a_gateway(response)
             yield response
 
     async def close(self) -> None:
@@ -158,11 +160,11 @@ class Gateway:
         while True:
             try:
                 return await work()
-            except PASSING as error:
+            except TEMPORARY as error:
                 if not (repeatable or was_refused(error)) or not await patience.lasts(error):
                     raise
 
-    async def _read(self, asked: Asked) -> "httpx.Response":
+    async def _read(self, asked: ApiRequest) -> "httpx.Response":
         async with self._sent(asked, JSON) as response:
             await response.aread()
         if problem := problem_in(response):
@@ -170,7 +172,7 @@ class Gateway:
         return response
 
     @asynccontextmanager
-    async def _sent(self, asked: Asked, accept: str) -> "AsyncIterator[httpx.Response]":
+    async def _sent(self, asked: ApiRequest, accept: str) -> "AsyncIterator[httpx.Response]":
         import httpx
 
         http = await self._connections.here()
@@ -185,7 +187,7 @@ class Gateway:
         except httpx.RequestError as error:
             raise _unreached(request, error, self._timeout) from error
 
-    def _request(self, http: "httpx.AsyncClient", asked: Asked, accept: str) -> "httpx.Request":
+    def _request(self, http: "httpx.AsyncClient", asked: ApiRequest, accept: str) -> "httpx.Request":
         import httpx
 
         content = asked.written()
@@ -214,7 +216,7 @@ def _unreached(request: "httpx.Request", error: "httpx.RequestError", timeout: f
     return Unreached(f"{place} broke off: {type(error).__name__}.", fix="Check that it runs, and the proxy in front of it.")
 
 
-def checked_url(url: str) -> str:
+def check_url(url: str) -> str:
     """Returns the address without a trailing slash. Raises ConfigError if it is malformed."""
     try:
         parts = urlsplit(url.strip())
@@ -236,7 +238,7 @@ def is_this_machine(url: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def checked_key(key: str | None) -> str | None:
+def check_key(key: str | None) -> str | None:
     """Returns the key without surrounding whitespace. Raises ConfigError if it cannot be sent in a header."""
     if key is None:
         return None

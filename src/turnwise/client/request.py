@@ -11,7 +11,7 @@ from turnwise.facts.fact import Fact
 NOTHING: Mapping[str, Any] = {}
 
 
-class Asked(NamedTuple):
+class ApiRequest(NamedTuple):
     """A request to the gateway."""
 
     method: str
@@ -41,20 +41,20 @@ def _plain(value: object) -> Any:
     raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
-def get(path: str, **query: Any) -> Asked:
-    return Asked("GET", path, query)
+def get(path: str, **query: Any) -> ApiRequest:
+    return ApiRequest("GET", path, query)
 
 
-def post(path: str, body: Mapping[str, Any] | None = None, **query: Any) -> Asked:
-    return Asked("POST", path, query, body)
+def post(path: str, body: Mapping[str, Any] | None = None, **query: Any) -> ApiRequest:
+    return ApiRequest("POST", path, query, body)
 
 
-def if_revision(asked: Asked, revision: int | None) -> Asked:
+def with_revision(asked: ApiRequest, revision: int | None) -> ApiRequest:
     """Returns the request with the condition that the session has this revision; unchanged if it is None."""
     return asked if revision is None else asked._replace(headers={**asked.headers, "If-Match": f'"{revision}"'})
 
 
-def at_session(session: str, *more: str) -> str:
+def session_path(session: str, *more: str) -> str:
     """Returns the path of a session or of a resource in it; `more` is escaped already. Raises RequestInvalid for an
     invalid id.
     """
@@ -62,10 +62,10 @@ def at_session(session: str, *more: str) -> str:
         raise RequestInvalid(
             f"The session id {session[:200]!r} cannot be part of a URL.", fix="Use letters, digits and dashes."
         )
-    return "/".join(["/sessions", escaped(session), *more])
+    return "/".join(["/sessions", escape_path(session), *more])
 
 
-def escaped(name: str) -> str:
+def escape_path(name: str) -> str:
     """Returns the name escaped for a path. Slashes are kept; `.` and `..` are encoded so that clients do not resolve
     them.
 

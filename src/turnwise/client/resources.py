@@ -5,9 +5,9 @@ from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from turnwise.client.errors import strange
+from turnwise.client.errors import not_a_gateway
 from turnwise.client.gateway import Gateway
-from turnwise.client.request import Asked, at_session, escaped, get, if_revision, post
+from turnwise.client.request import ApiRequest, escape_path, get, post, session_path, with_revision
 from turnwise.facts.errors import SessionExists
 from turnwise.facts.events import Event
 from turnwise.facts.ids import Issuer
@@ -38,15 +38,15 @@ class Artifacts:
 
     async def list(self, session: str) -> Sequence[ArtifactShown]:
         """Returns the latest version of each artifact, sorted by name."""
-        return (await self._gateway.ask(ArtifactList, get(at_session(session, "artifacts")))).artifacts
+        return (await self._gateway.ask(ArtifactList, get(session_path(session, "artifacts")))).artifacts
 
     async def versions(self, session: str, name: str) -> Sequence[ArtifactShown]:
         """Returns all versions of an artifact, oldest first; empty if there is no such artifact."""
-        return (await self._gateway.ask(ArtifactList, get(at_session(session, "artifacts"), name=name))).artifacts
+        return (await self._gateway.ask(ArtifactList, get(session_path(session, "artifacts"), name=name))).artifacts
 
     async def put(self, session: str, name: str, data: bytes, *, mime_type: str = "application/octet-stream") -> ArtifactShown:
         """Stores a new version. Not retried if it may have been stored. Raises ArtifactName and ArtifactTooLarge."""
-        asked = Asked("PUT", _artifact_path(session, name), content=data, headers={"Content-Type": mime_type})
+        asked = ApiRequest("PUT", _artifact_path(session, name), content=data, headers={"Content-Type": mime_type})
         return await self._gateway.ask(ArtifactShown, asked, repeatable=False)
 
     async def get(self, session: str, name: str, *, version: int | None = None) -> Artifact:
@@ -54,17 +54,17 @@ class Artifacts:
         response = await self._gateway.fetch(get(_artifact_path(session, name), version=version))
         which = response.headers.get("x-artifact-version", "")
         if not which.isdecimal():
-            raise strange(response)
+            raise not_a_gateway(response)
         data = response.content
         return Artifact(ArtifactInfo(name, int(which), response.headers.get("content-type", ""), len(data)), data)
 
     async def delete(self, session: str, name: str) -> None:
         """Deletes all versions. Idempotent."""
-        await self._gateway.fetch(Asked("DELETE", _artifact_path(session, name)))
+        await self._gateway.fetch(ApiRequest("DELETE", _artifact_path(session, name)))
 
 
 def _artifact_path(session: str, name: str) -> str:
-    return at_session(session, "artifacts", escaped(name))
+    return session_path(session, "artifacts", escape_path(name))
 
 
 PAGE = 100
@@ -81,7 +81,9 @@ P = TypeVar("P", bound=Page)
 R = TypeVar("R")
 
 
-async def listed(gateway: Gateway, kind: type[P], asked: Asked, rows: Callable[[P], Sequence[R]]) -> AsyncGenerator[R, None]:
+async def paginate(
+    gateway: Gateway, kind: type[P], asked: ApiRequest, rows: Callable[[P], Sequence[R]]
+) -> AsyncGenerator[R, None]:
     """Yields the rows of all pages. Each page is requested when it is needed."""
     query = {"limit": PAGE, **asked.query}
     while True:
@@ -101,11 +103,11 @@ class Agents:
 
     def list(self) -> AsyncIterator[AgentShown]:
         """Yields all agents in the tree's order."""
-        return listed(self._gateway, AgentPage, get("/agents"), lambda page: page.agents)
+        return paginate(self._gateway, AgentPage, get("/agents"), lambda page: page.agents)
 
     async def get(self, name: str) -> AgentShown:
         """Returns the agent. Raises NothingHere."""
-        return await self._gateway.ask(AgentShown, get(f"/agents/{escaped(name)}"))
+        return await self._gateway.ask(AgentShown, get(f"/agents/{escape_path(name)}"))
 
 
 class Decisions:
@@ -121,7 +123,7 @@ class Decisions:
         those of all users.
         """
         asked = get("/decisions", session_id=session, agent=agent, method=method)
-        return listed(self._gateway, DecisionPage, asked, lambda page: page.decisions)
+        return paginate(self._gateway, DecisionPage, asked, lambda page: page.decisions)
 
     async def explain(self, session: str, sequence: int) -> DecisionShown:
         """Returns the decision in the session's event with this sequence number. Raises InvocationMissing."""
@@ -129,11 +131,11 @@ class Decisions:
 
     async def label(self, session: str, sequence: int, agent: str | None) -> None:
         """Stores the agent that should have been chosen; None removes the label. For operators. Raises InvocationMissing."""
-        await self._gateway.fetch(Asked("PUT", _decision_path(session, sequence) + "/label", body={"agent": agent}))
+        await self._gateway.fetch(ApiRequest("PUT", _decision_path(session, sequence) + "/label", body={"agent": agent}))
 
 
 def _decision_path(session: str, sequence: int) -> str:
-    return at_session(session, "decisions", str(int(sequence)))
+    return session_path(session, "decisions", str(int(sequence)))
 
 
 class Sessions:
@@ -153,11 +155,11 @@ class Sessions:
     def list(self, *, all_users: bool = False) -> AsyncIterator[SessionRow]:
         """Yields the sessions of the user, sorted by user and id; of all users with `all_users`, for operators."""
         asked = get("/sessions", all_users=all_users)
-        return listed(self._gateway, SessionPage, asked, lambda page: page.sessions)
+        return paginate(self._gateway, SessionPage, asked, lambda page: page.sessions)
 
     async def get(self, session: str) -> SessionShown:
         """Returns the session's status. Raises SessionMissing."""
-        return await self._gateway.ask(SessionShown, get(at_session(session)))
+        return await self._gateway.ask(SessionShown, get(session_path(session)))
 
     def events(
         self,
@@ -178,22 +180,22 @@ class Sessions:
             hidden: Whether to include rewound events.
         """
         asked = get(
-            at_session(session, "events"),
+            session_path(session, "events"),
             after=after,
             before=before,
             invocation_id=invocation_id,
             hidden=hidden,
         )
-        return listed(self._gateway, EventPage, asked, lambda page: page.events)
+        return paginate(self._gateway, EventPage, asked, lambda page: page.events)
 
     async def last_events(self, session: str, count: int) -> tuple[Event, ...]:
         """Returns the newest `count` events (at most 200), oldest first. Raises SessionMissing."""
-        page = await self._gateway.ask(EventPage, get(at_session(session, "events"), last=count))
+        page = await self._gateway.ask(EventPage, get(session_path(session, "events"), last=count))
         return tuple(page.events)
 
     async def state(self, session: str) -> SessionState:
         """Returns the session's state, merged with the state that the user's sessions share. Raises SessionMissing."""
-        return await self._gateway.ask(SessionState, get(at_session(session, "state")))
+        return await self._gateway.ask(SessionState, get(session_path(session, "state")))
 
     async def write_state(self, session: str, state: Mapping[str, JsonValue], *, revision: int | None = None) -> SessionState:
         """Writes keys of the state; None removes a key. Idempotent.
@@ -209,7 +211,7 @@ class Sessions:
             SessionBusy: The session is answering a message.
             PreconditionFailed: The session has another revision.
         """
-        asked = if_revision(Asked("PATCH", at_session(session, "state"), body={"state": dict(state)}), revision)
+        asked = with_revision(ApiRequest("PATCH", session_path(session, "state"), body={"state": dict(state)}), revision)
         return await self._gateway.ask(SessionState, asked, repeatable=revision is None)
 
     async def rewind(self, session: str, invocation_id: str, *, revision: int | None = None) -> SessionShown:
@@ -220,7 +222,7 @@ class Sessions:
             InvocationMissing: There is no such invocation.
             SessionBusy: The session is answering a message.
         """
-        asked = if_revision(post(at_session(session, "rewind"), {"invocation_id": invocation_id}), revision)
+        asked = with_revision(post(session_path(session, "rewind"), {"invocation_id": invocation_id}), revision)
         return await self._gateway.ask(SessionShown, asked, repeatable=False)
 
     async def fork(self, session: str, id: str | None = None, *, before_invocation_id: str | None = None) -> SessionShown:
@@ -230,16 +232,16 @@ class Sessions:
             SessionMissing: There is no such session.
             InvocationMissing: There is no such invocation.
         """
-        return await self._made(at_session(session, "fork"), id, {"before_invocation_id": before_invocation_id})
+        return await self._made(session_path(session, "fork"), id, {"before_invocation_id": before_invocation_id})
 
     async def delete(self, session: str, *, revision: int | None = None) -> None:
         """Deletes the session and all its data. Idempotent. Raises SessionBusy. `revision` is as for `write_state`."""
-        asked = if_revision(Asked("DELETE", at_session(session)), revision)
+        asked = with_revision(ApiRequest("DELETE", session_path(session)), revision)
         await self._gateway.fetch(asked, repeatable=revision is None)
 
     async def delete_user(self, user: str) -> None:
         """Deletes all data of the user. Idempotent. Raises SessionBusy."""
-        await self._gateway.fetch(Asked("DELETE", f"/users/{escaped(user)}"))
+        await self._gateway.fetch(ApiRequest("DELETE", f"/users/{escape_path(user)}"))
 
     async def _made(self, path: str, id: str | None, body: Mapping[str, JsonValue]) -> SessionShown:
         if id is not None:

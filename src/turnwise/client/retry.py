@@ -7,7 +7,7 @@ from typing import Protocol
 from turnwise.facts.errors import Closing, StoreUnavailable, TooMany, TurnwiseError
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
-STRANGER_SECONDS = 2.0
+FIRST_CONTACT_SECONDS = 2.0
 """How many seconds an address is retried that has never responded: it may be wrong."""
 
 
@@ -29,7 +29,7 @@ class Unreached(StoreUnavailable):
         self.sent, self.quiet, self.retry_after = sent, quiet, retry_after
 
 
-PASSING = (StoreUnavailable, Closing, TooMany)
+TEMPORARY = (StoreUnavailable, Closing, TooMany)
 """Temporary errors."""
 
 
@@ -38,16 +38,16 @@ def was_refused(error: TurnwiseError) -> bool:
     return isinstance(error, TooMany) or (isinstance(error, Unreached) and not error.sent)
 
 
-class Known(Protocol):
+class Contact(Protocol):
     """Tells whether the gateway has ever responded."""
 
     heard: bool
 
 
-class Patience:
+class RetryBudget:
     """The retry budget of one operation: this many seconds from the first failure of a series."""
 
-    def __init__(self, seconds: float, known: Known) -> None:
+    def __init__(self, seconds: float, known: Contact) -> None:
         self._seconds, self._known = seconds, known
         self._failures, self._since, self._last = 0, 0.0, 0.0
 
@@ -76,4 +76,4 @@ class Patience:
 
     def _limit(self, error: TurnwiseError) -> float:
         stranger = isinstance(error, Unreached) and not error.sent and not self._known.heard
-        return min(self._seconds, STRANGER_SECONDS) if stranger else self._seconds
+        return min(self._seconds, FIRST_CONTACT_SECONDS) if stranger else self._seconds

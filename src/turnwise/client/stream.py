@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from turnwise.client.errors import error_in, strange_stream
+from turnwise.client.errors import error_in, not_a_gateway_stream
 from turnwise.client.gateway import Gateway
-from turnwise.client.request import Asked
-from turnwise.client.retry import PASSING, Patience, Unreached
+from turnwise.client.request import ApiRequest
+from turnwise.client.retry import TEMPORARY, RetryBudget, Unreached
 from turnwise.facts.content import text_content
 from turnwise.facts.events import Event
 from turnwise.wire.messages import Answer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from httpx_sse import ServerSentEvent
 
 
-class Pieces:
+class SeenEvents:
     """Tracks which events and partial texts the reader has received."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Pieces:
         self._before_cut |= self._had.keys()
 
 
-async def answer_to(gateway: Gateway, asked: Asked, first: Asked, again: Asked) -> Answer:
+async def answer_to(gateway: Gateway, asked: ApiRequest, first: ApiRequest, again: ApiRequest) -> Answer:
     """Returns the answer to the request `asked`.
 
     If the connection times out without a byte, `first` and `again` are read as a stream, which sends keep-alive
@@ -63,7 +63,7 @@ async def answer_to(gateway: Gateway, asked: Asked, first: Asked, again: Asked) 
     while True:
         try:
             return await gateway.once(Answer, asked)
-        except PASSING as error:
+        except TEMPORARY as error:
             if getattr(error, "quiet", False):
                 break
             if not await patience.lasts(error):
@@ -76,7 +76,7 @@ async def answer_to(gateway: Gateway, asked: Asked, first: Asked, again: Asked) 
 
 
 async def read(
-    gateway: Gateway, first: Asked, again: Asked, after: int = 0, patience: Patience | None = None
+    gateway: Gateway, first: ApiRequest, again: ApiRequest, after: int = 0, patience: RetryBudget | None = None
 ) -> AsyncGenerator[Event | Answer, None]:
     """Yields the events above `after` as they come, including partial ones. The last item is the answer.
 
@@ -90,10 +90,10 @@ async def read(
         after: The sequence number to start after.
         patience: The retry budget; None for a new one.
     """
-    patience, pieces, asked = patience or gateway.patience(), Pieces(), first
+    patience, pieces, asked = patience or gateway.patience(), SeenEvents(), first
     while True:
         try:
-            async with aclosing(_one(gateway, asked, after)) as stream:
+            async with aclosing(_read_once(gateway, asked, after)) as stream:
                 async for said in stream:
                     new = said if isinstance(said, Answer) else pieces.new_in(said, after)
                     if new is None:
@@ -105,13 +105,13 @@ async def read(
                     after, asked = new.sequence or after, again
                     yield new
             raise Unreached("The gateway ended the stream before the answer.", fix="Read it again.")
-        except PASSING as error:
+        except TEMPORARY as error:
             pieces.cut()
             if not await patience.lasts(error):
                 raise
 
 
-async def _one(gateway: Gateway, asked: Asked, after: int) -> AsyncGenerator[Event | Answer, None]:
+async def _read_once(gateway: Gateway, asked: ApiRequest, after: int) -> AsyncGenerator[Event | Answer, None]:
     from httpx_sse import EventSource
 
     headers = {**asked.headers, **({"Last-Event-ID": str(after)} if after else {})}
@@ -120,11 +120,11 @@ async def _one(gateway: Gateway, asked: Asked, after: int) -> AsyncGenerator[Eve
         aclosing(EventSource(response).aiter_sse()) as sent,
     ):
         async for each in sent:
-            if (said := _said(each)) is not None:
+            if (said := _parsed(each)) is not None:
                 yield said
 
 
-def _said(sent: "ServerSentEvent") -> Event | Answer | None:
+def _parsed(sent: "ServerSentEvent") -> Event | Answer | None:
     """Returns the event or answer; None for an unknown kind. Raises the error that the gateway sent."""
     if sent.event in {"closing", "problem"}:
         raise error_in(sent.data, None if sent.retry is None else sent.retry / 1000)
@@ -133,4 +133,4 @@ def _said(sent: "ServerSentEvent") -> Event | Answer | None:
             return Event.model_validate_json(sent.data)
         return Answer.model_validate_json(sent.data) if sent.event == "answer" else None
     except ValidationError:
-        raise strange_stream() from None
+        raise not_a_gateway_stream() from None

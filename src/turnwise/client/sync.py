@@ -18,7 +18,7 @@ class Sync:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._door: BlockingPortal | None = None
+        self._portal: BlockingPortal | None = None
 
     def result(self, work: Coroutine[Any, Any, T]) -> T:
         """Returns the coroutine's result. Raises ConfigError inside a running event loop."""
@@ -38,22 +38,22 @@ class Sync:
                 except StopAsyncIteration:
                     return
         finally:
-            self.result(_ended(items))
+            self.result(_close(items))
 
     def _open(self) -> "BlockingPortal":
         from turnwise.runner.blocking_portal import BlockingPortal
 
         with self._lock:
-            if self._door is None:
-                self._door = BlockingPortal()
-            return self._door
+            if self._portal is None:
+                self._portal = BlockingPortal()
+            return self._portal
 
 
 async def _next(items: AsyncIterator[T]) -> T:
     return await anext(items)
 
 
-async def _ended(items: AsyncIterator[Any]) -> None:
+async def _close(items: AsyncIterator[Any]) -> None:
     close = getattr(items, "aclose", None)
     if close is not None:
         await close()

@@ -12,14 +12,14 @@ from starlette.middleware.cors import CORSMiddleware
 from turnwise.facts.callers import Caller
 from turnwise.gateway import documentation
 from turnwise.gateway.api import routes as api
-from turnwise.gateway.credentials import say_credentials
+from turnwise.gateway.credentials import add_security_schemes
 from turnwise.gateway.front import Front, caller_of
 from turnwise.gateway.middleware.access_log import AccessLog
 from turnwise.gateway.middleware.admission import LocalOnly, PlainTextPaths, RequestBodies
 from turnwise.gateway.middleware.errors import PendingRequests, ProblemResponses, ShutdownResponses
-from turnwise.gateway.middleware.head_requests import Heads
+from turnwise.gateway.middleware.head_requests import HeadRequests
 from turnwise.gateway.middleware.headers import RequestIds, SecurityHeaders, TraceContext
-from turnwise.gateway.problems import Form, answer_problems
+from turnwise.gateway.problems import Form, register_error_handlers
 from turnwise.gateway.protocol import Protocol
 from turnwise.gateway.protocols import protocols
 
@@ -34,7 +34,7 @@ class _Gateway(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         document = super().openapi()
-        say_credentials(document, self.state.front.config.auth)
+        add_security_schemes(document, self.state.front.config.auth)
         return document
 
 
@@ -73,26 +73,26 @@ def gateway(front: Front, *, lifespan: Callable[[FastAPI], AbstractAsyncContextM
         app.include_router(each.router, prefix=each.prefix)
         if each.top is not None:
             app.include_router(each.top)
-    app.include_router(api.top)
+    app.include_router(api.root_router)
     if documented:
         app.include_router(documentation.router)
-    form_for = forms(spoken)
-    answer_problems(app, form_for)
-    for surrounding in _surroundings(front, app.state.pending, spoken, form_for):
+    form_for = error_formatter(spoken)
+    register_error_handlers(app, form_for)
+    for surrounding in _middleware(front, app.state.pending, spoken, form_for):
         app.user_middleware.append(surrounding)
     return app
 
 
-def forms(spoken: Sequence[Protocol]) -> Callable[[str], Form]:
+def error_formatter(spoken: Sequence[Protocol]) -> Callable[[str], Form]:
     """Returns a function that maps a path to its protocol's error format; to the REST API's for any other path."""
 
     def form_for(path: str) -> Form:
-        return next((each.form for each in spoken if each.has(path)), api.form)
+        return next((each.form for each in spoken if each.has(path)), api.error_response)
 
     return form_for
 
 
-def _surroundings(
+def _middleware(
     front: Front, pending: PendingRequests, spoken: Sequence[Protocol], form_for: Callable[[str], Form]
 ) -> Iterator[Middleware]:
     """Yields the middleware, outermost first."""
@@ -117,7 +117,7 @@ def _surroundings(
             expose_headers=READABLE,
         )
     yield Middleware(ProblemResponses, form_for=form_for)
-    yield Middleware(Heads)
+    yield Middleware(HeadRequests)
     if config.auth is None:
         yield Middleware(LocalOnly, origins=config.origins)
     yield Middleware(PlainTextPaths)

@@ -25,10 +25,10 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._expect(self.head_seconds)
+        self._set_timeout(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._expect(None)
+        self._set_timeout(None)
         self._watch(None)
         super().connection_lost(exc)
 
@@ -43,7 +43,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head_bytes = 0
-        self._expect(self.head_seconds)
+        self._set_timeout(self.head_seconds)
 
     def on_url(self, url: bytes) -> None:
         self._measure(len(url))
@@ -55,18 +55,18 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        self._expect(None)
+        self._set_timeout(None)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         if self.cycle is not None and self.cycle.response_complete:
-            self._expect(None)
+            self._set_timeout(None)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.cycle.response_complete and self.cycle.more_body:
-            self._expect(self.linger_seconds)
+            self._set_timeout(self.linger_seconds)
 
     def send_400_response(self, msg: str) -> None:
         if self._head_bytes <= HEAD_BYTES:
@@ -80,7 +80,7 @@ class Connection(HttpToolsProtocol):
         if self._head_bytes > HEAD_BYTES:
             raise ValueError  # stops the parser, which then calls `send_400_response`
 
-    def _expect(self, seconds: float | None) -> None:
+    def _set_timeout(self, seconds: float | None) -> None:
         """Closes the connection after this many seconds, unless it is called again before. None cancels the timer."""
         if self._limit is not None:
             self._limit.cancel()

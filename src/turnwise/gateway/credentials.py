@@ -19,7 +19,7 @@ def schemes_for(auth: AuthConfig | None) -> Mapping[str, Any]:
     return found | ({"api_key": dict(_API_KEY)} if auth.keys else {})
 
 
-def say_credentials(document: dict[str, Any], auth: AuthConfig | None) -> None:
+def add_security_schemes(document: dict[str, Any], auth: AuthConfig | None) -> None:
     """Adds the security schemes to the OpenAPI document and to each operation that needs one. Idempotent."""
     schemes = schemes_for(auth)
     if schemes:

@@ -103,7 +103,7 @@ def headers_of(error: TurnwiseError) -> dict[str, str]:
     return headers
 
 
-def takes(scope: Scope, method: str) -> bool:
+def accepts_method(scope: Scope, method: str) -> bool:
     """Returns whether a route of the app accepts the method at the request's path."""
     asked = {**scope, "method": method}
     return any(route.matches(asked)[0] is Match.FULL for route in scope["app"].routes)
@@ -151,17 +151,17 @@ def problem_of(error: TurnwiseError, connection: HTTPConnection) -> Problem:
 
 def problem_response(error: TurnwiseError, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
     """Returns the response for the error in the format of the path's protocol, and counts the error."""
-    return _answered(problem_of(error, connection), connection, form_for)
+    return _response(problem_of(error, connection), connection, form_for)
 
 
-def defect_response(connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
+def internal_error_response(connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
     """Returns the response for an unexpected exception. It does not reveal the cause."""
     fix = "Its cause is in the log, under the request's id."
     problem = Problem(500, INTERNAL, "This is a defect of the gateway.", fix, (), request_id_of(connection), {})
-    return _answered(problem, connection, form_for)
+    return _response(problem, connection, form_for)
 
 
-def _answered(problem: Problem, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
+def _response(problem: Problem, connection: HTTPConnection, form_for: Callable[[str], Form]) -> Response:
     metrics = connection.app.state.front.metrics
     if metrics is not None:
         metrics.count_error(problem.code)
@@ -172,24 +172,24 @@ def request_id_of(connection: HTTPConnection) -> str:
     return str(connection.scope.get("state", {}).get("request_id", ""))
 
 
-def answer_problems(app: FastAPI, form_for: Callable[[str], Form]) -> None:
+def register_error_handlers(app: FastAPI, form_for: Callable[[str], Form]) -> None:
     """Registers exception handlers that respond in the format of the path's protocol. Unexpected exceptions pass through."""
 
     async def ours(request: Request, error: Any) -> Response:
         return problem_response(error, request, form_for)
 
     async def invalid(request: Request, error: Any) -> Response:
-        return await ours(request, _invalid(error.errors(), request))
+        return await ours(request, _validation_error(error.errors(), request))
 
     async def http(request: Request, error: Any) -> Response:
         if isinstance(error, RaisedProblem):
             if not isinstance(error.error, TurnwiseError):
                 raise error.error
             return await ours(request, error.error)
-        answer = await ours(request, _http(error, request))
+        answer = await ours(request, _http_error(error, request))
         answer.headers.update(error.headers or {})
         if error.status_code == 405:
-            answer.headers["Allow"] = ", ".join(_methods_of(request))
+            answer.headers["Allow"] = ", ".join(_allowed_methods(request))
         return answer
 
     app.add_exception_handler(TurnwiseError, ours)
@@ -197,15 +197,15 @@ def answer_problems(app: FastAPI, form_for: Callable[[str], Form]) -> None:
     app.add_exception_handler(HTTPException, http)
 
 
-def _methods_of(request: Request) -> Iterator[str]:
+def _allowed_methods(request: Request) -> Iterator[str]:
     """Yields the methods of all routes at the path; the framework considers only the first route."""
     for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"):
         # HEAD is answered wherever GET is.
-        if takes(request.scope, method) or (method == "HEAD" and takes(request.scope, "GET")):
+        if accepts_method(request.scope, method) or (method == "HEAD" and accepts_method(request.scope, "GET")):
             yield method
 
 
-def _invalid(errors: Sequence[Any], request: Request) -> RequestInvalid:
+def _validation_error(errors: Sequence[Any], request: Request) -> RequestInvalid:
     """Returns the most useful of the validation errors: a missing field before an unknown field before any other.
 
     An unknown field is mentioned together with a missing one, because it is often that field, misspelled.
@@ -217,19 +217,19 @@ def _invalid(errors: Sequence[Any], request: Request) -> RequestInvalid:
     if where == ("body",) and "json" not in request.headers.get("content-type", ""):
         fix = "Send the header Content-Type: application/json, if it is."
         return RequestInvalid("The Content-Type of the body is not JSON.", fix=fix, where=where)
-    told = f"{_place(where)}: {first['msg']}."
+    told = f"{_field_name(where)}: {first['msg']}."
     if first["type"] == _MISSING and (unknown := next((each for each in errors if each["type"] == _UNKNOWN), None)):
-        told += f" There is no field {_place(tuple(unknown['loc']))!r}."
+        told += f" There is no field {_field_name(tuple(unknown['loc']))!r}."
     more = f" (Mistakes in all: {len(errors)}.)" if len(errors) > 1 else ""
-    return RequestInvalid(told + more, fix=_described(request), where=where)
+    return RequestInvalid(told + more, fix=_documentation_hint(request), where=where)
 
 
-def _place(where: tuple[str | int, ...]) -> str:
+def _field_name(where: tuple[str | int, ...]) -> str:
     """Returns the field's dotted name, without the leading body, path or query."""
     return ".".join(map(str, where[1:] or where))[:PLACE_CHARACTERS]
 
 
-def _described(request: Request) -> str:
+def _documentation_hint(request: Request) -> str:
     """Returns a hint to the documentation page, if the path is documented there."""
     is_described = getattr(request.scope.get("route"), "include_in_schema", True)
     return f"See the API reference at {DOCUMENTATION}." if request.app.openapi_url and is_described else ""
@@ -243,6 +243,6 @@ _KINDS: Mapping[int, tuple[type[RequestError], str]] = {
 }
 
 
-def _http(error: HTTPException, request: Request) -> RequestError:
+def _http_error(error: HTTPException, request: Request) -> RequestError:
     kind, text = _KINDS.get(error.status_code, (RequestInvalid, "The request cannot be parsed."))
-    return kind(text, fix=_described(request) if kind is NothingHere else "")
+    return kind(text, fix=_documentation_hint(request) if kind is NothingHere else "")

@@ -11,7 +11,7 @@ from turnwise.gateway.problems import Form
 
 
 @asynccontextmanager
-async def _nothing(_: Front) -> AsyncIterator[None]:
+async def _no_context(_: Front) -> AsyncIterator[None]:
     yield
 
 
@@ -23,7 +23,7 @@ class Protocol(NamedTuple):
     router: APIRouter
     form: Form
     """Writes a problem in the protocol's error format."""
-    running: Callable[[Front], AbstractAsyncContextManager[None]] = _nothing
+    running: Callable[[Front], AbstractAsyncContextManager[None]] = _no_context
     """A context that is entered as long as the gateway is served."""
     top: APIRouter | None = None
     """Routes outside the prefix."""

@@ -13,7 +13,7 @@ def protocols(config: Protocols) -> Iterator[Protocol]:
     """Yields the REST API and the protocols that are on; a longer prefix comes before its own prefix."""
     if is_on(config.graph_chat):
         yield Protocol("/api/v1/graph-chat", graph_chat.router, graph_chat.error_response)
-    yield Protocol("/api/v1", api.router, api.form)
+    yield Protocol("/api/v1", api.router, api.error_response)
     if is_on(config.openai):
         yield Protocol("/v1", openai.router, openai.error_response)
     if is_on(config.adk):

@@ -32,7 +32,7 @@ class Redactor:
     """
 
     def __init__(self, caller: Caller, tree: AgentTree) -> None:
-        self.inside, self._tells_late = may_see_internals(caller), may_report_late_results(caller)
+        self.inside, self._reports_late_results = may_see_internals(caller), may_report_late_results(caller)
         self._tree, self._roles = tree, frozenset(caller.agent_roles or ())
         self._any_role = caller.agent_roles is None
 
@@ -42,7 +42,7 @@ class Redactor:
 
     def answers(self, kind: Kind) -> bool:
         """Returns whether the caller may answer a call of this kind."""
-        return kind != "late" or self._tells_late
+        return kind != "late" or self._reports_late_results
 
     def event(self, event: Event) -> Event:
         """Returns the event as the caller may read it. An event always remains, even if it is empty.
@@ -67,7 +67,7 @@ class Redactor:
 
     def state(self, session: Session) -> Mapping[str, JsonValue]:
         """Returns the session's merged state; for users, without the keys that all users share."""
-        return session.merged_state if self.inside else _own(session.merged_state)
+        return session.merged_state if self.inside else _without_app_keys(session.merged_state)
 
     def selection(self, selection: Selection) -> Selection:
         """Returns the selection without agents that the caller may not use, and without texts that name them.
@@ -88,7 +88,7 @@ class Redactor:
 
     def _actions(self, actions: Actions) -> Actions:
         changed: dict[str, object] = {"steps": (), "brief": None, "summary": None, "jobs": (), "next": None}
-        changed |= {name: _own(getattr(actions, name)) for name in ("state_delta", "state_before")}
+        changed |= {name: _without_app_keys(getattr(actions, name)) for name in ("state_delta", "state_before")}
         if actions.selection is not None:
             changed["selection"] = self.selection(actions.selection)
         if actions.end is not None:
@@ -125,16 +125,16 @@ class Redactor:
 
     def _words(self, text: str, instead: str = "") -> str:
         """Returns the text; `instead` if it names an agent that the caller may not use."""
-        return instead if self._hidden is not None and self._hidden.search(text) else text
+        return instead if self._hidden_names is not None and self._hidden_names.search(text) else text
 
     @cached_property
-    def _hidden(self) -> re.Pattern[str] | None:
+    def _hidden_names(self) -> re.Pattern[str] | None:
         """Returns a pattern of the names of agents that the caller may not use; None if there are none."""
         names = [re.escape(card.name) for card in self._tree if not self.reaches(card.name)]
         return re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)") if names else None
 
 
-def _own(state: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _without_app_keys(state: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {key: value for key, value in state.items() if not key.startswith(APP_PREFIX)}
 
 

@@ -26,10 +26,10 @@ def event_stream(
         closing: When set, the stream ends with `hint` without waiting for more items.
         hint: The last bytes at shutdown, which tell the client to reconnect.
     """
-    return EventSourceResponse(_written(items, write, ping, closing, hint), headers=HEADERS)
+    return EventSourceResponse(_serialized(items, write, ping, closing, hint), headers=HEADERS)
 
 
-async def _written(
+async def _serialized(
     items: AsyncIterator[T], write: Callable[[T], bytes], ping: float, closing: asyncio.Event, hint: Hint
 ) -> AsyncIterator[bytes]:
     closed = asyncio.create_task(closing.wait())
@@ -52,9 +52,9 @@ async def _written(
             else:
                 yield KEEPALIVE_COMMENT
     finally:
-        await _dropped(closed)
+        await _cancel(closed)
         if coming is not None:
-            await _dropped(coming)
+            await _cancel(coming)
         close = getattr(items, "aclose", None)
         if close is not None:
             await close()
@@ -64,7 +64,7 @@ async def _next(items: AsyncIterator[T]) -> T:
     return await anext(items)
 
 
-async def _dropped(future: "asyncio.Future[Any]") -> None:
+async def _cancel(future: "asyncio.Future[Any]") -> None:
     future.cancel()
     with suppress(asyncio.CancelledError, StopAsyncIteration, Exception):
         await future

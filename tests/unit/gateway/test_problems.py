@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from turnwise.facts.errors import Forbidden, RequestInvalid, RequestTimeout, SessionBusy, TooMany
-from turnwise.gateway.problems import Problem, RaisedProblem, answer_problems, defect_response, problem_of
+from turnwise.gateway.problems import Problem, RaisedProblem, internal_error_response, problem_of, register_error_handlers
 from turnwise.telemetry.metrics import Metrics
 
 
@@ -58,7 +58,7 @@ async def asked(raised: Exception | None = None, **request: Any) -> httpx.Respon
             raise raised
 
     app.add_api_route("/elsewhere", route, methods=["POST"], include_in_schema=False)
-    answer_problems(app, lambda _: form)
+    register_error_handlers(app, lambda _: form)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         return await client.request(request.pop("method", "POST"), request.pop("path", "/x"), **request)
@@ -137,6 +137,6 @@ async def test_what_a_path_takes_is_told() -> None:
 
 async def test_a_defect_says_nothing_of_its_cause_and_is_counted() -> None:
     metrics = Metrics()
-    answer = defect_response(connection(metrics=metrics), lambda _: form)
+    answer = internal_error_response(connection(metrics=metrics), lambda _: form)
     assert (answer.status_code, b'"code":"internal"' in bytes(answer.body)) == (500, True)
     assert b"turnwise_errors_total{" in (await metrics.render())[0]

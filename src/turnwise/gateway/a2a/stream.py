@@ -177,7 +177,7 @@ class TaskStream:
     async def _gone_on(self) -> TaskRecord:
         """The task, once more is on record of it than was told."""
         events, caller, session = self._at.events, self._asking.caller, self._name.session
-        await self._front.threads.gone_on(caller, session, events[0].invocation_id, _last(events), self._user)
+        await self._front.threads.wait_for_progress(caller, session, events[0].invocation_id, _last(events), self._user)
         return await find_task(self._front, self._asking, self._name.id, to=self._to)
 
     async def _updates(self, before: Sequence[Event], invocation: Invocation) -> AsyncGenerator[Told]:

@@ -21,7 +21,7 @@ from turnwise.gateway.adk.schema import RunBody, json_of, json_response
 from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
 from turnwise.gateway.services.messages import MessageRequest
 from turnwise.gateway.services.waits import waits_of
-from turnwise.gateway.shared.parameters import Key
+from turnwise.gateway.shared.parameters import IdempotencyKey
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation
 
@@ -31,7 +31,7 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
 @router.post("/run")
-async def run(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: Key = None) -> Response:
+async def run(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: IdempotencyKey = None) -> Response:
     """What is said to the message, whole, when it has ended or waits. Whoever leaves does not stop it."""
     invocation = await _begun(front, caller, body, key, streaming=False)
     result = await invocation.result()
@@ -40,7 +40,7 @@ async def run(body: RunBody, request: Request, front: TheFront, caller: TheCalle
 
 
 @router.post("/run_sse")
-async def run_sse(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: Key = None) -> Response:
+async def run_sse(body: RunBody, request: Request, front: TheFront, caller: TheCaller, key: IdempotencyKey = None) -> Response:
     """The same as server-sent events; with `streaming`, what is being said comes in pieces before. An error before the first
     event is the answer's; one after that is an event.
     """

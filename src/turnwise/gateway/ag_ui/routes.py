@@ -31,7 +31,7 @@ from turnwise.gateway.problems import Problem, problem_of, request_id_of, status
 from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.services.waits import Wait, waits_of
 from turnwise.gateway.shared.parameters import User
-from turnwise.gateway.shared.utterances import Behind, failure_text
+from turnwise.gateway.shared.utterances import DecisionInfo, failure_text
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 
@@ -147,7 +147,7 @@ class RunStream:
     async def _behind(self, last: Invocation, result: Result) -> dict[str, Any]:
         """Where it is on record."""
         calls = await self._front.conversations.open_calls(last, result)
-        where = Behind(session_id=self._asked.key.id, message_id=last.message_id)
+        where = DecisionInfo(session_id=self._asked.key.id, message_id=last.message_id)
         pending = any(each.kind == "late" for each in calls)
         return where.known(result.invocation_id, result.selection, self._view, pending=pending).model_dump(mode="json")
 

@@ -169,7 +169,7 @@ class _Start:
         asked = self._asked._replace(unknown=(*unknown, *late), skipped=said.skipped)
         if steps:
             first = await steps[0]()
-            return asked._replace(first=first, rest=self._front.invocations.in_turn(first, steps[1:]))
+            return asked._replace(first=first, rest=self._front.invocations.run_in_order(first, steps[1:]))
         return await self._without_message(asked, read_on=not answers)
 
     def _steps(self, answers: Sequence[InterruptAnswer], message: Content | None) -> list[Step]:

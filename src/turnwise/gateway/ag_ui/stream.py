@@ -19,7 +19,7 @@ from turnwise.gateway.ag_ui.speakers import TurnSteps
 from turnwise.gateway.ag_ui.state import ClientStateMirror
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import arguments_of, calls_in
-from turnwise.gateway.shared.utterances import GOOD, is_shown_to_user, shown_text
+from turnwise.gateway.shared.utterances import COMPLETE_ENDS, is_shown_to_user, shown_text
 from turnwise.runner import Result
 from turnwise.transcript.waits import kind_of
 
@@ -272,13 +272,13 @@ def _thought(shown: Event) -> str:
 def is_failed(result: Result) -> bool:
     """Whether the answer failed: it did not if it was stopped, by whomever, or waits."""
     reason = result.end.reason if result.end else ""
-    return bool(reason) and reason not in GOOD and not is_stopped(result)
+    return bool(reason) and reason not in COMPLETE_ENDS and not is_stopped(result)
 
 
 def is_stopped(result: Result) -> bool:
     """Whether the answer was stopped before it was whole: by somebody, or by a limit."""
     reason = result.end.reason if result.end else ""
-    return reason == "cancelled" or (reason.startswith(LIMIT) and reason not in GOOD)
+    return reason == "cancelled" or (reason.startswith(LIMIT) and reason not in COMPLETE_ENDS)
 
 
 def outcome_of(result: Result | None, interrupts: Sequence[Wire], pending: Sequence[str]) -> Wire:

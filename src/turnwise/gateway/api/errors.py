@@ -38,7 +38,7 @@ def details_of(problem: Problem) -> ProblemDetails:
     )
 
 
-def form(problem: Problem) -> Response:
+def error_response(problem: Problem) -> Response:
     """Returns the HTTP response for the problem."""
     # ASCII escapes: `where` may contain a key from the request that UTF-8 cannot encode.
     body = json.dumps(details_of(problem).model_dump(), separators=(",", ":"))

@@ -98,7 +98,7 @@ async def find_message(
     With `Accept: text/event-stream` the response is a stream of its events above `Last-Event-ID` and of new events.
     """
     if not wait and not wants_stream(request):
-        reading = await front.invocations.message_now(caller, session_id, message_id, user)
+        reading = await front.invocations.message_status(caller, session_id, message_id, user)
         return read_answer(session_id, reading, redactor_of(request))
     return await answered(front, request, await front.messages.find(caller, session_id, message_id, user), wait=True)
 

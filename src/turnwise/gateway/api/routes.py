@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Depends
 
 from turnwise.gateway.api import agents, artifacts, decisions, health, invocations, messages, metrics, sessions
-from turnwise.gateway.api.errors import form
+from turnwise.gateway.api.errors import error_response
 from turnwise.gateway.api.parameters import check_parameters
 
 router = APIRouter()
@@ -11,7 +11,7 @@ router = APIRouter()
 for part in (messages, sessions, invocations, artifacts, decisions, agents):
     router.include_router(part.router, dependencies=[Depends(check_parameters)])
 router.include_router(health.router)  # probes accept any query parameters
-top = metrics.router
+root_router = metrics.router
 """Routes outside the prefix of any protocol."""
 
-__all__ = ["form", "router", "top"]
+__all__ = ["error_response", "root_router", "router"]

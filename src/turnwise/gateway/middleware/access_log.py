@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LEFT = 499
+CLIENT_CLOSED_REQUEST = 499
 """Logged instead of a status if the client disconnected before the response began."""
 UPGRADED = 101
-QUIET = frozenset({"/api/v1/health", "/api/v1/ready", "/metrics"})
+QUIET_PATHS = frozenset({"/api/v1/health", "/api/v1/ready", "/metrics"})
 """Paths that monitoring requests constantly. They are logged only with a status of 500 or more."""
 
 log = logging.getLogger("turnwise.gateway.access")
@@ -31,7 +31,7 @@ class AccessLog:
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), LEFT
+        began, status = time.perf_counter(), CLIENT_CLOSED_REQUEST
 
         async def noting_status(message: Message) -> None:
             nonlocal status
@@ -48,7 +48,7 @@ class AccessLog:
 
     def _write(self, scope: Scope, status: int, ms: float) -> None:
         path = self._template(scope)
-        if path in QUIET and status < 500:
+        if path in QUIET_PATHS and status < 500:
             return
         caller = scope["state"].get("caller")
         method = scope.get("method", "GET")

@@ -13,11 +13,11 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.errors import Forbidden, RequestError, RequestTimeout, RequestTooLarge
 from turnwise.gateway.problems import RaisedProblem
 
-PACE = 64 * 1024
+BYTES_PER_SECOND = 64 * 1024
 """A body's timeout grows by a second for every so many bytes received, so slow but steady uploads succeed."""
 
-Enter = Callable[[HTTPConnection], Awaitable[Caller]]
-Count = Callable[[Caller, int], Awaitable[None]]
+Authenticate = Callable[[HTTPConnection], Awaitable[Caller]]
+CountBytes = Callable[[Caller, int], Awaitable[None]]
 
 
 class RequestBodies:
@@ -34,17 +34,19 @@ class RequestBodies:
         seconds: The base timeout of a body.
     """
 
-    def __init__(self, app: ASGIApp, enter: Enter, count: Count, json_bytes: int, upload_bytes: int, seconds: float) -> None:
+    def __init__(
+        self, app: ASGIApp, enter: Authenticate, count: CountBytes, json_bytes: int, upload_bytes: int, seconds: float
+    ) -> None:
         self._app, self._enter, self._count = app, enter, count
         self._json_bytes, self._upload_bytes, self._seconds = json_bytes, upload_bytes, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
-        if not (_announced(headers) or "transfer-encoding" in headers):
+        if not (_content_length(headers) or "transfer-encoding" in headers):
             await self._app(scope, receive, send)  # there is no body
             return
         most = self._json_bytes if _is_json(headers) else max(self._json_bytes, self._upload_bytes)
-        body = _Body(HTTPConnection(scope), receive, self._enter, self._count, most, self._seconds, _announced(headers))
+        body = _Body(HTTPConnection(scope), receive, self._enter, self._count, most, self._seconds, _content_length(headers))
         await self._app(scope, body.receive, send)
 
 
@@ -55,8 +57,8 @@ class _Body:
         self,
         connection: HTTPConnection,
         receive: Receive,
-        enter: Enter,
-        count: Count,
+        enter: Authenticate,
+        count: CountBytes,
         most: int,
         seconds: float,
         announced: int | None,
@@ -83,7 +85,7 @@ class _Body:
             if self._announced:
                 await self._count(self._caller, self._announced)
         try:
-            async with asyncio.timeout_at(self._began + self._seconds + self._came / PACE):
+            async with asyncio.timeout_at(self._began + self._seconds + self._came / BYTES_PER_SECOND):
                 message = await self._receive()
         except TimeoutError:
             raise RequestTimeout("The body did not arrive in time.", fix="Send it again, faster or in parts.") from None
@@ -107,7 +109,7 @@ def _is_json(headers: Headers) -> bool:
     return kind == "" or kind.endswith("json")
 
 
-def _announced(headers: Headers) -> int | None:
+def _content_length(headers: Headers) -> int | None:
     length = headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() else None
 
@@ -137,7 +139,7 @@ def _is_text(given: bytes) -> bool:
     return b"\0" not in plain
 
 
-_HERE = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_LOCAL_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 
 
 class LocalOnly:
@@ -154,13 +156,13 @@ class LocalOnly:
         if scope["type"] in {"http", "websocket"}:
             headers = Headers(scope=scope)
             hosts = headers.getlist("host")
-            if len(hosts) != 1 or not _HERE.fullmatch(hosts[0]):
+            if len(hosts) != 1 or not _LOCAL_HOST.fullmatch(hosts[0]):
                 raise Forbidden(
                     "Without gateway.auth, this gateway is reached as localhost, 127.0.0.1 or [::1] only.",
                     fix="Use one of these names, or set gateway.auth.",
                 )
             origin = headers.get("origin")
-            if origin is not None and origin not in self._origins and not _is_own(origin, hosts[0]):
+            if origin is not None and origin not in self._origins and not _is_same_origin(origin, hosts[0]):
                 raise Forbidden(
                     "Without gateway.auth, web pages of other origins may not call this gateway.",
                     fix="Name the page's origin in gateway.origins, or set gateway.auth.",
@@ -168,5 +170,5 @@ class LocalOnly:
         await self._app(scope, receive, send)
 
 
-def _is_own(origin: str, host: str) -> bool:
+def _is_same_origin(origin: str, host: str) -> bool:
     return origin.lower() in {f"http://{host}".lower(), f"https://{host}".lower()}

@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnwise.facts.errors import Closing, TurnwiseError
-from turnwise.gateway.problems import Form, defect_response, problem_response
+from turnwise.gateway.problems import Form, internal_error_response, problem_response
 
 POLICY_VIOLATION, INTERNAL_ERROR = 1008, 1011
 """Close codes of web sockets."""
@@ -49,7 +49,9 @@ class ProblemResponses:
             elif not begun:
                 asked = HTTPConnection(scope)
                 answer = (
-                    defect_response(asked, self._form_for) if known is None else problem_response(known, asked, self._form_for)
+                    internal_error_response(asked, self._form_for)
+                    if known is None
+                    else problem_response(known, asked, self._form_for)
                 )
                 await answer(scope, receive, send)
 

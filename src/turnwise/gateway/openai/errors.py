@@ -108,14 +108,14 @@ def invalid_parameter(where: str | Where, problem: str, *, fix: str = "Leave it 
     return RequestInvalid(problem, fix=fix, where=("body", *((where,) if isinstance(where, str) else where)))
 
 
-def check_form(form: JsonValue, where: Where) -> None:
+def check_response_format(form: JsonValue, where: Where) -> None:
     """Raises RequestInvalid for a response format other than text."""
     if form is not None and not (isinstance(form, dict) and form.get("type") == "text"):
         problem = "The agent determines the answer's format; a request cannot set it."
         raise invalid_parameter(where, problem, fix="Leave it out, or give the agent an output type.")
 
 
-def no_probabilities(where: str) -> RequestInvalid:
+def log_probabilities_error(where: str) -> RequestInvalid:
     """Returns the error for requested log probabilities."""
     return invalid_parameter(where, "Agents do not return log probabilities.")
 
@@ -133,7 +133,7 @@ def check_choice(*, tools: bool, choice: JsonValue, parallel: bool | None) -> No
         raise invalid_parameter("parallel_tool_calls", problem)
 
 
-def not_a_function(where: Where, kind: str) -> RequestInvalid:
+def unsupported_tool_error(where: Where, kind: str) -> RequestInvalid:
     """Returns the error for tools that are not functions."""
     return invalid_parameter(
         where, f"Tools of the type {kind[:64]!r} are not supported, only functions.", fix="Use a function."

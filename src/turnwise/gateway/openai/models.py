@@ -11,7 +11,7 @@ from turnwise.facts.errors import NothingHere
 from turnwise.gateway.front import Front, TheCaller, TheFront
 from turnwise.gateway.openai.errors import refusals
 
-FRONT_DOOR = "turnwise"
+SELECTING_MODEL = "turnwise"
 """The model that selects an agent. An agent with the same name cannot be addressed directly."""
 
 router = APIRouter(tags=["openai"])
@@ -34,13 +34,13 @@ class Models(BaseModel):
     data: list[Model]
 
 
-def addressee(front: Front, caller: Caller, model: str) -> str | None:
+def agent_of_model(front: Front, caller: Caller, model: str) -> str | None:
     """Returns the agent that the model names; None for `turnwise`, which selects one.
 
     Raises:
         NothingHere: There is no such agent, or the caller may not address it.
     """
-    if model == FRONT_DOOR:
+    if model == SELECTING_MODEL:
         return None
     if not front.addressees.has(caller, model):
         raise _missing(model)
@@ -50,14 +50,14 @@ def addressee(front: Front, caller: Caller, model: str) -> str | None:
 @router.get("/models", responses=refusals())
 async def list_models(front: TheFront, caller: TheCaller) -> Models:
     """Lists the values for `model`: `turnwise`, and the agents that the caller may address directly."""
-    names = (FRONT_DOOR, *(name for name in front.addressees.names(caller) if name != FRONT_DOOR))
+    names = (SELECTING_MODEL, *(name for name in front.addressees.names(caller) if name != SELECTING_MODEL))
     return Models(data=[Model(id=name, owned_by=front.runner.app) for name in names])
 
 
 @router.get("/models/{model:path}", responses=refusals(404))
 async def get_model(model: str, front: TheFront, caller: TheCaller) -> Model:
     """Returns one model."""
-    if model != FRONT_DOOR and model not in front.addressees.names(caller):
+    if model != SELECTING_MODEL and model not in front.addressees.names(caller):
         raise _missing(model)
     return Model(id=model, owned_by=front.runner.app)
 

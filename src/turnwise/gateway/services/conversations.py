@@ -23,9 +23,9 @@ from turnwise.facts.messages import MessageContext
 from turnwise.facts.sessions import Session, SessionKey
 from turnwise.gateway.services.lineage import (
     Match,
+    logged_turns,
     match,
     message_ids,
-    moments_in,
     past_exchanges,
     session_base,
     without_results,
@@ -36,14 +36,14 @@ from turnwise.gateway.shared.exchanges import PastTurn
 from turnwise.runner import Invocation, Result, Runner
 from turnwise.transcript.waits import AwaitedCall, open_calls
 
-MOST = 10_000
+MAX_REFUSED = 10_000
 """How many refused requests are remembered."""
 
 
 class RefusedRequests:
     """Counts how often each request was refused. When it is full, it forgets the oldest request."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_REFUSED) -> None:
         self._most = most
         self._times: Counter[Hashable] = Counter()
 
@@ -62,11 +62,11 @@ class RefusedRequests:
         return True
 
 
-LOOKED_AT = 20
+SESSIONS_SEARCHED = 20
 """How many sessions with the same opening are searched, the newest first."""
-RECENT = 60
+RECENT_EVENTS = 60
 """How many of the newest events are compared first. A conversation that simply continues matches at its end."""
-RETRIED_WITHIN = timedelta(minutes=2)
+RETRY_WINDOW = timedelta(minutes=2)
 """How long after its end an answer still serves a repeated request: clients retry within seconds."""
 
 
@@ -158,7 +158,7 @@ class Conversations:
         may_make = (talk.config or self._runner.config).create_session
         while talk.past and (may_make if session is None else not session.last_sequence):
             with suppress(SessionExists, SessionBusy, StaleWriter):  # another process wrote first
-                session = await self._bring(key, talk, ids)
+                session = await self._import_turns(key, talk, ids)
                 break
             session = await self._runner.store.open(key)
         if talk.id is not None:
@@ -177,10 +177,10 @@ class Conversations:
         newest = await self._newest(base)
         id_ = ids[-1] if talk.key is None else _keyed(ids[-1], talk.key)
         begins = not (talk.past or talk.repeated or talk.key or talk.message.tool_results)
-        sessions = [] if begins else await self._opened(base, newest)
+        sessions = [] if begins else await self._newest_sessions(base, newest)
         if (again := await self._again(sessions, id_, talk)) is not None:
             return again
-        session, found = await self._best(sessions, ids, talk)
+        session, found = await self._best_match(sessions, ids, talk)
         whole = session is not None and found == Match(len(talk.past))
         if talk.message.tool_results and not whole:
             raise UnknownToolCall(
@@ -194,7 +194,7 @@ class Conversations:
         key = session.key if found.before is None else await self._fork(session, found.before, base, newest)
         if found.turns < len(talk.past):
             try:
-                await self._bring(key, talk, ids, found.turns)
+                await self._import_turns(key, talk, ids, found.turns)
             except (SessionBusy, StaleWriter):  # another request continues the session differently
                 return _Place((await self._moved(base, newest, talk, ids)).id, id_)
         return _Place(key.id, await self._free(key, id_) if whole else id_)
@@ -213,15 +213,15 @@ class Conversations:
                     return _Place(session.id, id_)
         return None
 
-    async def _best(
+    async def _best_match(
         self, sessions: Sequence[Session], ids: Sequence[str], talk: ConversationRequest
     ) -> tuple[Session | None, Match]:
         """Returns the session with the longest match, and the match."""
         best: tuple[Session | None, Match] = (None, Match())
         whole, sent = Match(len(talk.past)), sum(bool(turn.sent.parts) for turn in talk.past)
         for session in sorted(sessions if talk.past else (), key=lambda each: each.head.turns != sent):
-            for last in (RECENT, None):
-                found = match(talk.past, ids, moments_in(await self._runner.sessions.events(session.key, last=last)), session)
+            for last in (RECENT_EVENTS, None):
+                found = match(talk.past, ids, logged_turns(await self._runner.sessions.events(session.key, last=last)), session)
                 if found == whole:
                     return session, found
             if found.turns > best[1].turns:
@@ -234,7 +234,7 @@ class Conversations:
         says = any(not isinstance(part, TextPart) or part.text.strip() for part in content.parts)
         if told is None or not says or content.tool_results:
             return content
-        recent = await self._runner.sessions.events(key, last=RECENT)
+        recent = await self._runner.sessions.events(key, last=RECENT_EVENTS)
         if any(event.author == USER and event.content and told in event.content.parts for event in recent):
             return content
         return content.model_copy(update={"parts": (told, *content.parts)})
@@ -244,7 +244,7 @@ class Conversations:
         while True:
             newest += 1
             with suppress(SessionExists):
-                return (await self._bring(_numbered(base, newest), talk, ids, new=True)).key
+                return (await self._import_turns(_numbered(base, newest), talk, ids, new=True)).key
 
     async def _fork(self, session: Session, before: str, base: SessionKey, newest: int) -> SessionKey:
         """Copies the session's events before the invocation to a new session."""
@@ -254,14 +254,14 @@ class Conversations:
                 copy = await self._runner.sessions.fork(session.key, _numbered(base, newest).id, before_invocation=before)
                 return copy.key
 
-    async def _bring(
+    async def _import_turns(
         self, key: SessionKey, talk: ConversationRequest, ids: Sequence[str], begin: int = 0, *, new: bool = False
     ) -> Session:
         past = list(past_exchanges(talk.past[begin:], ids[begin:]))
         return await self._runner.sessions.bring(key, past, author=talk.agent, new=new)
 
-    async def _opened(self, base: SessionKey, newest: int) -> list[Session]:
-        numbers = range(newest, max(newest - LOOKED_AT, 0), -1)
+    async def _newest_sessions(self, base: SessionKey, newest: int) -> list[Session]:
+        numbers = range(newest, max(newest - SESSIONS_SEARCHED, 0), -1)
         opened = [await self._runner.store.open(_numbered(base, number)) for number in numbers]
         return [session for session in opened if session is not None]
 
@@ -282,14 +282,14 @@ class Conversations:
         return low
 
     async def _is_recent(self, key: SessionKey, message_id: str) -> bool:
-        """Returns whether the message is being answered or was answered within `RETRIED_WITHIN`."""
+        """Returns whether the message is being answered or was answered within `RETRY_WINDOW`."""
         try:
             reading = await self._runner.sessions.reading(key, message_id=message_id)
         except SessionError:
             return False
         if reading.state == "running" or reading.result is None:
             return True
-        return self._issuer.now() - reading.result.events[-1].created_at <= RETRIED_WITHIN
+        return self._issuer.now() - reading.result.events[-1].created_at <= RETRY_WINDOW
 
     async def _is_free(self, key: SessionKey, message_id: str) -> bool:
         return await self._runner.store.inbox.receipt(key, message_id) is None

@@ -10,7 +10,7 @@ from turnwise.gateway.services.session_scope import SessionScope
 from turnwise.ports.stores import Decision, Page
 from turnwise.runner import Runner
 
-LOOKED_AT = 100
+EVENTS_PER_READ = 100
 """How many events each read fetches when looking for the newest decision."""
 
 
@@ -78,7 +78,7 @@ class Decisions:
             place = await self._newest(key)
         else:
             result = (await self._runner.sessions.reading(key, message_id=message_id)).result
-            place = _decided_at(result.events if result else ())
+            place = _decision_sequence(result.events if result else ())
         found = await self._runner.store.decisions.find(key, place) if place else None
         if found is None:
             raise InvocationMissing("There is no decision (yet).", fix="Try again when the message is answered.")
@@ -88,8 +88,8 @@ class Decisions:
         """Returns the sequence number of the newest message with a decision; None if there is none."""
         before = (await self._runner.sessions.get(key)).last_sequence + 1
         while before > 1:
-            events = await self._runner.store.events(key, before=before, last=LOOKED_AT)
-            place = _decided_at(tuple(reversed(events)))
+            events = await self._runner.store.events(key, before=before, last=EVENTS_PER_READ)
+            place = _decision_sequence(tuple(reversed(events)))
             if place is not None or not events:
                 return place
             before = events[0].sequence or 1
@@ -108,6 +108,6 @@ class Decisions:
         await self._runner.store.decisions.label(key, sequence, agent)
 
 
-def _decided_at(events: Sequence[Event]) -> int | None:
+def _decision_sequence(events: Sequence[Event]) -> int | None:
     """Returns the sequence number of the first user message with a decision; None if there is none."""
     return next((event.sequence for event in events if event.author == USER and event.actions.selection), None)

@@ -8,7 +8,7 @@ from turnwise.runner import Runner
 
 STORE_SECONDS = 5.0
 """Timeout of the check's write to the store."""
-GOOD_SECONDS = 1.0
+CACHE_SECONDS = 1.0
 """How long a success is cached. Each check commits to the store, and anyone may request one."""
 
 log = logging.getLogger("turnwise.gateway")
@@ -26,7 +26,7 @@ class HealthCheck:
     def __init__(self, runner: Runner, closing: asyncio.Event, ready: asyncio.Event) -> None:
         self._runner, self._closing, self._ready = runner, closing, ready
         self._looking: asyncio.Task[None] | None = None
-        self._good_until = float("-inf")
+        self._cached_until = float("-inf")
 
     async def check(self) -> None:
         """Returns if this process can store messages. Concurrent callers share one write, and a success counts for a
@@ -40,17 +40,17 @@ class HealthCheck:
             raise Closing("This process is being stopped.", fix="Ask another one.")
         if not self._ready.is_set():
             raise NotReady("The policy is still being prepared.", fix="Ask again soon.")
-        if asyncio.get_running_loop().time() < self._good_until:
+        if asyncio.get_running_loop().time() < self._cached_until:
             return
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
-            self._looking.add_done_callback(self._looked)
+            self._looking.add_done_callback(self._on_checked)
         await asyncio.shield(self._looking)
 
-    def _looked(self, task: "asyncio.Task[None]") -> None:
+    def _on_checked(self, task: "asyncio.Task[None]") -> None:
         self._looking = None
         if not task.cancelled() and task.exception() is None:
-            self._good_until = asyncio.get_running_loop().time() + GOOD_SECONDS
+            self._cached_until = asyncio.get_running_loop().time() + CACHE_SECONDS
 
     async def _look(self) -> None:
         try:

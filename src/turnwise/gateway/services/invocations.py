@@ -53,7 +53,7 @@ class Invocations:
 
     def __init__(self, runner: Runner, whose: SessionScope, messages: Messages) -> None:
         self._runner, self._whose, self._messages = runner, whose, messages
-        self._going_on: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def now(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> InvocationStatus:
         """Returns the recorded status of an invocation.
@@ -65,7 +65,7 @@ class Invocations:
         key = self._whose.session(caller, "sessions:read", session, user)
         return await self._runner.sessions.reading(key, invocation_id=invocation_id)
 
-    async def message_now(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> InvocationStatus:
+    async def message_status(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> InvocationStatus:
         """Returns the recorded status of a message.
 
         Raises:
@@ -117,20 +117,20 @@ class Invocations:
         head = (await self._runner.sessions.get(key)).head
         waits = [wait for wait in waits_of(head) if (wait.invocation_id, wait.call_id) == (invocation_id, given.call_id)]
         if not waits:
-            return await self._answered_before(key, message_id, given.call_id)
+            return await self._earlier_answer(key, message_id, given.call_id)
         content = _content(waits[0], given)
         answers = given.call_id if waits[0].kind == "reply" else None
         context = MessageContext(answers=answers, state=dict(given.state))
         return await self._messages.start(caller, MessageRequest(session, content, user, message_id, context))
 
-    def in_turn(self, first: Invocation, steps: Sequence[Step]) -> list[asyncio.Task[Invocation]]:
+    def run_in_order(self, first: Invocation, steps: Sequence[Step]) -> list[asyncio.Task[Invocation]]:
         """Starts tasks that send the messages one after the other, each when the previous one is answered or waits.
 
         The tasks continue if the caller disconnects. An error of one task is raised by all later ones, too.
         """
         tasks: list[asyncio.Task[Invocation]] = []
         for step in steps:
-            tasks.append(asyncio.create_task(_behind(tasks[-1] if tasks else first, step)))
+            tasks.append(asyncio.create_task(_run_after(tasks[-1] if tasks else first, step)))
             self._keep(tasks[-1])
         return tasks
 
@@ -152,15 +152,15 @@ class Invocations:
 
     def _keep(self, task: "asyncio.Task[Any]") -> None:
         """Holds a reference to the task until it is done, so that it runs even if nobody awaits it."""
-        self._going_on.add(task)
+        self._tasks.add(task)
         task.add_done_callback(self._done)
 
     def _done(self, task: "asyncio.Task[Any]") -> None:
-        self._going_on.discard(task)
+        self._tasks.discard(task)
         with suppress(asyncio.CancelledError, TurnwiseError):
             task.result()
 
-    async def _answered_before(self, key: SessionKey, message_id: str, call_id: str) -> Invocation:
+    async def _earlier_answer(self, key: SessionKey, message_id: str, call_id: str) -> Invocation:
         try:
             return await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
         except InvocationMissing:
@@ -169,7 +169,7 @@ class Invocations:
             ) from None
 
 
-async def _behind(before: "Invocation | asyncio.Task[Invocation]", step: Step) -> Invocation:
+async def _run_after(before: "Invocation | asyncio.Task[Invocation]", step: Step) -> Invocation:
     await (before if isinstance(before, Invocation) else await before).result()
     return await step()
 
@@ -266,7 +266,9 @@ class Tasks:
         total = await decisions.count_invocations(app, user=named, key=key, states=states, since=since)
         known = await asyncio.gather(*map(self._state, found.items))
         told = (
-            _task(info, state) for info, state in zip(found.items, known, strict=True) if state and _is_among(state, states)
+            _task(info, state)
+            for info, state in zip(found.items, known, strict=True)
+            if state and _matches_states(state, states)
         )
         return TaskPage(tuple(told), found.next, total)
 
@@ -285,7 +287,7 @@ class Tasks:
         return reading.result.end.reason if reading.result and reading.result.end else None
 
 
-def _is_among(state: str, states: Sequence[str] | None) -> bool:
+def _matches_states(state: str, states: Sequence[str] | None) -> bool:
     return states is None or state in states or (LIMIT in states and state.startswith(LIMIT))
 
 

@@ -53,18 +53,18 @@ def message_ids(past: Sequence[PastTurn], message: Content) -> list[str]:
     for turn in (*past, PastTurn(message)):
         digest = sha256(digest + _canonical(turn.sent).encode()).digest()
         ids.append(PREFIX + digest.hex()[:_MESSAGE_DIGITS])
-        heard = [_squeezed(turn.text), [call.call_id for call in turn.calls]]
+        heard = [_without_whitespace(turn.text), [call.call_id for call in turn.calls]]
         digest = sha256(digest + json.dumps(heard).encode()).digest()
     return ids
 
 
-def moments_in(events: Sequence[Event]) -> list[LoggedTurn]:
+def logged_turns(events: Sequence[Event]) -> list[LoggedTurn]:
     """Returns the turns of a log, oldest first.
 
     Messages that guardrails blocked do not begin a turn. Neither do late tool results, which belong to the turn that
     waits for them.
     """
-    begins = _begins(events)
+    begins = _turn_starts(events)
     found = []
     for begin, end in zip(begins, [*begins[1:], len(events)], strict=True):
         first = events[begin]
@@ -76,10 +76,10 @@ def moments_in(events: Sequence[Event]) -> list[LoggedTurn]:
 
 def match(past: Sequence[PastTurn], ids: Sequence[str], moments: Sequence[LoggedTurn], session: Session) -> Match:
     """Returns how many of the past turns the session's log contains. `ids` are the turns' message ids."""
-    places = {_root(moment.message_id): place for place, moment in enumerate(moments)}
+    places = {_without_suffix(moment.message_id): place for place, moment in enumerate(moments)}
     for turns in range(len(past), 0, -1):
         place = places.get(ids[turns - 1])
-        if place is None or not _fits(past[turns - 1], moments[: place + 1], session):
+        if place is None or not _is_same_answer(past[turns - 1], moments[: place + 1], session):
             continue
         if place == len(moments) - 1:
             return Match(turns)
@@ -94,7 +94,7 @@ def past_exchanges(past: Sequence[PastTurn], ids: Sequence[str]) -> Iterator[Pas
     known: PastExchange | None = None
     for turn, id_ in zip(past, ids, strict=False):
         results: tuple[Part, ...] = turn.sent.tool_results
-        asked = tuple(part for part in turn.sent.parts if _asks(part))
+        asked = tuple(part for part in turn.sent.parts if _is_question(part))
         answer: tuple[Part, ...] = (*([TextPart(text=turn.text)] if turn.text else []), *turn.calls)
         said = [Content(parts=parts) for parts in (results, answer) if parts]
         if known is not None and not asked and results:
@@ -109,15 +109,15 @@ def past_exchanges(past: Sequence[PastTurn], ids: Sequence[str]) -> Iterator[Pas
 
 def without_results(turn: PastTurn) -> PastTurn:
     """Returns the turn with the content of its tool results replaced by a notice."""
-    parts = [_unproven(part) if isinstance(part, ToolResultPart) else part for part in turn.sent.parts]
+    parts = [_without_result(part) if isinstance(part, ToolResultPart) else part for part in turn.sent.parts]
     return turn._replace(sent=turn.sent.model_copy(update={"parts": tuple(parts)}))
 
 
-def _unproven(part: ToolResultPart) -> ToolResultPart:
+def _without_result(part: ToolResultPart) -> ToolResultPart:
     return part.model_copy(update={"result": "The result is not recorded.", "failed": True})
 
 
-def _fits(turn: PastTurn, moments: Sequence[LoggedTurn], session: Session) -> bool:
+def _is_same_answer(turn: PastTurn, moments: Sequence[LoggedTurn], session: Session) -> bool:
     """Returns whether the last logged turn is the answer that the caller has: all of it, or its beginning.
 
     A caller that disconnected early has only the beginning. Calls may be from earlier turns of the same invocation.
@@ -127,15 +127,15 @@ def _fits(turn: PastTurn, moments: Sequence[LoggedTurn], session: Session) -> bo
         return True
     events = (event for each in moments if each.invocation_id == last.invocation_id for event in each.result.events)
     made = {call.call_id for event in events if event.content for call in event.content.tool_calls}
-    heard, said = _squeezed(turn.text), _squeezed(joined_text(last.result.events))
+    heard, said = _without_whitespace(turn.text), _without_whitespace(joined_text(last.result.events))
     return said.startswith(heard) and all(call.call_id in made for call in turn.calls)
 
 
-def _begins(events: Sequence[Event]) -> list[int]:
+def _turn_starts(events: Sequence[Event]) -> list[int]:
     """Returns the indexes at which turns begin."""
     known, places = {event.invocation_id for event in events if event.author == USER}, []
     for place, event in enumerate(events):
-        if event.author == USER and event.content is not None and not _reported(event):
+        if event.author == USER and event.content is not None and not _is_late_result(event):
             places.append(place)
         elif event.invocation_id not in known:
             known.add(event.invocation_id)
@@ -143,32 +143,32 @@ def _begins(events: Sequence[Event]) -> list[int]:
     return places
 
 
-def _reported(event: Event) -> bool:
+def _is_late_result(event: Event) -> bool:
     """Returns whether the message brings late tool results, and was not sent with a conversation."""
     results = bool(event.content and event.content.tool_results)
     return results and not origin_of(event.id).message.startswith(PREFIX)
 
 
-def _asks(part: Part) -> bool:
+def _is_question(part: Part) -> bool:
     """Returns whether the part belongs to a question: it is neither a tool result nor blank text."""
     return bool(part.text.strip()) if isinstance(part, TextPart) else not isinstance(part, ToolResultPart)
 
 
-def _root(message_id: str) -> str:
+def _without_suffix(message_id: str) -> str:
     """Returns the id without the suffix that distinguishes messages with the same content."""
     return message_id[: len(PREFIX) + _MESSAGE_DIGITS]
 
 
-def _squeezed(text: str) -> str:
+def _without_whitespace(text: str) -> str:
     """Returns the text without whitespace: clients trim answers and wrap lines."""
     return "".join(text.split())
 
 
 def _canonical(content: Content) -> str:
-    return json.dumps([_part(part) for part in content.parts], ensure_ascii=True, sort_keys=True)
+    return json.dumps([_canonical_part(part) for part in content.parts], ensure_ascii=True, sort_keys=True)
 
 
-def _part(part: Part) -> Any:
+def _canonical_part(part: Part) -> Any:
     if isinstance(part, TextPart):
         return ["text", part.text.strip()]
     if isinstance(part, BlobPart):

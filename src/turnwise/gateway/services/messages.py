@@ -45,12 +45,12 @@ async def check_results(
     """
     if isinstance(content, str) or not content.tool_results or may_report_late_results(caller):
         return
-    if message_id is not None and await _is_begun(runner, key, message_id):
+    if message_id is not None and await _is_started(runner, key, message_id):
         return
     session = await runner.store.open(key, blank=create) or await runner.sessions.get(key)
     owner = tool_result_owner(content, session.head)
     assert owner is not None
-    kinds = await _kinds(runner, key, owner[0])
+    kinds = await _reporters_of_results(runner, key, owner[0])
     if any(kinds.get(result.call_id, "late") == "late" for result in content.tool_results):
         raise Forbidden(
             "This credential may not report the result of an agent's own tool.",
@@ -58,13 +58,13 @@ async def check_results(
         )
 
 
-async def _is_begun(runner: Runner, key: SessionKey, message_id: str) -> bool:
+async def _is_started(runner: Runner, key: SessionKey, message_id: str) -> bool:
     """Returns whether the message was started before. If so, a repeated request only attaches to it."""
     receipt = await runner.store.inbox.receipt(key, message_id)
     return receipt is not None and receipt.state != "queued"
 
 
-async def _kinds(runner: Runner, key: SessionKey, invocation_id: str) -> dict[str, Kind]:
+async def _reporters_of_results(runner: Runner, key: SessionKey, invocation_id: str) -> dict[str, Kind]:
     """Returns, for each call of the invocation, who has to report its result."""
     events = await runner.sessions.events(key, invocation_id=invocation_id)
     return {call.call_id: kind_of(call, event) for event in events if event.content for call in event.content.tool_calls}
@@ -135,7 +135,7 @@ class Messages:
         except BaseException:
             await place.aclose()
             raise
-        self._give_back(place, invocation)
+        self._release_at_end(place, invocation)
         return invocation
 
     async def regenerate(
@@ -150,14 +150,14 @@ class Messages:
         key = self._whose.session(caller, "messages:write", session, user)
         if expected is not None:
             expected.check(await self._runner.sessions.get(key))
-        context = self._narrowed(caller, (await self._runner.sessions.message_of(key, invocation_id)).context)
+        context = self._with_current_roles(caller, (await self._runner.sessions.message_of(key, invocation_id)).context)
         place = await self._place(caller, key.user)
         try:
             invocation = await self._runner.regenerate(key, invocation_id, context=context)
         except BaseException:
             await place.aclose()
             raise
-        self._give_back(place, invocation)
+        self._release_at_end(place, invocation)
         return invocation
 
     async def find(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Invocation:
@@ -217,7 +217,7 @@ class Messages:
                 where=("header", "Idempotency-Key"),
             )
 
-    def _narrowed(self, caller: Caller, before: MessageContext) -> MessageContext:
+    def _with_current_roles(self, caller: Caller, before: MessageContext) -> MessageContext:
         """Keeps only the roles of the earlier message that the caller holds now."""
         has = caller.agent_roles
         return (
@@ -231,7 +231,7 @@ class Messages:
         await place.enter_async_context(self._quotas.runs(caller, user))
         return place
 
-    def _give_back(self, place: AsyncExitStack, invocation: Invocation) -> None:
+    def _release_at_end(self, place: AsyncExitStack, invocation: Invocation) -> None:
         async def at_its_end() -> None:
             async with place:
                 with suppress(TurnwiseError):

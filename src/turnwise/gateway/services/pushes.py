@@ -16,9 +16,9 @@ from turnwise.ports.pushes import KeepsPushes, PushPlace
 from turnwise.ports.pushes import Pushes as Kept
 from turnwise.runner import Invocation, Runner
 
-MOST = 10
+MAX_CONFIGS = 10
 """The maximum number of configurations for one message."""
-CHARACTERS = {"url": 2048, "token": 1024, "scheme": 64, "credentials": 4096}
+MAX_CHARACTERS = {"url": 2048, "token": 1024, "scheme": 64, "credentials": 4096}
 """The maximum length of each text of a configuration."""
 
 
@@ -58,7 +58,7 @@ class Pushes:
             after: Events above this sequence number are sent; None to send only events from now on.
 
         Raises:
-            RequestInvalid: A field is invalid, or the message has `MOST` configurations already.
+            RequestInvalid: A field is invalid, or the message has `MAX_CONFIGS` configurations already.
             InvocationMissing: There is no such message.
         """
         key = self._whose.session(caller, "messages:write", session, user)
@@ -66,15 +66,17 @@ class Pushes:
         _check(config)
         await self._check_there(key, message_id)
         try:
-            if not await self._in.put(key, message_id, config, after=after, most=MOST):
-                raise RequestInvalid(f"{MOST} configurations exist for this message already.", fix="Delete one.", where=("id",))
+            if not await self._in.put(key, message_id, config, after=after, most=MAX_CONFIGS):
+                raise RequestInvalid(
+                    f"{MAX_CONFIGS} configurations exist for this message already.", fix="Delete one.", where=("id",)
+                )
         except SessionMissing:
             raise _missing() from None
         self.news.set()
         return config
 
     async def list(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Sequence[PushConfig]:
-        """Returns the configurations of a message, sorted by id; at most `MOST`. Raises InvocationMissing."""
+        """Returns the configurations of a message, sorted by id; at most `MAX_CONFIGS`. Raises InvocationMissing."""
         key = self._whose.session(caller, "messages:write", session, user)
         await self._check_there(key, message_id)
         return await self._in.list(key, message_id)
@@ -105,7 +107,7 @@ class Pushes:
             return None
         return FollowedInvocation(session, whole)
 
-    async def may_hear(self, caller: Caller) -> bool:
+    async def is_still_authorized(self, caller: Caller) -> bool:
         """Returns whether the API key of the configuration's creator is still valid: neither expired nor revoked."""
         key_id, store = key_of(caller), self._runner.store
         if key_id is None or not isinstance(store, Gate):
@@ -142,7 +144,7 @@ class Pushes:
 def _check(config: PushConfig) -> None:
     if not is_storable_id(config.id):
         raise RequestInvalid("The id cannot be stored.", fix="Use 1 to 200 characters, no NUL.", where=("id",))
-    for name, most in CHARACTERS.items():
+    for name, most in MAX_CHARACTERS.items():
         text: str = getattr(config, name)
         if len(text) > most:
             raise RequestInvalid(f"The text is longer than {most:,} characters.", fix="Shorten it.", where=(name,))

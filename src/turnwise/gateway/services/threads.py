@@ -23,7 +23,7 @@ from turnwise.runner.message.invocation import result_of
 from turnwise.runner.record.events import origin_of
 from turnwise.transcript.waits import kind_of
 
-PAGE = 50
+EVENTS_PER_READ = 50
 """How many events each read fetches."""
 QUEUED, REFUSED = "queued", "refused"
 
@@ -71,13 +71,15 @@ class Threads:
         if receipt.invocation_id is None or blocked_message(receipt.message.guarded):
             return KnownMessage(receipt, None)
         reading = await self._runner.sessions.reading(key, invocation_id=receipt.invocation_id)
-        told = _from(message_id, reading.result.events if reading.result else ())
+        told = _events_from(message_id, reading.result.events if reading.result else ())
         if not told:
             raise _missing()
         await self._check_there(key, told[0])
         return KnownMessage(receipt, reading._replace(message_id=message_id, result=result_of(told)))
 
-    async def gone_on(self, caller: Caller, session: str, invocation_id: str, after: int, user: str | None = None) -> None:
+    async def wait_for_progress(
+        self, caller: Caller, session: str, invocation_id: str, after: int, user: str | None = None
+    ) -> None:
         """Waits until the invocation has ended or has an event above the sequence number. Raises SessionMissing."""
         key, signals = self._whose.session(caller, "sessions:read", session, user), self._runner.store.signals
         with signals.watch(key) as watch:
@@ -230,13 +232,13 @@ class Threads:
             among: If set, only messages that start an invocation or continue this one.
         """
         sequence = last.sequence or 0
-        while events := await self._runner.store.events(key, after=sequence, limit=PAGE):
+        while events := await self._runner.store.events(key, after=sequence, limit=EVENTS_PER_READ):
             for event in events:
                 if event.author != USER or event.content is None:
                     continue
                 if event.invocation_id == last.invocation_id and await self._is_late(key, event):
                     continue
-                if among in (None, event.invocation_id) or not _goes_on(event):
+                if among in (None, event.invocation_id) or not _continues_invocation(event):
                     return event
             sequence = events[-1].sequence or 0
         return None
@@ -264,13 +266,13 @@ class Threads:
             raise _missing()
 
 
-def _from(message_id: str, events: Sequence[Event]) -> Sequence[Event]:
+def _events_from(message_id: str, events: Sequence[Event]) -> Sequence[Event]:
     """Returns the events from this user message on; empty if they do not contain it."""
     told = (each.author == USER and each.content is not None and origin_of(each.id).message == message_id for each in events)
     return events[next((place for place, is_it in enumerate(told) if is_it), len(events)) :]
 
 
-def _goes_on(event: Event) -> bool:
+def _continues_invocation(event: Event) -> bool:
     """Returns whether the message continued an invocation that waited."""
     return event.actions.answers is not None or bool(event.content and event.content.tool_results)
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from turnwise.facts.ids import SystemIssuer
 
 MOST_CHARACTERS = 4_000
-MADE_HERE = re.compile(r"([a-z]+)-([0-9a-f]{28})(?:-([0-9]{1,2}))?")
+GENERATED_ID = re.compile(r"([a-z]+)-([0-9a-f]{28})(?:-([0-9]{1,2}))?")
 """An id in the format of `SystemIssuer`, optionally with a number suffix."""
 _WORDS = ("session", "message", "call", "event")
 _PLAIN = len(_WORDS)
@@ -50,7 +50,7 @@ def digest(key: str) -> str:
 
 
 def _pack(id_: str) -> bytes:
-    made = MADE_HERE.fullmatch(id_)
+    made = GENERATED_ID.fullmatch(id_)
     if made is None or made[1] not in _WORDS or (made[3] or "0") != str(int(made[3] or 0)):
         plain = id_.encode("utf-8", "surrogatepass")
         return bytes((_PLAIN,)) + len(plain).to_bytes(2) + plain

@@ -38,11 +38,11 @@ def joined_text(events: Iterable[Event]) -> str:
     return "\n".join(filter(None, map(shown_text, events)))
 
 
-GOOD = frozenset({"completed", "clarify", "loop", "limit:transfers"})
+COMPLETE_ENDS = frozenset({"completed", "clarify", "loop", "limit:transfers"})
 """End reasons of a complete answer. After a stopped handoff or loop, an agent still gave an answer."""
 
 
-class Behind(BaseModel):
+class DecisionInfo(BaseModel):
     """Turnwise's own addition to OpenAI's schema: where the answer is recorded and why its agent was selected.
 
     `agent` and `reason` are null if no agent was selected yet. `pending` is true if an agent's tool was still running
@@ -56,14 +56,14 @@ class Behind(BaseModel):
     reason: str | None = None
     pending: bool = False
 
-    def known(self, invocation_id: str | None, selection: Selection | None, view: Redactor, *, pending: bool) -> "Behind":
+    def known(self, invocation_id: str | None, selection: Selection | None, view: Redactor, *, pending: bool) -> "DecisionInfo":
         """Returns a copy with the invocation and the selection, reduced to the fields that the caller may see."""
         shown = view.selection(selection) if selection else None
         found = {"agent": shown.agent, "reason": shown.reason} if shown else {}
         return self.model_copy(update={"invocation_id": invocation_id, "pending": pending, **found})
 
 
-class Used(NamedTuple):
+class TokenUsage(NamedTuple):
     """Token usage as the models report it."""
 
     asked: int
@@ -74,11 +74,11 @@ class Used(NamedTuple):
     """Output tokens."""
 
 
-def token_usage(events: Iterable[Event]) -> Used:
+def token_usage(events: Iterable[Event]) -> TokenUsage:
     """Returns the total token usage of these events."""
     used = [event.actions.usage for event in events if event.actions.usage]
     asked, answered = sum(each.input_tokens for each in used), sum(each.output_tokens for each in used)
-    return Used(asked, sum(each.cached_tokens for each in used), answered)
+    return TokenUsage(asked, sum(each.cached_tokens for each in used), answered)
 
 
 def failure_text(reason: str, error: ErrorInfo | None, view: Redactor) -> str:

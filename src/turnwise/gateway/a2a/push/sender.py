@@ -376,7 +376,7 @@ class PushStream:
         return followed.session.last_sequence if is_open and not is_over else None
 
     async def _may_hear(self, config: PushConfig) -> bool:
-        if await self._front.pushes.may_hear(config.caller):
+        if await self._front.pushes.is_still_authorized(config.caller):
             return True
         log.warning("Who is notified at %s is told no more: the key that set it up does not count.", _host(config))
         return False

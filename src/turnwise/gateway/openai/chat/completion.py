@@ -9,11 +9,21 @@ from starlette.requests import Request
 from turnwise.facts.content import ToolCallPart
 from turnwise.facts.events import LIMIT, Event
 from turnwise.facts.ids import Issuer, SystemIssuer
-from turnwise.gateway.openai.chat.schema import Call, ChatCompletion, Choice, Finish, Function, Head, PromptTokens, Said, Usage
+from turnwise.gateway.openai.chat.schema import (
+    AssistantMessage,
+    Call,
+    ChatCompletion,
+    Choice,
+    Finish,
+    Function,
+    Head,
+    PromptTokens,
+    Usage,
+)
 from turnwise.gateway.problems import Problem, request_id_of, status_of
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import arguments_of
-from turnwise.gateway.shared.utterances import GOOD, Behind, failure_text, joined_text, shown_text, token_usage
+from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, failure_text, joined_text, shown_text, token_usage
 from turnwise.runner import Invocation, Result
 from turnwise.transcript.waits import AwaitedCall
 
@@ -38,9 +48,9 @@ def waits_of(awaited: Sequence[AwaitedCall], view: Redactor) -> Waits:
     return Waits([each.call for each in awaited if view.answers(each.kind)], any(each.kind == "late" for each in awaited))
 
 
-def decision_metadata(invocation: Invocation, result: Result, waits: Waits, view: Redactor) -> Behind:
+def decision_metadata(invocation: Invocation, result: Result, waits: Waits, view: Redactor) -> DecisionInfo:
     """Returns where the answer is recorded, and the selection as far as the caller may see it."""
-    where = Behind(session_id=invocation.session.id, message_id=invocation.message_id)
+    where = DecisionInfo(session_id=invocation.session.id, message_id=invocation.message_id)
     return where.known(result.invocation_id, result.selection, view, pending=waits.pending)
 
 
@@ -50,7 +60,7 @@ def failure_of(result: Result, view: Redactor, request: Request) -> Problem | No
     It has no Retry-After: the failure is recorded, so repeating the request returns the same failure.
     """
     reason = result.end.reason if result.end else ""
-    if result.end is None or reason in GOOD or (reason.startswith(LIMIT) and joined_text(result.events)):
+    if result.end is None or reason in COMPLETE_ENDS or (reason.startswith(LIMIT) and joined_text(result.events)):
         return None
     error = None if reason == "cancelled" or reason.startswith(LIMIT) else result.error
     code = error.code if error else reason
@@ -69,7 +79,7 @@ def completion_of(
 ) -> ChatCompletion:
     """Returns the chat completion."""
     calls = waits.calls
-    said = Said(
+    said = AssistantMessage(
         content=joined_text(result.events) or (None if calls else ""), tool_calls=[call_of(call) for call in calls] or None
     )
     known = head.model_copy(update={"system_fingerprint": fingerprint_of(result)})
@@ -95,7 +105,7 @@ def finish_of(result: Result, calls: Sequence[ToolCallPart]) -> Finish:
     if last is not None and last.actions.blocked_by:
         return "content_filter"
     reason = result.end.reason if result.end else ""
-    if (last is not None and last.actions.cut_off) or (reason.startswith(LIMIT) and reason not in GOOD):
+    if (last is not None and last.actions.cut_off) or (reason.startswith(LIMIT) and reason not in COMPLETE_ENDS):
         return "length"
     return "stop"
 

@@ -10,13 +10,13 @@ from turnwise.facts.callers import Caller
 from turnwise.facts.messages import MessageContext
 from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
 from turnwise.gateway.openai.chat.completion import completion_head, completion_of, failure_of, waits_of
-from turnwise.gateway.openai.chat.schema import ChatBody, ChatCompletion, Head, check
+from turnwise.gateway.openai.chat.schema import ChatBody, ChatCompletion, Head, check_supported
 from turnwise.gateway.openai.chat.start import read_history
 from turnwise.gateway.openai.chat.stream import stream
 from turnwise.gateway.openai.errors import error_response, refusals
-from turnwise.gateway.openai.models import addressee
+from turnwise.gateway.openai.models import agent_of_model
 from turnwise.gateway.services.conversations import ConversationRequest
-from turnwise.gateway.shared.parameters import STREAM, Key, User
+from turnwise.gateway.shared.parameters import STREAM, IdempotencyKey, User
 from turnwise.runner import Invocation
 
 SESSION = "X-Session-ID"
@@ -26,7 +26,9 @@ _FIELDS = ("channel", "user_kind")
 
 router = APIRouter(tags=["openai"])
 
-Named = Annotated[str | None, Header(alias=SESSION, description="The session's id; found by the conversation if omitted.")]
+SessionHeader = Annotated[
+    str | None, Header(alias=SESSION, description="The session's id; found by the conversation if omitted.")
+]
 
 
 @router.post(
@@ -39,8 +41,8 @@ async def create(
     request: Request,
     front: TheFront,
     caller: TheCaller,
-    session: Named = None,
-    key: Key = None,
+    session: SessionHeader = None,
+    key: IdempotencyKey = None,
     user: User = None,
 ) -> Response:
     """Answers the last message of a conversation. `model` is `turnwise`, which selects an agent, or an agent's name.
@@ -48,17 +50,17 @@ async def create(
     The conversation belongs to a session: the named one (`X-Session-ID` or `metadata.session_id`), or the one whose
     log matches the messages. The run continues if the connection breaks.
     """
-    check(body)
-    talk = _talk(body, front, caller, session, user, key, request)
+    check_supported(body)
+    talk = _conversation_request(body, front, caller, session, user, key, request)
     invocation = await front.conversations.send(caller, talk)
     head, headers = completion_head(invocation, body.model), _headers(invocation)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return stream(front, request, invocation, head, usage=usage, headers=headers)
-    return await _answer(front, request, invocation, head, body, headers)
+    return await _completion_response(front, request, invocation, head, body, headers)
 
 
-def _talk(
+def _conversation_request(
     body: ChatBody,
     front: Front,
     caller: Caller,
@@ -67,7 +69,7 @@ def _talk(
     key: str | None,
     request: Request,
 ) -> ConversationRequest:
-    agent = addressee(front, caller, body.model)
+    agent = agent_of_model(front, caller, body.model)
     history = read_history(body.messages)
     metadata: dict[str, JsonValue] = dict(body.metadata or {})
     named = session if session is not None else (body.metadata or {}).get("session_id")
@@ -89,7 +91,7 @@ def _talk(
     )
 
 
-async def _answer(
+async def _completion_response(
     front: Front, request: Request, invocation: Invocation, head: Head, body: ChatBody, headers: dict[str, str]
 ) -> Response:
     result = await invocation.result()

@@ -15,14 +15,14 @@ from turnwise.facts.messages import OfferedTool
 from turnwise.gateway.openai.errors import (
     Metadata,
     check_choice,
-    check_form,
+    check_response_format,
     invalid_parameter,
-    no_probabilities,
-    not_a_function,
+    log_probabilities_error,
+    unsupported_tool_error,
 )
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 from turnwise.gateway.shared.tool_calls import offered_tool
-from turnwise.gateway.shared.utterances import Behind
+from turnwise.gateway.shared.utterances import DecisionInfo
 
 _REFUSED: Mapping[str, str] = MappingProxyType(
     {
@@ -150,7 +150,7 @@ class ChatBody(BaseModel):
         return tuple(offered_tool(each.name, each.description, each.parameters) for each in functions)
 
 
-def check(body: ChatBody) -> None:
+def check_supported(body: ChatBody) -> None:
     """Raises RequestInvalid, which names the parameter, for an unsupported request."""
     for name, why in _REFUSED.items():
         if getattr(body, name):
@@ -160,15 +160,15 @@ def check(body: ChatBody) -> None:
             "n", f"{body.n} answers are requested; only one is supported.", fix="Send n = 1, or leave it out."
         )
     if body.logprobs or body.top_logprobs:
-        raise no_probabilities("logprobs" if body.logprobs else "top_logprobs")
+        raise log_probabilities_error("logprobs" if body.logprobs else "top_logprobs")
     if any(each != "text" for each in body.modalities or ()):
         raise invalid_parameter("modalities", "Agents answer in text.")
-    check_form(body.response_format, ("response_format",))
+    check_response_format(body.response_format, ("response_format",))
     for place, tool in enumerate(body.tools or ()):
         if tool.type == "function" and tool.function is None:
             raise invalid_parameter(("tools", place, "function"), "The tool has no function.", fix="Send at least its name.")
         if tool.type != "function":
-            raise not_a_function(("tools", place, "type"), tool.type)
+            raise unsupported_tool_error(("tools", place, "type"), tool.type)
     check_choice(tools=bool(body.tools), choice=body.tool_choice, parallel=body.parallel_tool_calls)
 
 
@@ -188,7 +188,7 @@ class Call(BaseModel):
     function: Function
 
 
-class Said(BaseModel):
+class AssistantMessage(BaseModel):
     """The answer's message."""
 
     role: Literal["assistant"] = "assistant"
@@ -202,7 +202,7 @@ class Said(BaseModel):
 
 class Choice(BaseModel):
     index: Literal[0] = 0
-    message: Said
+    message: AssistantMessage
     logprobs: None = None
     finish_reason: Finish
 
@@ -251,7 +251,7 @@ class ChatCompletion(Head):
     usage: Usage
     metadata: dict[str, str] | None = None
     moderation: None = None
-    turnwise: Behind
+    turnwise: DecisionInfo
 
 
 class ChunkChoice(BaseModel):
@@ -270,5 +270,5 @@ class Chunk(Head):
     choices: list[ChunkChoice]
     moderation: None = None
     obfuscation: None = None
-    turnwise: Behind | None = None
+    turnwise: DecisionInfo | None = None
     usage: Usage | None = None

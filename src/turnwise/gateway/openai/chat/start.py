@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from turnwise.facts.content import Content, DataPart, Part, TextPart, ToolCallPart, ToolResultPart
 from turnwise.gateway.openai.chat.schema import ChatMessage, ContentPart, ToolCall
-from turnwise.gateway.openai.errors import Where, invalid_parameter, not_a_function
+from turnwise.gateway.openai.errors import Where, invalid_parameter, unsupported_tool_error
 from turnwise.gateway.shared.data_urls import audio_of, blob_of, file_of, why_no_file
 from turnwise.gateway.shared.exchanges import Exchanges, PastTurn, joined_instructions
 from turnwise.gateway.shared.tool_calls import call_of, result_value
@@ -58,7 +58,7 @@ def _text(parts: Sequence[ContentPart], where: Where) -> str:
     """Returns the parts as text; messages of roles other than user may contain only text."""
     texts = []
     for place, part in enumerate(parts):
-        text = _words(part)
+        text = _part_text(part)
         if text is None:
             raise invalid_parameter(
                 (*where, place, "type"), "A message of this role may contain only text.", fix="Send a text."
@@ -67,14 +67,14 @@ def _text(parts: Sequence[ContentPart], where: Where) -> str:
     return "\n".join(texts)
 
 
-def _words(part: ContentPart) -> str | None:
+def _part_text(part: ContentPart) -> str | None:
     if part.type == "text":
         return part.text
     return part.refusal if part.type == "refusal" else None
 
 
 def _part(part: ContentPart, where: Where) -> Part:
-    text = _words(part)
+    text = _part_text(part)
     place: Where
     if text is not None:
         return TextPart(text=text)
@@ -113,5 +113,5 @@ def _call(call: ToolCall, where: Where) -> ToolCallPart:
     if call.type == "function" and call.function is None:
         raise invalid_parameter((*where, "function"), "The call has no function.", fix="Send the call as received.")
     if call.function is None or call.type != "function":
-        raise not_a_function((*where, "type"), call.type)
+        raise unsupported_tool_error((*where, "type"), call.type)
     return call_of(call.id, call.function.name, call.function.arguments)

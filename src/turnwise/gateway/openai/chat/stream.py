@@ -28,7 +28,7 @@ from turnwise.gateway.shared.utterances import is_shown_to_user, shown_text
 from turnwise.gateway.sse import event_stream
 from turnwise.runner import Invocation, Result
 
-LINE = "\n"
+NEWLINE = "\n"
 """Separates the texts of different events."""
 
 
@@ -92,7 +92,7 @@ class AnswerText:
         return lead + text
 
     def _lead(self) -> str:
-        return LINE if self._told else ""
+        return NEWLINE if self._told else ""
 
 
 def _missing(text: str, said: str) -> str:
@@ -101,10 +101,10 @@ def _missing(text: str, said: str) -> str:
         return text[len(said) :]
     place = 0
     for character in said:
-        if place < len(text) and text[place] == LINE and character != LINE:
+        if place < len(text) and text[place] == NEWLINE and character != NEWLINE:
             place += 1
         if place == len(text) or text[place] != character:
-            return LINE + text
+            return NEWLINE + text
         place += 1
     return text[place:]
 
@@ -119,14 +119,14 @@ def stream(
     disconnects.
     """
     closing = Closing("This process is being stopped.", fix="Send it again.")
-    hint = _written(_refused(problem_of(closing, request)))
-    items = _told(front, request, invocation, _Chunks(head, invocation, redactor_of(request), usage=usage))
-    response = event_stream(items, _written, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
+    hint = _serialized(_error_body(problem_of(closing, request)))
+    items = _chunks(front, request, invocation, _Chunks(head, invocation, redactor_of(request), usage=usage))
+    response = event_stream(items, _serialized, ping=front.config.stream_ping_seconds, closing=front.closing, hint=hint)
     response.headers.update(headers)
     return response
 
 
-async def _told(front: Front, request: Request, invocation: Invocation, chunks: "_Chunks") -> AsyncIterator[BaseModel | None]:
+async def _chunks(front: Front, request: Request, invocation: Invocation, chunks: "_Chunks") -> AsyncIterator[BaseModel | None]:
     """Yields the chunks, or an error; None marks the end."""
     telling = AnswerText()
     try:
@@ -138,14 +138,14 @@ async def _told(front: Front, request: Request, invocation: Invocation, chunks: 
             yield chunks.text(text)
         result = await invocation.result()
         if (failure := failure_of(result, redactor_of(request), request)) is not None:
-            yield _refused(failure)
+            yield _error_body(failure)
             return
         awaited = await front.conversations.open_calls(invocation, result)
         for chunk in chunks.end(result, waits_of(awaited, redactor_of(request))):
             yield chunk
         yield None
     except TurnwiseError as error:
-        yield _refused(problem_of(error, request))
+        yield _error_body(problem_of(error, request))
 
 
 class _Chunks:
@@ -181,9 +181,9 @@ class _Chunks:
         return Chunk(**self._head.model_dump(), choices=[ChunkChoice(delta=delta, finish_reason=finish)])
 
 
-def _refused(problem: Problem) -> Refusal:
+def _error_body(problem: Problem) -> Refusal:
     return Refusal(error=error_of(problem))
 
 
-def _written(item: BaseModel | None) -> bytes:
+def _serialized(item: BaseModel | None) -> bytes:
     return DONE if item is None else format_sse_event(data_str=item.model_dump_json())

@@ -54,7 +54,7 @@ class Compaction(BaseModel):
     usage: Tokens = Tokens()
 
 
-class Inside(BaseModel):
+class CompactedInput(BaseModel):
     """The content of a compaction item: the last recorded response, and the items after it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -62,7 +62,7 @@ class Inside(BaseModel):
     items: Annotated[list[dict[str, JsonValue]], Field(max_length=MOST_MESSAGES)] = []
 
 
-def compacted(after: str | None, items: list[dict[str, JsonValue]]) -> Compaction:
+def compact_items(after: str | None, items: list[dict[str, JsonValue]]) -> Compaction:
     """Returns the compaction of the items after a response.
 
     Raises:
@@ -79,7 +79,7 @@ def compacted(after: str | None, items: list[dict[str, JsonValue]]) -> Compactio
     return Compaction(id=issuer.new_id("compaction"), created_at=seconds(issuer.now()), output=[item])
 
 
-def inside(item: Any) -> Inside | None:
+def compacted_input(item: Any) -> CompactedInput | None:
     """Returns the content of a compaction item; None if it was not made here."""
     given = item.get("encrypted_content")
     if not isinstance(given, str) or not given.startswith(_VERSION):
@@ -87,19 +87,19 @@ def inside(item: Any) -> Inside | None:
     unpacking = zlib.decompressobj()
     try:
         written = unpacking.decompress(base64.urlsafe_b64decode(given.removeprefix(_VERSION)), MOST_BYTES)
-        return Inside.model_validate_json(written)
+        return CompactedInput.model_validate_json(written)
     except (binascii.Error, zlib.error, ValueError):
         return None
 
 
-def unpacked(items: list[dict[str, JsonValue]]) -> Inside:
+def expand_compactions(items: list[dict[str, JsonValue]]) -> CompactedInput:
     """Returns the input with each compaction item replaced by its content."""
     after: str | None = None
     flat: list[dict[str, JsonValue]] = []
     for item in items:
-        held = inside(item) if item.get("type") == COMPACTION else None
+        held = compacted_input(item) if item.get("type") == COMPACTION else None
         if held is None:
             flat.append(item)
         else:
             after, flat = held.after or after, [*flat, *held.items]
-    return Inside(after=after, items=flat)
+    return CompactedInput(after=after, items=flat)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from turnwise.facts.events import Event
 from turnwise.facts.ids import SystemIssuer, is_storable_id
-from turnwise.gateway.shared.packed_ids import MADE_HERE, digest, pack_ids, unpack_ids
+from turnwise.gateway.shared.packed_ids import GENERATED_ID, digest, pack_ids, unpack_ids
 
 RESPONSE, MESSAGE, CALL, FUNCTION = "resp_", "msg_", "call_", "fc_"
 UNSTORED = "unstored"
@@ -94,7 +94,7 @@ def unstored_session(key: str | None = None) -> str:
 
 def created_at(message_id: str) -> datetime | None:
     """Returns when a message id was generated; None for an id that was derived or comes from elsewhere."""
-    made = MADE_HERE.fullmatch(message_id)
+    made = GENERATED_ID.fullmatch(message_id)
     if made is None or made[1] not in ("message", UNSTORED) or made[3] or made[2][0] > "1":
         return None
     return datetime.fromtimestamp(int(made[2][:12], 16) / 1000, UTC)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, JsonValue
 from turnwise.facts.content import BlobPart, Content, DataPart, Part, TextPart, ToolResultPart
 from turnwise.facts.errors import RequestInvalid
 from turnwise.gateway.openai.errors import Where, invalid_parameter
-from turnwise.gateway.openai.responses.compaction import COMPACTION, inside
+from turnwise.gateway.openai.responses.compaction import COMPACTION, compacted_input
 from turnwise.gateway.openai.responses.ids import CallId, ResponseId, parse_call_id, parse_response_id
 from turnwise.gateway.shared.data_urls import audio_of, blob_of, data_url, file_of, why_no_file
 from turnwise.gateway.shared.exchanges import Exchanges, PastTurn, joined_instructions
@@ -109,7 +109,7 @@ class _Reader:
         self._ends_with(item)
 
     def compaction(self, item: Item, where: Where) -> None:
-        held = None if self._unpacking else inside(item)
+        held = None if self._unpacking else compacted_input(item)
         if held is None:
             raise invalid_parameter(
                 (*where, "encrypted_content"),

@@ -14,9 +14,9 @@ from turnwise.facts.events import Event
 from turnwise.facts.messages import Message, MessageContext, OfferedTool
 from turnwise.gateway.front import Front
 from turnwise.gateway.openai.errors import invalid_parameter
-from turnwise.gateway.openai.models import FRONT_DOOR
+from turnwise.gateway.openai.models import SELECTING_MODEL
 from turnwise.gateway.openai.responses.ids import RESPONSE, ResponseId, created_at, parse_response_id
-from turnwise.gateway.openai.responses.request_schema import REPEATED, Create, Placed
+from turnwise.gateway.openai.responses.request_schema import RETURNED_UNCHANGED, Create, ThreadOrConversation
 from turnwise.gateway.openai.responses.result import final_response, seconds
 from turnwise.gateway.openai.responses.schema import Conversation, ResponseObject
 from turnwise.gateway.redaction import Redactor
@@ -24,9 +24,9 @@ from turnwise.gateway.services.sessions import Window
 from turnwise.gateway.services.threads import QUEUED, REFUSED, KnownMessage
 from turnwise.gateway.shared.exchanges import INSTRUCTIONS
 from turnwise.gateway.shared.tool_calls import calls_in
-from turnwise.gateway.shared.utterances import Behind
+from turnwise.gateway.shared.utterances import DecisionInfo
 
-KEPT = "openai.response"
+PARAMETERS_ATTRIBUTE = "openai.response"
 """The message attribute that stores the request's own parameters. The other attributes are the request's metadata."""
 _OURS = ("model", "previous_response_id", "background")
 
@@ -40,12 +40,14 @@ def context_of(body: Create) -> MessageContext:
         RequestInvalid: The metadata uses the reserved key.
     """
     metadata = body.metadata or {}
-    if KEPT in metadata:
-        raise invalid_parameter(("metadata", KEPT), f"The key {KEPT!r} is reserved.", fix="Rename it.")
+    if PARAMETERS_ATTRIBUTE in metadata:
+        raise invalid_parameter(
+            ("metadata", PARAMETERS_ATTRIBUTE), f"The key {PARAMETERS_ATTRIBUTE!r} is reserved.", fix="Rename it."
+        )
     ours: dict[str, JsonValue] = {name: value for name in _OURS if (value := getattr(body, name)) is not None}
     if (conversation := body.conversation) is not None:
         ours["conversation"] = conversation
-    attributes: dict[str, JsonValue] = {**metadata, KEPT: ours | body.repeated}
+    attributes: dict[str, JsonValue] = {**metadata, PARAMETERS_ATTRIBUTE: ours | body.repeated}
     return MessageContext(
         attributes=attributes, tools=body.offered, channel=metadata.get("channel"), user_kind=metadata.get("user_kind")
     )
@@ -57,7 +59,7 @@ def new_response(name: ResponseId, message: Message, begun: datetime | None) -> 
     `begun` is when the message was started, in case its id does not contain the time. A message that came through
     another protocol gets default values.
     """
-    found = message.context.attributes.get(KEPT)
+    found = message.context.attributes.get(PARAMETERS_ATTRIBUTE)
     try:
         return _blank_of(name, message, begun, dict(found) if isinstance(found, dict) else {})
     except ValidationError:  # a message from another protocol may have any attributes
@@ -71,16 +73,16 @@ def _blank_of(name: ResponseId, message: Message, begun: datetime | None, kept: 
     return ResponseObject(
         id=name.id,
         created_at=seconds(asked) if asked else 0,
-        model=kept.get("model") or FRONT_DOOR,
+        model=kept.get("model") or SELECTING_MODEL,
         background=bool(kept.get("background")),
         instructions=_instructions(message),
         conversation=Conversation(id=conversation) if conversation else None,
         previous_response_id=kept.get("previous_response_id"),
-        metadata={key: value for key, value in attributes.items() if key != KEPT and isinstance(value, str)},
+        metadata={key: value for key, value in attributes.items() if key != PARAMETERS_ATTRIBUTE and isinstance(value, str)},
         tools=[_tool(tool) for tool in message.context.tools],
         store=name.stored,
-        turnwise=Behind(session_id=name.session, message_id=name.message),
-        **{field: kept[field] for field in REPEATED if field in kept},
+        turnwise=DecisionInfo(session_id=name.session, message_id=name.message),
+        **{field: kept[field] for field in RETURNED_UNCHANGED if field in kept},
     )
 
 
@@ -167,7 +169,7 @@ def current_response(found: FoundResponse, view: Redactor) -> ResponseObject:
     return now
 
 
-async def previous(front: Front, caller: Caller, response_id: str, user: str | None) -> FoundResponse:
+async def previous_response(front: Front, caller: Caller, response_id: str, user: str | None) -> FoundResponse:
     """Returns the response that a request continues from. Raises NothingHere, which names the parameter."""
     try:
         return await find_response(front, caller, response_id, user)
@@ -175,11 +177,11 @@ async def previous(front: Front, caller: Caller, response_id: str, user: str | N
         raise NothingHere(error.problem, fix=error.fix, where=("body", "previous_response_id")) from None
 
 
-async def history(front: Front, caller: Caller, body: Placed, user: str | None) -> Sequence[Event]:
+async def conversation_events(front: Front, caller: Caller, body: ThreadOrConversation, user: str | None) -> Sequence[Event]:
     """Returns the events that agents would read of the conversation that the request continues."""
     window, session = Window(last=front.runner.config.limits.history_events), body.conversation
     if body.previous_response_id is not None:
-        found = await previous(front, caller, body.previous_response_id, user)
+        found = await previous_response(front, caller, body.previous_response_id, user)
         result = found.known.reading.result if found.known.reading else None
         last = result.events[-1].sequence if result else None
         session, user, window = found.name.session, found.user, window._replace(before=last + 1 if last else None)

@@ -16,15 +16,15 @@ from turnwise.facts.messages import OfferedTool
 from turnwise.gateway.openai.errors import (
     Metadata,
     check_choice,
-    check_form,
+    check_response_format,
     invalid_parameter,
-    no_probabilities,
-    not_a_function,
+    log_probabilities_error,
+    unsupported_tool_error,
 )
 from turnwise.gateway.shared.exchanges import MOST_MESSAGES
 from turnwise.gateway.shared.tool_calls import offered_tool
 
-REPEATED = (
+RETURNED_UNCHANGED = (
     "frequency_penalty",
     "max_output_tokens",
     "max_tool_calls",
@@ -113,13 +113,13 @@ class Thread(Part):
     previous_response_id: str | None = None
 
 
-class Placed(Thread):
+class ThreadOrConversation(Thread):
     """A request that continues from a response or at the end of a conversation."""
 
     conversation: Annotated[str, BeforeValidator(_id, json_schema_input_type=str | ConversationName)] | None = None
 
 
-class Create(Placed):
+class Create(ThreadOrConversation):
     """The body of `POST /v1/responses`, with all fields of OpenAI's API."""
 
     metadata: Annotated[Metadata, Field(max_length=16)] | None = None
@@ -162,7 +162,7 @@ class Create(Placed):
     @property
     def repeated(self) -> dict[str, JsonValue]:
         """The parameters that the response returns unchanged, without those that the request omits."""
-        said = self.model_dump(mode="json", include=set(REPEATED), exclude_none=True)
+        said = self.model_dump(mode="json", include=set(RETURNED_UNCHANGED), exclude_none=True)
         return dict(said)
 
     @property
@@ -185,11 +185,11 @@ def read_create(given: Any) -> Create:
         where = ("body", *first["loc"])
         place = ".".join(map(str, first["loc"])) or "body"
         raise RequestInvalid(f"{place[:200]}: {first['msg']}.", where=where) from None
-    check(body)
+    check_supported(body)
     return body
 
 
-def check(body: Create) -> None:
+def check_supported(body: Create) -> None:
     """Raises RequestInvalid, which names the parameter, for an unsupported request."""
     for name, why in _REFUSED.items():
         if getattr(body, name) is not None:
@@ -206,11 +206,11 @@ def check(body: Create) -> None:
                 ("include", place), f"{value[:64]!r} cannot be included.", fix=f"Known: {_listed(_KNOWN_INCLUDES)}."
             )
     if body.top_logprobs:
-        raise no_probabilities("top_logprobs")
-    check_form((body.text or {}).get("format"), ("text", "format"))
+        raise log_probabilities_error("top_logprobs")
+    check_response_format((body.text or {}).get("format"), ("text", "format"))
     for place, tool in enumerate(body.tools or ()):
         if tool.type != "function":
-            raise not_a_function(("tools", place, "type"), tool.type)
+            raise unsupported_tool_error(("tools", place, "type"), tool.type)
     check_choice(tools=bool(body.tools), choice=body.tool_choice, parallel=body.parallel_tool_calls)
 
 

@@ -21,7 +21,7 @@ from turnwise.gateway.openai.responses.schema import (
 )
 from turnwise.gateway.redaction import Redactor
 from turnwise.gateway.shared.tool_calls import CallMade, arguments_of, calls_in
-from turnwise.gateway.shared.utterances import GOOD, Behind, failure_text, shown_text, token_usage
+from turnwise.gateway.shared.utterances import COMPLETE_ENDS, DecisionInfo, failure_text, shown_text, token_usage
 
 
 class Items:
@@ -67,7 +67,7 @@ class Items:
 
 
 _COUNTED = frozenset({"limit:turns", "limit:steps", "limit:events"})
-_LAPSED = frozenset({"limit:wait_seconds", "limit:waits"})
+_EXPIRED = frozenset({"limit:wait_seconds", "limit:waits"})
 """Ends of invocations whose wait expired. The response keeps its earlier status."""
 
 
@@ -98,7 +98,7 @@ def final_response(
             "error": _failure(told, end, view) if status == "failed" else None,
             "output": output,
             "usage": _tokens(told),
-            "turnwise": _behind(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
+            "turnwise": _decision_info(blank.turnwise, told, view, pending=items.pending and not _is_over(told)),
         }
     )
 
@@ -111,7 +111,7 @@ def seconds(time: datetime) -> int:
 def _end_of(events: Sequence[Event]) -> End | None:
     """Returns the end of the invocation; None if it waits or its wait expired."""
     end = next((event.actions.end for event in reversed(events) if event.actions.end), None)
-    return None if end is not None and end.reason in _LAPSED else end
+    return None if end is not None and end.reason in _EXPIRED else end
 
 
 def _is_over(events: Sequence[Event]) -> bool:
@@ -122,7 +122,7 @@ def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplet
     last = next((event for event in reversed(events) if shown_text(event)), None)
     if end is not None and end.reason == "cancelled":
         return "cancelled", None
-    if end is not None and end.reason not in GOOD:
+    if end is not None and end.reason not in COMPLETE_ENDS:
         if last is None or not end.reason.startswith(LIMIT):
             return "failed", None
         limit = "messages" if end.reason in _COUNTED else end.reason.removeprefix(LIMIT)
@@ -134,7 +134,7 @@ def _status(events: Sequence[Event], end: End | None) -> tuple[Status, Incomplet
     return "completed", None
 
 
-def _behind(known: Behind, events: Sequence[Event], view: Redactor, *, pending: bool) -> Behind:
+def _decision_info(known: DecisionInfo, events: Sequence[Event], view: Redactor, *, pending: bool) -> DecisionInfo:
     selection = next((event.actions.selection for event in events if event.author == USER and event.actions.selection), None)
     return known.known(events[0].invocation_id if events else None, selection, view, pending=pending)
 

@@ -9,21 +9,21 @@ from pydantic import BaseModel, JsonValue
 from turnwise.facts.events import Event
 from turnwise.gateway.front import Front, TheCaller, TheFront, redactor_of
 from turnwise.gateway.openai.errors import invalid_parameter, refusals
-from turnwise.gateway.openai.models import addressee
-from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compacted, unpacked
+from turnwise.gateway.openai.models import agent_of_model
+from turnwise.gateway.openai.responses.compaction import Compact, Compaction, compact_items, expand_compactions
 from turnwise.gateway.openai.responses.input import Items, ReadInput, Window, items_of, page_of, read_input
-from turnwise.gateway.openai.responses.lookup import current_response, find_response, history, previous
-from turnwise.gateway.openai.responses.request_schema import Create, Placed, Tool, check
+from turnwise.gateway.openai.responses.lookup import conversation_events, current_response, find_response, previous_response
+from turnwise.gateway.openai.responses.request_schema import Create, ThreadOrConversation, Tool, check_supported
 from turnwise.gateway.openai.responses.schema import ResponseObject
 from turnwise.gateway.openai.responses.start import StartedResponse, start_response
 from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, outcome, sse_event
 from turnwise.gateway.services.threads import REFUSED
-from turnwise.gateway.shared.parameters import STREAM, Key, User
+from turnwise.gateway.shared.parameters import STREAM, IdempotencyKey, User
 from turnwise.gateway.sse import event_stream
 from turnwise.transcript.sizes import as_text, tokens_of, tokens_of_parts
 
 
-class Count(Placed):
+class CountTokens(ThreadOrConversation):
     """The body of `POST /v1/responses/input_tokens`."""
 
     tools: list[Tool] | None = None
@@ -40,7 +40,7 @@ class InputTokens(BaseModel):
     input_tokens: int
 
 
-def counted(body: Count, told: ReadInput, history: Iterable[Event]) -> InputTokens:
+def estimate_tokens(body: CountTokens, told: ReadInput, history: Iterable[Event]) -> InputTokens:
     """Returns the estimated tokens of the input, the tools and the conversation so far."""
     said = tokens_of_parts(told.content.parts)
     before = sum(tokens_of_parts(event.content.parts) for event in history if event.content)
@@ -53,12 +53,14 @@ router = APIRouter(tags=["openai"])
 
 
 @router.post("/responses", response_model=ResponseObject, responses={**refusals(404, 409, 413), 200: STREAM})
-async def create(body: Create, request: Request, front: TheFront, caller: TheCaller, key: Key = None, user: User = None) -> Any:
+async def create(
+    body: Create, request: Request, front: TheFront, caller: TheCaller, key: IdempotencyKey = None, user: User = None
+) -> Any:
     """Creates a response: as JSON, as a stream of events, or in the background.
 
     The run continues if the connection breaks.
     """
-    check(body)
+    check_supported(body)
     asked = await start_response(front, caller, body, user, key)
     if body.stream:
         padded = bool(body.stream_options and body.stream_options.include_obfuscation)
@@ -68,27 +70,27 @@ async def create(body: Create, request: Request, front: TheFront, caller: TheCal
     try:
         return await outcome(front, request, asked)
     finally:
-        _told(front, asked)
+        _delete_if_temporary(front, asked)
 
 
 @router.post("/responses/compact", responses=refusals(404, 413))
 async def compact(body: Compact, front: TheFront, caller: TheCaller, user: User = None) -> Compaction:
     """Compacts a conversation into one item, with which the input of a later request begins."""
-    addressee(front, caller, body.model)
+    agent_of_model(front, caller, body.model)
     if body.previous_response_id is not None:
-        await previous(front, caller, body.previous_response_id, user)
-    given = unpacked(body.input or [])
+        await previous_response(front, caller, body.previous_response_id, user)
+    given = expand_compactions(body.input or [])
     read_input(given.items, body.instructions)
     if not given.items and given.after is None and body.previous_response_id is None:
         raise invalid_parameter("input", "There is nothing to compact.", fix="Send previous_response_id, or an input.")
-    return compacted(given.after or body.previous_response_id, given.items)
+    return compact_items(given.after or body.previous_response_id, given.items)
 
 
 @router.post("/responses/input_tokens", responses=refusals(404))
-async def input_tokens(body: Count, front: TheFront, caller: TheCaller, user: User = None) -> InputTokens:
+async def input_tokens(body: CountTokens, front: TheFront, caller: TheCaller, user: User = None) -> InputTokens:
     """Estimates the input tokens of a request, with the same estimate that agents use."""
     told = read_input(body.input, body.instructions)
-    return counted(body, told, await history(front, caller, body, user))
+    return estimate_tokens(body, told, await conversation_events(front, caller, body, user))
 
 
 @router.get("/responses/{response_id}", response_model=ResponseObject, responses={**refusals(404), 200: STREAM})
@@ -150,7 +152,7 @@ async def delete(response_id: str, front: TheFront, caller: TheCaller, user: Use
     return {"id": response_id, "object": "response", "deleted": True}
 
 
-def _told(front: Front, asked: StartedResponse) -> None:
+def _delete_if_temporary(front: Front, asked: StartedResponse) -> None:
     """Deletes a response that is not to be stored, after it was sent or its client disconnected."""
     if asked.is_temporary:
         front.threads.delete_after(asked.invocation)
@@ -162,7 +164,7 @@ def _stream(front: Front, telling: ResponseStream, asked: StartedResponse) -> Re
             async for wire in telling.events():
                 yield wire
         finally:
-            _told(front, asked)
+            _delete_if_temporary(front, asked)
 
     return event_stream(
         events(),

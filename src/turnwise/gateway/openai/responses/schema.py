@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, JsonValue
 
-from turnwise.gateway.shared.utterances import Behind
+from turnwise.gateway.shared.utterances import DecisionInfo
 
 Status = Literal["completed", "failed", "in_progress", "cancelled", "queued", "incomplete"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -132,4 +132,4 @@ class ResponseObject(BaseModel):
     prompt_cache_diagnostics: None = None
     prompt_cache_options: None = None
     tool_usage: None = None
-    turnwise: Behind
+    turnwise: DecisionInfo

@@ -19,7 +19,7 @@ from turnwise.facts.errors import InvocationMissing, NothingHere, SessionMissing
 from turnwise.facts.messages import Message
 from turnwise.gateway.front import Front
 from turnwise.gateway.openai.errors import invalid_parameter
-from turnwise.gateway.openai.models import FRONT_DOOR, addressee
+from turnwise.gateway.openai.models import SELECTING_MODEL, agent_of_model
 from turnwise.gateway.openai.responses.ids import (
     UNSTORED,
     ResponseId,
@@ -78,7 +78,7 @@ async def start_response(
         )
     if key is not None:  # the same key with another input is another request
         key = "\0".join((key, message_ids(told.past, told.content)[-1]))
-    agent = addressee(front, caller, FRONT_DOOR if body.model is None else body.model)
+    agent = agent_of_model(front, caller, SELECTING_MODEL if body.model is None else body.model)
     if user is None and caller.acts_for_users:
         user = body.user or body.safety_identifier
     config = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": False})
@@ -86,9 +86,9 @@ async def start_response(
     if not told.message.tool_results:  # a tool result goes to the agent that made the call, whichever the request names
         asked = asked._replace(agent=agent)
     if body.previous_response_id is not None:
-        invocation = await _after_previous(front, caller, body, asked, key, known)
+        invocation = await _start_after_previous(front, caller, body, asked, key, known)
     else:
-        invocation = await _started(front, caller, body, told, asked, key)
+        invocation = await _start_elsewhere(front, caller, body, told, asked, key)
     session = invocation.session
     name = ResponseId(session.id, invocation.message_id, None if session.user == caller.user else session.user)
     message = Message(id=invocation.message_id, content=told.content, context=asked.context)
@@ -96,7 +96,7 @@ async def start_response(
     return StartedResponse(name, new_response(name, message, begun), invocation)
 
 
-async def _after_previous(
+async def _start_after_previous(
     front: Front, caller: Caller, body: Create, asked: MessageRequest, key: str | None, known: Container[str]
 ) -> Invocation:
     given = body.previous_response_id or ""
@@ -104,23 +104,23 @@ async def _after_previous(
     if name is not None and not name.stored and given not in known:
         name = None
     copy = unstored_session(key) if body.unstored else None
-    return await _there(_behind(front, caller, asked, name, copy), "previous_response_id", given)
+    return await _naming_missing(_start_after(front, caller, asked, name, copy), "previous_response_id", given)
 
 
-async def _started(
+async def _start_elsewhere(
     front: Front, caller: Caller, body: Create, told: ReadInput, asked: MessageRequest, key: str | None
 ) -> Invocation:
     if (conversation := body.conversation) is not None:
         asked = asked._replace(session=conversation)
-        return await _there(front.messages.start(caller, asked), "conversation", conversation)
+        return await _naming_missing(front.messages.start(caller, asked), "conversation", conversation)
     new = unstored_session(key) if body.unstored else None
     if told.after is not None and told.after.stored:
         with suppress(InvocationMissing, SessionMissing):
-            return await _behind(front, caller, asked, told.after, new)
+            return await _start_after(front, caller, asked, told.after, new)
     call = told.call if told.message.tool_results else None
     if call is not None and not call.session.startswith(PREFIX):
         asked = asked._replace(session=call.session, user=call.user if asked.user is None else asked.user)
-        return await _there(front.messages.start(caller, asked), "input", call.session)
+        return await _naming_missing(front.messages.start(caller, asked), "input", call.session)
     anew = front.runner.config.model_copy(update={"streaming": bool(body.stream or body.background), "create_session": True})
     if told.past or told.message.tool_results:
         talk = ConversationRequest(
@@ -131,7 +131,9 @@ async def _started(
     return await front.messages.start(caller, asked._replace(session=new or new_session(key), config=anew))
 
 
-async def _behind(front: Front, caller: Caller, asked: MessageRequest, name: ResponseId | None, copy: str | None) -> Invocation:
+async def _start_after(
+    front: Front, caller: Caller, asked: MessageRequest, name: ResponseId | None, copy: str | None
+) -> Invocation:
     if name is None:
         raise InvocationMissing("This is not the id of a response.")
     with as_missing(asked.user, name):
@@ -139,7 +141,7 @@ async def _behind(front: Front, caller: Caller, asked: MessageRequest, name: Res
         return await front.threads.start(caller, asked, name.message, copy=copy, apart=copy is not None and name.stored)
 
 
-async def _there(starting: Awaitable[Invocation], parameter: str, id_: str) -> Invocation:
+async def _naming_missing(starting: Awaitable[Invocation], parameter: str, id_: str) -> Invocation:
     """Awaits the invocation; converts a missing session or message to NothingHere, which names the parameter."""
     try:
         return await starting

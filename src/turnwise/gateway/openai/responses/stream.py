@@ -204,7 +204,7 @@ class _MessageInProgress:
         return {"item_id": self.item.id, "output_index": self.index, "content_index": 0}
 
 
-PADDED = 16
+PADDING = 16
 """Deltas are padded to a multiple of this length, so that their size reveals nothing."""
 
 
@@ -289,5 +289,5 @@ def as_json(wire: Wire) -> str:
 
 
 def _padded(wire: dict[str, Any]) -> Wire:
-    missing = PADDED - len(wire["delta"]) % PADDED
+    missing = PADDING - len(wire["delta"]) % PADDING
     return {**wire, "obfuscation": secrets.token_urlsafe(missing)[:missing]}

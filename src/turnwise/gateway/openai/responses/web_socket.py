@@ -23,13 +23,13 @@ from turnwise.gateway.openai.responses.stream import ResponseStream, Wire, as_js
 from turnwise.gateway.problems import problem_of
 from turnwise.gateway.shared.parameters import User
 
-MOST_LANES = 32
+MAX_LANES = 32
 """The maximum number of named lanes of a connection."""
-MOST_ACTIVE = 16
+MAX_ACTIVE = 16
 """The maximum number of concurrent responses of a connection."""
-MOST_WAITING = 64
+MAX_QUEUED = 64
 """The maximum number of queued requests of a connection."""
-MOST_UNSTORED = 32
+MAX_UNSTORED = 32
 """How many of the newest unstored responses a connection may continue from."""
 RESTART = 1012
 """The close code at shutdown."""
@@ -46,7 +46,7 @@ async def converse(websocket: WebSocket, front: TheFront, _: TheCaller, user: Us
     await _Connection(front, websocket, user).serve()
 
 
-class _Over(Exception):
+class _Closed(Exception):
     """The connection is closed or has to be closed."""
 
 
@@ -65,7 +65,7 @@ class _Connection:
     def __init__(self, front: Front, websocket: WebSocket, user: str | None) -> None:
         self._front, self._websocket, self._user = front, websocket, user
         self._lanes: dict[str | None, _Lane] = {}
-        self._active = asyncio.Semaphore(MOST_ACTIVE)
+        self._active = asyncio.Semaphore(MAX_ACTIVE)
         self._sending = asyncio.Lock()
         self._unstored: dict[str, StartedResponse] = {}
 
@@ -75,19 +75,19 @@ class _Connection:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(group))
                 group.create_task(self._leave())
-        except* _Over:
+        except* _Closed:
             pass
         finally:
             while self._unstored:
                 self._forget(next(iter(self._unstored)))
         if self._front.closing.is_set():
-            await self._say_goodbye()
+            await self._send_closing()
 
     async def _read(self, group: asyncio.TaskGroup) -> None:
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
-                raise _Over
+                raise _Closed
             given, event = message.get("text") or message.get("bytes") or b"", dict[str, Any]()
             try:
                 await self._front.quotas.received(await self._caller(), self._user, len(given))
@@ -103,7 +103,7 @@ class _Connection:
         """Queues a request in its lane, and returns the lane if it is new."""
         kind = event.pop("type", None)
         if kind == "response.steer":
-            await self._send(_not_steered(event))
+            await self._send(_steer_rejection(event))
             return None
         if kind != "response.create":
             raise invalid_parameter("type", "Events of this type are not supported.", fix="Send response.create.")
@@ -113,12 +113,12 @@ class _Connection:
                 "stream_id", "This is not a valid stream_id.", fix="Use 1 to 256 of A-Z, a-z, 0-9, '_', '-' and '.'."
             )
         known = self._lanes.get(name)
-        if known is None and name is not None and len(self._lanes.keys() - {None}) >= MOST_LANES:
+        if known is None and name is not None and len(self._lanes.keys() - {None}) >= MAX_LANES:
             raise invalid_parameter(
-                "stream_id", f"A connection may have at most {MOST_LANES} named lanes.", fix="Use an existing one."
+                "stream_id", f"A connection may have at most {MAX_LANES} named lanes.", fix="Use an existing one."
             )
-        if sum(lane.asked.qsize() for lane in self._lanes.values()) >= MOST_WAITING:
-            raise TooMany(f"{MOST_WAITING} requests of this connection wait already.", fix="Wait for an answer.")
+        if sum(lane.asked.qsize() for lane in self._lanes.values()) >= MAX_QUEUED:
+            raise TooMany(f"{MAX_QUEUED} requests of this connection wait already.", fix="Wait for an answer.")
         lane = self._lanes.setdefault(name, _Lane(name))
         event.pop("stream_id", None)
         lane.asked.put_nowait(event)
@@ -158,7 +158,7 @@ class _Connection:
             raise
         if asked.is_temporary:
             self._unstored[asked.name.id] = asked
-            if len(self._unstored) > MOST_UNSTORED:
+            if len(self._unstored) > MAX_UNSTORED:
                 self._forget(next(iter(self._unstored)))
         return ResponseStream(self._front, self._websocket, asked, padded=padded)
 
@@ -184,20 +184,20 @@ class _Connection:
             try:
                 await self._websocket.send_text(as_json(named))
             except (WebSocketDisconnect, RuntimeError):
-                raise _Over from None
+                raise _Closed from None
 
     async def _leave(self) -> None:
         await self._front.closing.wait()
-        raise _Over
+        raise _Closed
 
-    async def _say_goodbye(self) -> None:
+    async def _send_closing(self) -> None:
         """Ends open streams with an error event, and closes the connection."""
         try:
             for lane in self._lanes.values():
                 if lane.telling is not None:
                     await self._send(_nested(lane.telling.closing()), lane.name)
             await self._websocket.close(RESTART)
-        except (_Over, WebSocketDisconnect, RuntimeError):
+        except (_Closed, WebSocketDisconnect, RuntimeError):
             pass  # the connection is closed already
 
 
@@ -225,7 +225,7 @@ def _nested(wire: Wire) -> Wire:
     return {"type": "error", "status": 503, "sequence_number": wire["sequence_number"], "error": told}
 
 
-def _not_steered(event: dict[str, Any]) -> Wire:
+def _steer_rejection(event: dict[str, Any]) -> Wire:
     why = "A running response accepts no more input. Send a response.create that continues from it."
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": why}
     told = {name: event.get(name) for name in ("input", "previous_response_id")}
