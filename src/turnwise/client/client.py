@@ -65,14 +65,14 @@ class Client:
         _check_installed()
         url, key = check_url(url), check_key(key)
         self._issuer, self._sync = issuer or SystemIssuer(), Sync()
-        self._asks(Gateway(url, key, http or _http_factory(url), timeout=timeout, patience=patience).for_user(user))
+        self._use(Gateway(url, key, http or _http_factory(url), timeout=timeout, patience=patience).for_user(user))
 
     def for_user(self, user: str) -> Self:
         """Returns a client for this user, with a key that acts for users. Both share their connections: close only one
         of them.
         """
         other = copy(self)
-        other._asks(self._gateway.for_user(user))
+        other._use(self._gateway.for_user(user))
         return other
 
     async def send(
@@ -258,7 +258,7 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _asks(self, gateway: Gateway) -> None:
+    def _use(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self.sessions, self.artifacts = Sessions(gateway, self._issuer), Artifacts(gateway)
         self.decisions, self.agents = Decisions(gateway), Agents(gateway)

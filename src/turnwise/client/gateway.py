@@ -39,23 +39,23 @@ class Connections:
 
     def __init__(self, make: "Callable[[], httpx.AsyncClient]") -> None:
         self._make, self._lock = make, threading.Lock()
-        self._kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = weakref.WeakKeyDictionary()
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = weakref.WeakKeyDictionary()
 
-    async def here(self) -> "httpx.AsyncClient":
+    async def current(self) -> "httpx.AsyncClient":
         """Returns the HTTP client of the running loop."""
         loop = asyncio.get_running_loop()
-        kept = self._kept.get(loop)
+        kept = self._clients.get(loop)
         if kept is None:
             http = self._make()
             keeper = self._close_at_shutdown(loop, http)
             with self._lock:
-                self._kept[loop] = kept = (http, keeper)
+                self._clients[loop] = kept = (http, keeper)
             await anext(keeper)
         return kept[0]
 
     async def close(self) -> None:
         """Closes the HTTP client of the running loop. Idempotent; the next use creates another."""
-        if kept := self._taken(asyncio.get_running_loop()):
+        if kept := self._remove(asyncio.get_running_loop()):
             await kept[1].aclose()
 
     async def _close_at_shutdown(
@@ -65,12 +65,12 @@ class Connections:
         try:
             yield
         finally:
-            self._taken(loop)
+            self._remove(loop)
             await http.aclose()
 
-    def _taken(self, loop: asyncio.AbstractEventLoop) -> _Kept | None:
+    def _remove(self, loop: asyncio.AbstractEventLoop) -> _Kept | None:
         with self._lock:
-            return self._kept.pop(loop, None)
+            return self._clients.pop(loop, None)
 
 
 T = TypeVar("T")
@@ -118,13 +118,13 @@ class Gateway:
             asked: The request.
             repeatable: Whether the request is idempotent. Otherwise it is retried only if it certainly had no effect.
         """
-        return await self._again(lambda: self.once(kind, asked), repeatable=repeatable)
+        return await self._with_retries(lambda: self.ask_once(kind, asked), repeatable=repeatable)
 
     async def fetch(self, asked: ApiRequest, *, repeatable: bool = True) -> "httpx.Response":
         """Sends a request with retries, as `ask` does, and returns the HTTP response with its body."""
-        return await self._again(lambda: self._read(asked), repeatable=repeatable)
+        return await self._with_retries(lambda: self._read(asked), repeatable=repeatable)
 
-    async def once(self, kind: type[T], asked: ApiRequest) -> T:
+    async def ask_once(self, kind: type[T], asked: ApiRequest) -> T:
         """Sends a request once and returns its parsed response.
 
         Raises:
@@ -143,7 +143,7 @@ class Gateway:
     @asynccontextmanager
     async def stream(self, asked: ApiRequest) -> "AsyncIterator[httpx.Response]":
         """Opens a stream once and yields its successful response. Raises Unreached also if the stream breaks."""
-        async with self._sent(asked, STREAM) as response:
+        async with self._send(asked, STREAM) as response:
             if not response.is_success:
                 await response.aread()
                 raise problem_in(response) or not_a_gateway(response)
@@ -155,27 +155,27 @@ class Gateway:
         """Closes the connections of the running loop."""
         await self._connections.close()
 
-    async def _again(self, work: Callable[[], Awaitable[T]], *, repeatable: bool) -> T:
+    async def _with_retries(self, work: Callable[[], Awaitable[T]], *, repeatable: bool) -> T:
         patience = self.patience()
         while True:
             try:
                 return await work()
             except TEMPORARY as error:
-                if not (repeatable or was_refused(error)) or not await patience.lasts(error):
+                if not (repeatable or was_refused(error)) or not await patience.wait_for_retry(error):
                     raise
 
     async def _read(self, asked: ApiRequest) -> "httpx.Response":
-        async with self._sent(asked, JSON) as response:
+        async with self._send(asked, JSON) as response:
             await response.aread()
         if problem := problem_in(response):
             raise problem
         return response
 
     @asynccontextmanager
-    async def _sent(self, asked: ApiRequest, accept: str) -> "AsyncIterator[httpx.Response]":
+    async def _send(self, asked: ApiRequest, accept: str) -> "AsyncIterator[httpx.Response]":
         import httpx
 
-        http = await self._connections.here()
+        http = await self._connections.current()
         request = self._request(http, asked, accept)
         try:
             response = await http.send(request, stream=True)

@@ -150,7 +150,7 @@ class Sessions:
         With an id, the request is not retried if the session may have been created: it could be somebody else's.
         Raises SessionExists.
         """
-        return await self._made("/sessions", id, {"state": dict(state or {})})
+        return await self._create("/sessions", id, {"state": dict(state or {})})
 
     def list(self, *, all_users: bool = False) -> AsyncIterator[SessionRow]:
         """Yields the sessions of the user, sorted by user and id; of all users with `all_users`, for operators."""
@@ -232,7 +232,7 @@ class Sessions:
             SessionMissing: There is no such session.
             InvocationMissing: There is no such invocation.
         """
-        return await self._made(session_path(session, "fork"), id, {"before_invocation_id": before_invocation_id})
+        return await self._create(session_path(session, "fork"), id, {"before_invocation_id": before_invocation_id})
 
     async def delete(self, session: str, *, revision: int | None = None) -> None:
         """Deletes the session and all its data. Idempotent. Raises SessionBusy. `revision` is as for `write_state`."""
@@ -243,7 +243,7 @@ class Sessions:
         """Deletes all data of the user. Idempotent. Raises SessionBusy."""
         await self._gateway.fetch(ApiRequest("DELETE", f"/users/{escape_path(user)}"))
 
-    async def _made(self, path: str, id: str | None, body: Mapping[str, JsonValue]) -> SessionShown:
+    async def _create(self, path: str, id: str | None, body: Mapping[str, JsonValue]) -> SessionShown:
         if id is not None:
             return await self._gateway.ask(SessionShown, post(path, {"id": id, **body}), repeatable=False)
         own = self._issuer.new_id("session")

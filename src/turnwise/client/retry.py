@@ -47,15 +47,15 @@ class Contact(Protocol):
 class RetryBudget:
     """The retry budget of one operation: this many seconds from the first failure of a series."""
 
-    def __init__(self, seconds: float, known: Contact) -> None:
-        self._seconds, self._known = seconds, known
+    def __init__(self, seconds: float, contact: Contact) -> None:
+        self._seconds, self._contact = seconds, contact
         self._failures, self._since, self._last = 0, 0.0, 0.0
 
     def restart(self) -> None:
         """Ends the series of failures, because the gateway responded."""
         self._failures = 0
 
-    async def lasts(self, error: TurnwiseError) -> bool:
+    async def wait_for_retry(self, error: TurnwiseError) -> bool:
         """Waits until the next attempt and returns True; returns False at once if the budget does not suffice."""
         now = asyncio.get_running_loop().time()
         if now - self._last > LONGEST_WAIT and not getattr(error, "quiet", False):
@@ -75,5 +75,5 @@ class RetryBudget:
         return max(asked or 0.0, min(FIRST_WAIT * 2.0**self._failures, LONGEST_WAIT))
 
     def _limit(self, error: TurnwiseError) -> float:
-        stranger = isinstance(error, Unreached) and not error.sent and not self._known.heard
+        stranger = isinstance(error, Unreached) and not error.sent and not self._contact.heard
         return min(self._seconds, FIRST_CONTACT_SECONDS) if stranger else self._seconds

@@ -22,22 +22,22 @@ class SeenEvents:
     """Tracks which events and partial texts the reader has received."""
 
     def __init__(self) -> None:
-        self._had: dict[str, int] = {}
-        self._before_cut: set[str] = set()
-        self._whole: set[str] = set()
+        self._seen_characters: dict[str, int] = {}
+        self._before_disconnect: set[str] = set()
+        self._complete: set[str] = set()
 
-    def new_in(self, event: Event, after: int) -> Event | None:
+    def unseen_part(self, event: Event, after: int) -> Event | None:
         """Returns the part of the event that the reader does not have; None if he has all of it.
 
         `after` is the sequence number up to which the reader has every event.
         """
         if not event.partial:
-            self._whole.add(event.id)
+            self._complete.add(event.id)
             return event if event.sequence is None or event.sequence > after else None
-        if event.id in self._whole:
+        if event.id in self._complete:
             return None
-        had, offset, text = self._had.get(event.id, 0), event.offset or 0, event.text
-        if event.id in self._before_cut:
+        had, offset, text = self._seen_characters.get(event.id, 0), event.offset or 0, event.text
+        if event.id in self._before_disconnect:
             if not text:
                 return None  # a piece without text cannot be recognized as a repetition
             if offset < had:
@@ -45,12 +45,12 @@ class SeenEvents:
                 if not text:
                     return None
                 event = event.model_copy(update={"content": text_content(text), "offset": offset})
-        self._had[event.id] = max(had, offset + len(text))
+        self._seen_characters[event.id] = max(had, offset + len(text))
         return event
 
-    def cut(self) -> None:
+    def on_disconnect(self) -> None:
         """Records that the connection broke: partial texts may be sent again from their beginning."""
-        self._before_cut |= self._had.keys()
+        self._before_disconnect |= self._seen_characters.keys()
 
 
 async def answer_to(gateway: Gateway, asked: ApiRequest, first: ApiRequest, again: ApiRequest) -> Answer:
@@ -62,11 +62,11 @@ async def answer_to(gateway: Gateway, asked: ApiRequest, first: ApiRequest, agai
     patience = gateway.patience()
     while True:
         try:
-            return await gateway.once(Answer, asked)
+            return await gateway.ask_once(Answer, asked)
         except TEMPORARY as error:
             if getattr(error, "quiet", False):
                 break
-            if not await patience.lasts(error):
+            if not await patience.wait_for_retry(error):
                 raise
     async with aclosing(read(gateway, first, again, patience=patience)) as said:
         async for each in said:
@@ -80,7 +80,7 @@ async def read(
 ) -> AsyncGenerator[Event | Answer, None]:
     """Yields the events above `after` as they come, including partial ones. The last item is the answer.
 
-    Broken connections and gateway shutdowns are followed by a new connection. Only pieces of a text can be missing
+    Broken connections and gateway shutdowns are followed by a new connection. Only seen of a text can be missing
     then; the complete event follows.
 
     Args:
@@ -90,12 +90,12 @@ async def read(
         after: The sequence number to start after.
         patience: The retry budget; None for a new one.
     """
-    patience, pieces, asked = patience or gateway.patience(), SeenEvents(), first
+    patience, seen, asked = patience or gateway.patience(), SeenEvents(), first
     while True:
         try:
             async with aclosing(_read_once(gateway, asked, after)) as stream:
                 async for said in stream:
-                    new = said if isinstance(said, Answer) else pieces.new_in(said, after)
+                    new = said if isinstance(said, Answer) else seen.unseen_part(said, after)
                     if new is None:
                         continue
                     patience.restart()
@@ -106,8 +106,8 @@ async def read(
                     yield new
             raise Unreached("The gateway ended the stream before the answer.", fix="Read it again.")
         except TEMPORARY as error:
-            pieces.cut()
-            if not await patience.lasts(error):
+            seen.on_disconnect()
+            if not await patience.wait_for_retry(error):
                 raise
 
 

@@ -20,8 +20,8 @@ class Connection(HttpToolsProtocol):
     later.
     """
     _head_bytes = 0
-    _limit: asyncio.TimerHandle | None = None
-    _stalled: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -29,15 +29,15 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_timeout(None)
-        self._watch(None)
+        self._watch_progress(None)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch(self.transport.get_write_buffer_size())
+        self._watch_progress(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        self._watch(None)
+        self._watch_progress(None)
         super().resume_writing()
 
     def on_message_begin(self) -> None:
@@ -82,20 +82,20 @@ class Connection(HttpToolsProtocol):
 
     def _set_timeout(self, seconds: float | None) -> None:
         """Closes the connection after this many seconds, unless it is called again before. None cancels the timer."""
-        if self._limit is not None:
-            self._limit.cancel()
-        self._limit = None if seconds is None else self.loop.call_later(seconds, self._close)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._close)
 
-    def _watch(self, left: int | None) -> None:
+    def _watch_progress(self, left: int | None) -> None:
         """Cuts the connection if none of the `left` bytes are read within `stalled_seconds`. None stops watching."""
-        if self._stalled is not None:
-            self._stalled.cancel()
-        self._stalled = None if left is None else self.loop.call_later(self.stalled_seconds, self._look, left)
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+        self._stall_timer = None if left is None else self.loop.call_later(self.stalled_seconds, self._check_progress, left)
 
-    def _look(self, left: int) -> None:
+    def _check_progress(self, left: int) -> None:
         now = self.transport.get_write_buffer_size()
         if now < left:
-            self._watch(now)
+            self._watch_progress(now)
         else:
             self.transport.abort()
 

@@ -31,9 +31,9 @@ class Front(NamedTuple):
 
     runner: Runner
     config: GatewayConfig
-    gatekeeper: Authenticator
+    authenticator: Authenticator
     quotas: Quotas
-    whose: SessionScope
+    scope: SessionScope
     messages: Messages
     sessions: Sessions
     invocations: Invocations
@@ -45,7 +45,7 @@ class Front(NamedTuple):
     threads: Threads
     tasks: Tasks
     pushes: Pushes
-    standing: HealthCheck
+    health: HealthCheck
     closing: asyncio.Event
     """Set when this process accepts no more messages."""
     ready: asyncio.Event
@@ -59,33 +59,33 @@ class Front(NamedTuple):
 def front(
     runner: Runner,
     config: GatewayConfig,
-    gatekeeper: Authenticator,
+    authenticator: Authenticator,
     quotas: Quotas,
     metrics: Metrics | None = None,
     *,
     traced: bool = False,
 ) -> Front:
     """Returns the front of an app. Has to be called inside an event loop."""
-    closing, ready, whose = asyncio.Event(), asyncio.Event(), SessionScope(runner)
-    messages = Messages(runner, whose, quotas, closing)
+    closing, ready, scope = asyncio.Event(), asyncio.Event(), SessionScope(runner)
+    messages = Messages(runner, scope, quotas, closing)
     return Front(
         runner=runner,
         config=config,
-        gatekeeper=gatekeeper,
+        authenticator=authenticator,
         quotas=quotas,
-        whose=whose,
+        scope=scope,
         messages=messages,
-        sessions=Sessions(runner, whose),
-        invocations=Invocations(runner, whose, messages),
-        artifacts=Artifacts(runner, whose),
-        decisions=Decisions(runner, whose),
-        agents=Agents(runner, whose),
-        addressees=Addressees(runner, whose),
-        conversations=Conversations(runner, whose, messages),
-        threads=Threads(runner, whose, messages),
-        tasks=Tasks(runner, whose),
-        pushes=Pushes(runner, whose),
-        standing=HealthCheck(runner, closing, ready),
+        sessions=Sessions(runner, scope),
+        invocations=Invocations(runner, scope, messages),
+        artifacts=Artifacts(runner, scope),
+        decisions=Decisions(runner, scope),
+        agents=Agents(runner, scope),
+        addressees=Addressees(runner, scope),
+        conversations=Conversations(runner, scope, messages),
+        threads=Threads(runner, scope, messages),
+        tasks=Tasks(runner, scope),
+        pushes=Pushes(runner, scope),
+        health=HealthCheck(runner, closing, ready),
         closing=closing,
         ready=ready,
         metrics=metrics,
@@ -112,7 +112,7 @@ async def caller_of(connection: HTTPConnection) -> Caller:
     front = front_of(connection)
     headers = connection.headers
     address = connection.client.host if connection.client else ""
-    caller = await front.gatekeeper.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
+    caller = await front.authenticator.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
     await front.quotas.request(caller, caller.user)
     connection.state.caller = caller
     return caller

@@ -217,11 +217,11 @@ def _validation_error(errors: Sequence[Any], request: Request) -> RequestInvalid
     if where == ("body",) and "json" not in request.headers.get("content-type", ""):
         fix = "Send the header Content-Type: application/json, if it is."
         return RequestInvalid("The Content-Type of the body is not JSON.", fix=fix, where=where)
-    told = f"{_field_name(where)}: {first['msg']}."
+    problem_text = f"{_field_name(where)}: {first['msg']}."
     if first["type"] == _MISSING and (unknown := next((each for each in errors if each["type"] == _UNKNOWN), None)):
-        told += f" There is no field {_field_name(tuple(unknown['loc']))!r}."
+        problem_text += f" There is no field {_field_name(tuple(unknown['loc']))!r}."
     more = f" (Mistakes in all: {len(errors)}.)" if len(errors) > 1 else ""
-    return RequestInvalid(told + more, fix=_documentation_hint(request), where=where)
+    return RequestInvalid(problem_text + more, fix=_documentation_hint(request), where=where)
 
 
 def _field_name(where: tuple[str | int, ...]) -> str:

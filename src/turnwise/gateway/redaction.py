@@ -76,10 +76,10 @@ class Redactor:
         """
         if self.inside:
             return selection
-        excluded = self._known(selection.excluded)
+        excluded = self._visible_exclusions(selection.excluded)
         return selection.model_copy(
             update={
-                "reason": self._words(selection.reason, f"It was chosen by {selection.method}."),
+                "reason": self._visible_text(selection.reason, f"It was chosen by {selection.method}."),
                 "excluded": excluded,
                 "excluded_count": len(excluded),
                 "verdicts": tuple(map(self._verdict, selection.verdicts)),
@@ -97,12 +97,12 @@ class Redactor:
 
     def _verdict(self, verdict: Verdict) -> Verdict:
         known = [each for each in verdict.candidates if self.reaches(each.agent)]
-        candidates = [each.model_copy(update={"evidence": self._words(each.evidence)}) for each in known]
+        candidates = [each.model_copy(update={"evidence": self._visible_text(each.evidence)}) for each in known]
         update = {
-            "reason": self._words(verdict.reason),
-            "question": self._words(verdict.question),
+            "reason": self._visible_text(verdict.reason),
+            "question": self._visible_text(verdict.question),
             "candidates": tuple(candidates),
-            "passed_over": self._known(verdict.passed_over),
+            "passed_over": self._visible_exclusions(verdict.passed_over),
             "also": tuple(filter(self.reaches, verdict.also)),
             "ignored": (),
         }
@@ -119,11 +119,11 @@ class Redactor:
         parts = tuple(_parts(content, awaited.id if awaited and awaited.id in asked else None, partial=event.partial))
         return content.model_copy(update={"parts": parts}) if parts else None
 
-    def _known(self, excluded: tuple[Exclusion, ...]) -> tuple[Exclusion, ...]:
+    def _visible_exclusions(self, excluded: tuple[Exclusion, ...]) -> tuple[Exclusion, ...]:
         known = (each for each in excluded if self.reaches(each.agent))
-        return tuple(each.model_copy(update={"detail": self._words(each.detail)}) for each in known)
+        return tuple(each.model_copy(update={"detail": self._visible_text(each.detail)}) for each in known)
 
-    def _words(self, text: str, instead: str = "") -> str:
+    def _visible_text(self, text: str, instead: str = "") -> str:
         """Returns the text; `instead` if it names an agent that the caller may not use."""
         return instead if self._hidden_names is not None and self._hidden_names.search(text) else text
 

@@ -33,8 +33,8 @@ def front_for(runner: Runner, config: GatewayConfig, metrics: Metrics | None = N
     """
     for _, mistake in gateway_mistakes(config):
         raise mistake
-    gatekeeper, quotas = doorkeepers(runner.app, config, runner.store)
-    return front(runner, config, gatekeeper, quotas, metrics, traced=traced)
+    authenticator, quotas = doorkeepers(runner.app, config, runner.store)
+    return front(runner, config, authenticator, quotas, metrics, traced=traced)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

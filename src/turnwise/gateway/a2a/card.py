@@ -42,7 +42,7 @@ def public_card(front: Front, base: str) -> AgentCard:
 
 def extended_card(front: Front, caller: Caller, base: str) -> AgentCard:
     """The card with the agents that the caller reaches. Forbidden."""
-    front.whose.require(caller, "agents:read")
+    front.scope.require(caller, "agents:read")
     return _card(front, base, Redactor(caller, front.runner.tree))
 
 

@@ -27,10 +27,10 @@ async def find_task(front: Front, asking: OperationRequest, task_id: str, *, to:
     name = parse_task_id(task_id)
     try:
         if name is None:
-            front.whose.require(asking.caller, to)
+            front.scope.require(asking.caller, to)
             raise InvocationMissing("This is no id of a task.")
         if None not in (asking.user, name.user) and asking.user != name.user:
-            front.whose.user(asking.caller, to, asking.user)
+            front.scope.user(asking.caller, to, asking.user)
             raise InvocationMissing("It is the task of another than whom the request names.")
         known = await front.threads.whole(asking.caller, name.session, name.message, user_of_task(asking, name), to=to)
     except (InvocationMissing, SessionMissing):
@@ -38,7 +38,7 @@ async def find_task(front: Front, asking: OperationRequest, task_id: str, *, to:
     except Forbidden:
         # What is another's by its id alone is not there for who may not reach it.
         if asking.user is None and name is not None and name.user is not None:
-            front.whose.require(asking.caller, to)
+            front.scope.require(asking.caller, to)
             raise TaskNotFoundError("There is no such task.") from None
         raise
     return task_record(name, known)

@@ -99,7 +99,7 @@ async def _begun(front: Front, asking: OperationRequest, ask: MessageRequest) ->
     try:
         invocation = await front.messages.start(asking.caller, ask)
     except MessageBlocked:
-        user = front.whose.user(asking.caller, "messages:write", ask.user)
+        user = front.scope.user(asking.caller, "messages:write", ask.user)
         name = _name(asking, ask.session, ask.id or "", user)
         return await find_task(front, asking, name.id, to="messages:write")
     key = invocation.session

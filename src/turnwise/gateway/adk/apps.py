@@ -40,7 +40,7 @@ async def is_alive() -> Response:
 @router.get("/version")
 async def get_version(front: TheFront, caller: TheCaller) -> Response:
     """Ours; the ADK has no part in it."""
-    front.whose.require(caller, "agents:read")
+    front.scope.require(caller, "agents:read")
     told = {"version": version_of("turnwise"), "language": LANGUAGE, "language_version": platform.python_version()}
     return JSONResponse(told)
 

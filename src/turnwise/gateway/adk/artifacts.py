@@ -129,7 +129,7 @@ async def _loaded(front: Front, caller: Caller, app: str, user: str, session: st
 
 def _check(front: Front, caller: Caller, permission: Permission, app: str, user: str) -> None:
     """Forbidden before anything is said of the app."""
-    front.whose.user(caller, permission, user)
+    front.scope.user(caller, permission, user)
     check_app(front, app)
 
 

@@ -87,7 +87,7 @@ for _path, _value in NOTHING.items():
 @router.get("/config/telemetry")
 async def get_consent(front: TheFront, caller: TheCaller) -> Response:
     """Whether the page is to tell others how it is used: never from here."""
-    front.whose.require(caller, "agents:read")
+    front.scope.require(caller, "agents:read")
     return JSONResponse({"telemetry": False})
 
 

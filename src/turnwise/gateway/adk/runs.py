@@ -54,7 +54,7 @@ async def run_sse(body: RunBody, request: Request, front: TheFront, caller: TheC
 
 async def _begun(front: Front, caller: Caller, body: RunBody, key: str | None, *, streaming: bool) -> Invocation:
     """The invocation that answers the message. As of `Messages.start`; RequestInvalid, SessionMissing, NothingHere."""
-    front.whose.session(caller, "messages:write", body.session_id, body.user_id)
+    front.scope.session(caller, "messages:write", body.session_id, body.user_id)
     check_app(front, body.app_name)
     content = message_of(body.new_message) if body.new_message else Content()
     if not content.parts:

@@ -113,9 +113,9 @@ async def add_to_memory(app_name: str, user_id: str, body: MemoryBody, front: Th
 
 def _check_user(front: Front, caller: Caller, app: str, user: str, *, shown: bool = False) -> None:
     """Forbidden before anything is said of the app, or done. shown: what is done is answered with what there is then."""
-    front.whose.user(caller, "sessions:write", user)
+    front.scope.user(caller, "sessions:write", user)
     if shown:
-        front.whose.user(caller, "sessions:read", user)
+        front.scope.user(caller, "sessions:read", user)
     check_app(front, app)
 
 

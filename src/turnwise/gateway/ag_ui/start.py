@@ -117,7 +117,7 @@ async def start_run(
     """
     ids = issuer or SystemIssuer()
     props = forwarded_props(body)
-    key = front.whose.session(caller, "messages:write", body.thread_id or ids.new_id("session"), user)
+    key = front.scope.session(caller, "messages:write", body.thread_id or ids.new_id("session"), user)
     run = body.run_id or ids.new_id("message")
     if not is_storable_id(run):
         fix = f"Use 1 to {ID_CHARACTERS} characters without NUL or unpaired surrogates."

@@ -37,7 +37,7 @@ async def is_ready(front: TheFront) -> Alive:
     """Returns 200 if the process accepts messages: the store is writable, the policy is prepared, and no shutdown is in
     progress.
     """
-    await front.standing.check()
+    await front.health.check()
     return Alive(status="ready")
 
 

@@ -19,7 +19,7 @@ router = api_router("standing")
 )
 async def get_metrics(request: Request, front: TheFront, caller: TheCaller) -> Response:
     """Returns the metrics of this process. Needs the permission `metrics:read`."""
-    front.whose.require(caller, "metrics:read")
+    front.scope.require(caller, "metrics:read")
     if front.metrics is None:
         raise NothingHere("Metrics are not enabled.", fix="Pass `Metrics` to `front_for`.")
     body, media_type = await front.metrics.render(request.headers.get("accept", ""))

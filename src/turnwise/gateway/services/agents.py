@@ -26,8 +26,8 @@ class Agents:
     All methods raise Forbidden without the permission `agents:read`.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope) -> None:
-        self._runner, self._whose = runner, whose
+    def __init__(self, runner: Runner, scope: SessionScope) -> None:
+        self._runner, self._scope = runner, scope
 
     def page(self, caller: Caller, *, after: str | None, limit: int) -> tuple[Sequence[VisibleAgent], str | None]:
         """Returns one page of agents in the tree's order.
@@ -61,7 +61,7 @@ class Agents:
         return self._with_children(caller, name)
 
     def _known(self, caller: Caller) -> dict[str, None]:
-        self._whose.require(caller, "agents:read")
+        self._scope.require(caller, "agents:read")
         view = Redactor(caller, self._runner.tree)
         return {card.name: None for card in self._runner.tree if view.reaches(card.name)}
 
@@ -77,12 +77,12 @@ DIRECT = "direct"
 class Addressees:
     """The agents that a caller may address by name, past the selectors."""
 
-    def __init__(self, runner: Runner, whose: SessionScope) -> None:
-        self._runner, self._whose = runner, whose
+    def __init__(self, runner: Runner, scope: SessionScope) -> None:
+        self._runner, self._scope = runner, scope
 
     def names(self, caller: Caller) -> Sequence[str]:
         """Returns the names in the tree's order. Raises Forbidden without the permission `agents:read`."""
-        self._whose.require(caller, "agents:read")
+        self._scope.require(caller, "agents:read")
         return tuple(self._names(caller))
 
     def has(self, caller: Caller, name: str) -> bool:

@@ -19,8 +19,8 @@ class Artifacts:
     All methods raise Forbidden, SessionMissing, the store's errors, and NothingHere if the app has no artifact store.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope) -> None:
-        self._runner, self._whose = runner, whose
+    def __init__(self, runner: Runner, scope: SessionScope) -> None:
+        self._runner, self._scope = runner, scope
 
     async def list(self, caller: Caller, session: str, user: str | None = None) -> Sequence[ArtifactInfo]:
         """Returns the latest version of each artifact, sorted by name."""
@@ -88,7 +88,7 @@ class Artifacts:
     async def _place(
         self, caller: Caller, permission: Permission, session: str, user: str | None
     ) -> tuple[ArtifactStore, SessionKey]:
-        key = self._whose.session(caller, permission, session, user)
+        key = self._scope.session(caller, permission, session, user)
         if self._runner.artifacts is None:
             raise NothingHere("This app has no artifact store.", fix="Configure one: artifacts: in turnwise.yaml.")
         await self._runner.sessions.get(key)

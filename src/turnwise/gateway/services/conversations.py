@@ -47,18 +47,18 @@ class RefusedRequests:
         self._most = most
         self._times: Counter[Hashable] = Counter()
 
-    def add(self, asked: Hashable) -> None:
+    def add(self, signature: Hashable) -> None:
         """Records that the request was refused once more."""
-        self._times[asked] += 1
+        self._times[signature] += 1
         if len(self._times) > self._most:
             del self._times[next(iter(self._times))]
 
-    def take(self, asked: Hashable) -> bool:
+    def take(self, signature: Hashable) -> bool:
         """Returns whether a refusal of the request is recorded, and removes one such record."""
-        if not self._times[asked]:
-            del self._times[asked]
+        if not self._times[signature]:
+            del self._times[signature]
             return False
-        self._times[asked] -= 1
+        self._times[signature] -= 1
         return True
 
 
@@ -108,13 +108,13 @@ class Conversations:
     All methods raise Forbidden and the runner's errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
-        self._runner, self._whose, self._messages = runner, whose, messages
+    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
+        self._runner, self._scope, self._messages = runner, scope, messages
         self._issuer = issuer or SystemIssuer()
         self._refused = RefusedRequests()
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def send(self, caller: Caller, talk: ConversationRequest) -> Invocation:
+    async def send(self, caller: Caller, request: ConversationRequest) -> Invocation:
         """Sends the message in the session whose log matches the past turns, as `Messages.start` does.
 
         If the log continues differently after the matching turns, the message goes to a fork of the matching part.
@@ -124,24 +124,26 @@ class Conversations:
         Raises:
             UnknownToolCall: The message brings tool results that no invocation waits for.
         """
-        user = self._whose.user(caller, "messages:write", talk.user)
-        base = session_base(talk.past, talk.message) if talk.session is None else talk.session
-        ids = message_ids(talk.past, talk.message)
-        asked = user, base, ids[-1]
+        user = self._scope.user(caller, "messages:write", request.user)
+        base = session_base(request.past, request.message) if request.session is None else request.session
+        ids = message_ids(request.past, request.message)
+        signature = user, base, ids[-1]
         if not may_report_late_results(caller):
-            talk = talk._replace(past=tuple(map(without_results, talk.past)))
-        if talk.repeated and self._refused.take(asked):
-            talk = talk._replace(repeated=False)
+            request = request._replace(past=tuple(map(without_results, request.past)))
+        if request.repeated and self._refused.take(signature):
+            request = request._replace(repeated=False)
         # Two concurrent requests must not both find the same place free.
         async with self._locks.setdefault((user, base), asyncio.Lock()):
-            find = self._found if talk.session is None else self._named
+            find = self._place_by_content if request.session is None else self._place_in_named_session
             try:
-                place = await find(self._runner.key(user, base), talk, ids)
-                content = await self._content(self._runner.key(user, place.session), talk)
-                ask = MessageRequest(place.session, content, user, place.message_id, talk.context, talk.config, talk.agent)
-                return await self._messages.start(caller, ask)
+                place = await find(self._runner.key(user, base), request, ids)
+                content = await self._content(self._runner.key(user, place.session), request)
+                message = MessageRequest(
+                    place.session, content, user, place.message_id, request.context, request.config, request.agent
+                )
+                return await self._messages.start(caller, message)
             except TurnwiseError:
-                self._refused.add(asked)
+                self._refused.add(signature)
                 raise
 
     async def open_calls(self, invocation: Invocation, result: Result) -> Sequence[AwaitedCall]:
@@ -150,101 +152,105 @@ class Conversations:
             return ()
         return open_calls(await self._runner.sessions.events(invocation.session, invocation_id=result.invocation_id))
 
-    async def _named(self, key: SessionKey, talk: ConversationRequest, ids: Sequence[str]) -> _Place:
+    async def _place_in_named_session(self, key: SessionKey, request: ConversationRequest, ids: Sequence[str]) -> _Place:
         """Returns the place at the end of the named session. Past turns are imported only into an empty session."""
         session = await self._runner.store.open(key)
-        if talk.message.tool_results:
-            return _Place(key.id, talk.id or message_ids((), talk.message)[0])
-        may_make = (talk.config or self._runner.config).create_session
-        while talk.past and (may_make if session is None else not session.last_sequence):
+        if request.message.tool_results:
+            return _Place(key.id, request.id or message_ids((), request.message)[0])
+        may_make = (request.config or self._runner.config).create_session
+        while request.past and (may_make if session is None else not session.last_sequence):
             with suppress(SessionExists, SessionBusy, StaleWriter):  # another process wrote first
-                session = await self._import_turns(key, talk, ids)
+                session = await self._import_turns(key, request, ids)
                 break
             session = await self._runner.store.open(key)
-        if talk.id is not None:
-            return _Place(key.id, talk.id)
-        if talk.key is not None:
-            return _Place(key.id, _keyed(ids[-1], talk.key))
+        if request.id is not None:
+            return _Place(key.id, request.id)
+        if request.key is not None:
+            return _Place(key.id, _keyed(ids[-1], request.key))
         turns = session.head.turns if session else 0
         numbered = [f"{ids[-1]}-{number}" for number in (turns, turns - 1)]
-        for id_ in numbered if talk.repeated else ():
+        for id_ in numbered if request.repeated else ():
             if await self._is_recent(key, id_):
                 return _Place(key.id, id_)
-        return _Place(key.id, await self._free(key, numbered[0]))
+        return _Place(key.id, await self._free_id(key, numbered[0]))
 
-    async def _found(self, base: SessionKey, talk: ConversationRequest, ids: Sequence[str]) -> _Place:
+    async def _place_by_content(self, base: SessionKey, request: ConversationRequest, ids: Sequence[str]) -> _Place:
         """Returns the place in the session that matches the conversation; forks, imports or starts one if needed."""
-        newest = await self._newest(base)
-        id_ = ids[-1] if talk.key is None else _keyed(ids[-1], talk.key)
-        begins = not (talk.past or talk.repeated or talk.key or talk.message.tool_results)
+        newest = await self._highest_number(base)
+        id_ = ids[-1] if request.key is None else _keyed(ids[-1], request.key)
+        begins = not (request.past or request.repeated or request.key or request.message.tool_results)
         sessions = [] if begins else await self._newest_sessions(base, newest)
-        if (again := await self._again(sessions, id_, talk)) is not None:
+        if (again := await self._place_of_retry(sessions, id_, request)) is not None:
             return again
-        session, found = await self._best_match(sessions, ids, talk)
-        whole = session is not None and found == Match(len(talk.past))
-        if talk.message.tool_results and not whole:
+        session, found = await self._best_match(sessions, ids, request)
+        whole = session is not None and found == Match(len(request.past))
+        if request.message.tool_results and not whole:
             raise UnknownToolCall(
                 "This conversation does not wait for the results of these calls.",
                 fix="Send them once, after the messages with the calls, as received.",
             )
-        if not talk.past:
+        if not request.past:
             return _Place(_numbered(base, newest + 1).id, id_)
         if session is None:
-            return _Place((await self._moved(base, newest, talk, ids)).id, id_)
+            return _Place((await self._import_to_new_session(base, newest, request, ids)).id, id_)
         key = session.key if found.before is None else await self._fork(session, found.before, base, newest)
-        if found.turns < len(talk.past):
+        if found.turns < len(request.past):
             try:
-                await self._import_turns(key, talk, ids, found.turns)
+                await self._import_turns(key, request, ids, found.turns)
             except (SessionBusy, StaleWriter):  # another request continues the session differently
-                return _Place((await self._moved(base, newest, talk, ids)).id, id_)
-        return _Place(key.id, await self._free(key, id_) if whole else id_)
+                return _Place((await self._import_to_new_session(base, newest, request, ids)).id, id_)
+        return _Place(key.id, await self._free_id(key, id_) if whole else id_)
 
-    async def _again(self, sessions: Sequence[Session], id_: str, talk: ConversationRequest) -> _Place | None:
+    async def _place_of_retry(self, sessions: Sequence[Session], id_: str, request: ConversationRequest) -> _Place | None:
         """Returns the place where this request was started before; None for a new request.
 
         Tool results and requests with a key are sent only once, so they are looked up even without the retry mark.
         """
-        for session in sessions if talk.repeated else ():
+        for session in sessions if request.repeated else ():
             if await self._is_recent(session.key, id_):
                 return _Place(session.id, id_)
-        if talk.key is not None or talk.message.tool_results:
+        if request.key is not None or request.message.tool_results:
             for session in sessions:
                 if not await self._is_free(session.key, id_):
                     return _Place(session.id, id_)
         return None
 
     async def _best_match(
-        self, sessions: Sequence[Session], ids: Sequence[str], talk: ConversationRequest
+        self, sessions: Sequence[Session], ids: Sequence[str], request: ConversationRequest
     ) -> tuple[Session | None, Match]:
         """Returns the session with the longest match, and the match."""
         best: tuple[Session | None, Match] = (None, Match())
-        whole, sent = Match(len(talk.past)), sum(bool(turn.sent.parts) for turn in talk.past)
-        for session in sorted(sessions if talk.past else (), key=lambda each: each.head.turns != sent):
+        whole, sent = Match(len(request.past)), sum(bool(turn.sent.parts) for turn in request.past)
+        for session in sorted(sessions if request.past else (), key=lambda each: each.head.turns != sent):
             for last in (RECENT_EVENTS, None):
-                found = match(talk.past, ids, logged_turns(await self._runner.sessions.events(session.key, last=last)), session)
+                found = match(
+                    request.past, ids, logged_turns(await self._runner.sessions.events(session.key, last=last)), session
+                )
                 if found == whole:
                     return session, found
             if found.turns > best[1].turns:
                 best = session, found
         return best
 
-    async def _content(self, key: SessionKey, talk: ConversationRequest) -> Content:
+    async def _content(self, key: SessionKey, request: ConversationRequest) -> Content:
         """Returns the message with the instructions in front, unless a recent message already carries the same instructions."""
-        content, told = talk.message, talk.instructions
-        says = any(not isinstance(part, TextPart) or part.text.strip() for part in content.parts)
-        if told is None or not says or content.tool_results:
+        content, instructions = request.message, request.instructions
+        has_text = any(not isinstance(part, TextPart) or part.text.strip() for part in content.parts)
+        if instructions is None or not has_text or content.tool_results:
             return content
         recent = await self._runner.sessions.events(key, last=RECENT_EVENTS)
-        if any(event.author == USER and event.content and told in event.content.parts for event in recent):
+        if any(event.author == USER and event.content and instructions in event.content.parts for event in recent):
             return content
-        return content.model_copy(update={"parts": (told, *content.parts)})
+        return content.model_copy(update={"parts": (instructions, *content.parts)})
 
-    async def _moved(self, base: SessionKey, newest: int, talk: ConversationRequest, ids: Sequence[str]) -> SessionKey:
+    async def _import_to_new_session(
+        self, base: SessionKey, newest: int, request: ConversationRequest, ids: Sequence[str]
+    ) -> SessionKey:
         """Creates a session and imports the conversation's past turns."""
         while True:
             newest += 1
             with suppress(SessionExists):
-                return (await self._import_turns(_numbered(base, newest), talk, ids, new=True)).key
+                return (await self._import_turns(_numbered(base, newest), request, ids, new=True)).key
 
     async def _fork(self, session: Session, before: str, base: SessionKey, newest: int) -> SessionKey:
         """Copies the session's events before the invocation to a new session."""
@@ -255,17 +261,17 @@ class Conversations:
                 return copy.key
 
     async def _import_turns(
-        self, key: SessionKey, talk: ConversationRequest, ids: Sequence[str], begin: int = 0, *, new: bool = False
+        self, key: SessionKey, request: ConversationRequest, ids: Sequence[str], begin: int = 0, *, new: bool = False
     ) -> Session:
-        past = list(past_exchanges(talk.past[begin:], ids[begin:]))
-        return await self._runner.sessions.bring(key, past, author=talk.agent, new=new)
+        past = list(past_exchanges(request.past[begin:], ids[begin:]))
+        return await self._runner.sessions.bring(key, past, author=request.agent, new=new)
 
     async def _newest_sessions(self, base: SessionKey, newest: int) -> list[Session]:
         numbers = range(newest, max(newest - SESSIONS_SEARCHED, 0), -1)
         opened = [await self._runner.store.open(_numbered(base, number)) for number in numbers]
         return [session for session in opened if session is not None]
 
-    async def _newest(self, base: SessionKey) -> int:
+    async def _highest_number(self, base: SessionKey) -> int:
         """Returns the highest number of a session with this opening; 0 if there is none.
 
         The binary search may return a lower number after sessions were deleted.
@@ -294,7 +300,7 @@ class Conversations:
     async def _is_free(self, key: SessionKey, message_id: str) -> bool:
         return await self._runner.store.inbox.receipt(key, message_id) is None
 
-    async def _free(self, key: SessionKey, message_id: str) -> str:
+    async def _free_id(self, key: SessionKey, message_id: str) -> str:
         """Returns the id, or a variant of it if a rewound message has used it."""
         free = await self._is_free(key, message_id)
         return message_id if free else f"{message_id}-{self._issuer.new_id('again')}"

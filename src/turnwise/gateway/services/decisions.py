@@ -21,8 +21,8 @@ class Decisions:
     errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope) -> None:
-        self._runner, self._whose = runner, whose
+    def __init__(self, runner: Runner, scope: SessionScope) -> None:
+        self._runner, self._scope = runner, scope
 
     async def search(
         self,
@@ -42,9 +42,9 @@ class Decisions:
         Raises:
             CursorInvalid: `after` is not the cursor of a page.
         """
-        everybody = user is None and session is None and self._whose.reaches_all(caller, "decisions:read")
-        named = self._whose.users(caller, "decisions:read", user, everybody=everybody)
-        key = None if session is None else self._whose.session(caller, "decisions:read", session, user)
+        everybody = user is None and session is None and self._scope.reaches_all(caller, "decisions:read")
+        named = self._scope.users(caller, "decisions:read", user, everybody=everybody)
+        key = None if session is None else self._scope.session(caller, "decisions:read", session, user)
         return await self._runner.store.decisions.search(
             self._runner.app, user=None if key else named, key=key, agent=agent, method=method, after=after, limit=limit
         )
@@ -55,7 +55,7 @@ class Decisions:
         Raises:
             InvocationMissing: There is no decision at this number.
         """
-        key = self._whose.session(caller, "decisions:read", session, user)
+        key = self._scope.session(caller, "decisions:read", session, user)
         found = await self._runner.store.decisions.find(key, sequence)
         if found is None:
             raise InvocationMissing(
@@ -73,9 +73,9 @@ class Decisions:
             SessionMissing: There is no such session.
             InvocationMissing: There is no such message, or it has no decision yet.
         """
-        key = self._whose.session(caller, "decisions:read", session, user)
+        key = self._scope.session(caller, "decisions:read", session, user)
         if message_id is None:
-            place = await self._newest(key)
+            place = await self._newest_sequence(key)
         else:
             result = (await self._runner.sessions.reading(key, message_id=message_id)).result
             place = _decision_sequence(result.events if result else ())
@@ -84,7 +84,7 @@ class Decisions:
             raise InvocationMissing("There is no decision (yet).", fix="Try again when the message is answered.")
         return found
 
-    async def _newest(self, key: SessionKey) -> int | None:
+    async def _newest_sequence(self, key: SessionKey) -> int | None:
         """Returns the sequence number of the newest message with a decision; None if there is none."""
         before = (await self._runner.sessions.get(key)).last_sequence + 1
         while before > 1:
@@ -102,7 +102,7 @@ class Decisions:
             RequestInvalid: The tree has no such agent.
             InvocationMissing: There is no decision at this number.
         """
-        key = self._whose.session(caller, "decisions:label", session, user)
+        key = self._scope.session(caller, "decisions:label", session, user)
         if agent is not None and agent not in self._runner.tree:
             raise RequestInvalid(f"There is no agent {agent[:64]!r}.", fix="Name one of the tree.", where=("body", "agent"))
         await self._runner.store.decisions.label(key, sequence, agent)

@@ -25,7 +25,7 @@ class HealthCheck:
 
     def __init__(self, runner: Runner, closing: asyncio.Event, ready: asyncio.Event) -> None:
         self._runner, self._closing, self._ready = runner, closing, ready
-        self._looking: asyncio.Task[None] | None = None
+        self._running_check: asyncio.Task[None] | None = None
         self._cached_until = float("-inf")
 
     async def check(self) -> None:
@@ -42,17 +42,17 @@ class HealthCheck:
             raise NotReady("The policy is still being prepared.", fix="Ask again soon.")
         if asyncio.get_running_loop().time() < self._cached_until:
             return
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
-            self._looking.add_done_callback(self._on_checked)
-        await asyncio.shield(self._looking)
+        if self._running_check is None:
+            self._running_check = asyncio.create_task(self._check_store())
+            self._running_check.add_done_callback(self._on_checked)
+        await asyncio.shield(self._running_check)
 
     def _on_checked(self, task: "asyncio.Task[None]") -> None:
-        self._looking = None
+        self._running_check = None
         if not task.cancelled() and task.exception() is None:
             self._cached_until = asyncio.get_running_loop().time() + CACHE_SECONDS
 
-    async def _look(self) -> None:
+    async def _check_store(self) -> None:
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 await self._runner.store.check_writable()

@@ -51,8 +51,8 @@ class Invocations:
     errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope, messages: Messages) -> None:
-        self._runner, self._whose, self._messages = runner, whose, messages
+    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages) -> None:
+        self._runner, self._scope, self._messages = runner, scope, messages
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def now(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> InvocationStatus:
@@ -62,7 +62,7 @@ class Invocations:
             SessionMissing: There is no such session.
             InvocationMissing: There is no such invocation.
         """
-        key = self._whose.session(caller, "sessions:read", session, user)
+        key = self._scope.session(caller, "sessions:read", session, user)
         return await self._runner.sessions.reading(key, invocation_id=invocation_id)
 
     async def message_status(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> InvocationStatus:
@@ -73,7 +73,7 @@ class Invocations:
             InvocationMissing: There is no such message.
             SessionError: The message was refused.
         """
-        key = self._whose.session(caller, "sessions:read", session, user)
+        key = self._scope.session(caller, "sessions:read", session, user)
         return await self._runner.sessions.reading(key, message_id=message_id)
 
     async def cancel(
@@ -92,7 +92,7 @@ class Invocations:
             SessionMissing: There is no such session.
             InvocationMissing: There is no such invocation.
         """
-        key = self._whose.session(caller, "invocations:cancel", session, user)
+        key = self._scope.session(caller, "invocations:cancel", session, user)
         reading = await self._runner.sessions.reading(key, invocation_id=invocation_id)
         if reading.state == "ended":
             return reading
@@ -112,7 +112,7 @@ class Invocations:
             UnknownToolCall: The invocation does not have this wait, or no longer.
             RequestInvalid: The answer's kind does not fit the wait.
         """
-        key = self._whose.session(caller, "messages:write", session, user)
+        key = self._scope.session(caller, "messages:write", session, user)
         message_id = given.id or _message_id(invocation_id, given.call_id)
         head = (await self._runner.sessions.get(key)).head
         waits = [wait for wait in waits_of(head) if (wait.invocation_id, wait.call_id) == (invocation_id, given.call_id)]
@@ -140,7 +140,7 @@ class Invocations:
         Raises:
             SessionMissing: There is no such session.
         """
-        key = self._whose.session(caller, "messages:write", session, user)
+        key = self._scope.session(caller, "messages:write", session, user)
         head = (await self._runner.sessions.get(key)).head
         return next((wait for wait in waits_of(head) if wait.call_id == call_id), None)
 
@@ -227,8 +227,8 @@ class Tasks:
     errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope) -> None:
-        self._runner, self._whose = runner, whose
+    def __init__(self, runner: Runner, scope: SessionScope) -> None:
+        self._runner, self._scope = runner, scope
 
     async def page(
         self,
@@ -260,8 +260,8 @@ class Tasks:
             CursorInvalid: `after` is not a cursor.
         """
         decisions, app = self._runner.store.decisions, self._runner.app
-        named = self._whose.user(caller, "sessions:read", user)
-        key = None if session is None else self._whose.session(caller, "sessions:read", session, user)
+        named = self._scope.user(caller, "sessions:read", user)
+        key = None if session is None else self._scope.session(caller, "sessions:read", session, user)
         found = await decisions.invocations(app, user=named, key=key, states=states, since=since, after=after, limit=limit)
         total = await decisions.count_invocations(app, user=named, key=key, states=states, since=since)
         known = await asyncio.gather(*map(self._state, found.items))

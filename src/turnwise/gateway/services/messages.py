@@ -97,11 +97,11 @@ class MessageRequest(NamedTuple):
 class Messages:
     """Sends and finds messages with the caller's rights. All methods raise Forbidden and the runner's errors."""
 
-    def __init__(self, runner: Runner, whose: SessionScope, quotas: Quotas, closing: asyncio.Event) -> None:
-        self._runner, self._whose, self._quotas, self._closing = runner, whose, quotas, closing
-        self._places: set[asyncio.Task[None]] = set()
+    def __init__(self, runner: Runner, scope: SessionScope, quotas: Quotas, closing: asyncio.Event) -> None:
+        self._runner, self._scope, self._quotas, self._closing = runner, scope, quotas, closing
+        self._held_slots: set[asyncio.Task[None]] = set()
 
-    async def start(self, caller: Caller, ask: MessageRequest) -> Invocation:
+    async def start(self, caller: Caller, request: MessageRequest) -> Invocation:
         """Starts an invocation as `Runner.start` does. It uses one of the caller's concurrent runs until it ends or
         waits.
 
@@ -113,29 +113,29 @@ class Messages:
             PreconditionFailed: The session does not have an expected revision.
             KeyReused: The idempotency key came with another body before.
         """
-        key = self._whose.session(caller, "messages:write", ask.session, ask.user)
-        context = self._context(caller, ask.context, ask.agent)
+        key = self._scope.session(caller, "messages:write", request.session, request.user)
+        context = self._context(caller, request.context, request.agent)
         check_state(caller, context.state, self._runner.config.limits)
-        create = (ask.config or self._runner.config).create_session
-        await check_results(self._runner, caller, key, ask.content, ask.id, create=create)
-        await self._check_conditions(key, ask)
-        place = await self._place(caller, key.user)
+        create = (request.config or self._runner.config).create_session
+        await check_results(self._runner, caller, key, request.content, request.id, create=create)
+        await self._check_conditions(key, request)
+        slot = await self._acquire_slot(caller, key.user)
         try:
             invocation = await self._runner.start(
-                ask.content,
+                request.content,
                 user=key.user,
                 session=key.id,
-                message_id=ask.id,
+                message_id=request.id,
                 context=context,
-                config=ask.config,
-                digest=ask.digest,
+                config=request.config,
+                digest=request.digest,
             )
-            if ask.alone:  # another request with the same key may have been stored in between
-                await self._check_conditions(key, ask._replace(expected=None))
+            if request.alone:  # another request with the same key may have been stored in between
+                await self._check_conditions(key, request._replace(expected=None))
         except BaseException:
-            await place.aclose()
+            await slot.aclose()
             raise
-        self._release_at_end(place, invocation)
+        self._release_at_end(slot, invocation)
         return invocation
 
     async def regenerate(
@@ -147,17 +147,17 @@ class Messages:
             PreconditionFailed: The session does not have an expected revision.
             Closing, TooMany: As for `start`.
         """
-        key = self._whose.session(caller, "messages:write", session, user)
+        key = self._scope.session(caller, "messages:write", session, user)
         if expected is not None:
             expected.check(await self._runner.sessions.get(key))
         context = self._with_current_roles(caller, (await self._runner.sessions.message_of(key, invocation_id)).context)
-        place = await self._place(caller, key.user)
+        slot = await self._acquire_slot(caller, key.user)
         try:
             invocation = await self._runner.regenerate(key, invocation_id, context=context)
         except BaseException:
-            await place.aclose()
+            await slot.aclose()
             raise
-        self._release_at_end(place, invocation)
+        self._release_at_end(slot, invocation)
         return invocation
 
     async def find(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Invocation:
@@ -166,7 +166,7 @@ class Messages:
         Raises:
             InvocationMissing: There is no such message.
         """
-        key = self._whose.session(caller, "sessions:read", session, user)
+        key = self._scope.session(caller, "sessions:read", session, user)
         return await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
 
     async def attach(self, caller: Caller, session: str, invocation_id: str, user: str | None = None) -> Invocation:
@@ -175,20 +175,20 @@ class Messages:
         Raises:
             InvocationMissing: There is no such invocation.
         """
-        key = self._whose.session(caller, "sessions:read", session, user)
+        key = self._scope.session(caller, "sessions:read", session, user)
         return await self._runner.attach(user=key.user, session=key.id, invocation_id=invocation_id)
 
     async def select(
         self, caller: Caller, message: str | Content, *, session: str | None, user: str | None, context: MessageContext
     ) -> Selection:
         """Returns the agent that would answer, as `Runner.select` does. Stores nothing and runs no agent."""
-        named = self._whose.user(caller, "sessions:read", user)
+        named = self._scope.user(caller, "sessions:read", user)
         return await self._runner.select(message, user=named, session=session, context=self._context(caller, context))
 
     async def settled(self) -> None:
         """Waits until no answer that was started here uses a concurrent run."""
-        while self._places:
-            await asyncio.wait(set(self._places))
+        while self._held_slots:
+            await asyncio.wait(set(self._held_slots))
 
     def _context(self, caller: Caller, given: MessageContext, agent: str | None = None) -> MessageContext:
         """Returns the message's context with the roles that the caller holds, and with the named agent."""
@@ -199,18 +199,18 @@ class Messages:
             raise NothingHere(f"There is no agent {agent[:NAME_CHARACTERS]!r}.", fix="See the list of agents.")
         return given.model_copy(update={"roles": roles, "direct_agent_id": agent})
 
-    async def _check_conditions(self, key: SessionKey, ask: MessageRequest) -> None:
+    async def _check_conditions(self, key: SessionKey, request: MessageRequest) -> None:
         """Checks the idempotency key and the expected revision of a message that is not stored yet.
 
         A message that is stored already only has its key checked, since the session may have changed after it.
         """
-        if ask.expected is None and not ask.alone:
+        if request.expected is None and not request.alone:
             return
-        receipt = None if ask.id is None else await self._runner.store.inbox.receipt(key, ask.id)
+        receipt = None if request.id is None else await self._runner.store.inbox.receipt(key, request.id)
         if receipt is None:
-            if ask.expected is not None:
-                ask.expected.check(await self._runner.store.open(key))
-        elif ask.alone and receipt.message.digest not in ("", ask.digest):
+            if request.expected is not None:
+                request.expected.check(await self._runner.store.open(key))
+        elif request.alone and receipt.message.digest not in ("", request.digest):
             raise KeyReused(
                 "The Idempotency-Key came with another body before.",
                 fix="Use a different key for each message.",
@@ -224,19 +224,19 @@ class Messages:
             before if has is None else before.model_copy(update={"roles": tuple(role for role in before.roles if role in has)})
         )
 
-    async def _place(self, caller: Caller, user: str) -> AsyncExitStack:
+    async def _acquire_slot(self, caller: Caller, user: str) -> AsyncExitStack:
         if self._closing.is_set():
             raise Closing("This process is being stopped and accepts no more messages.", fix="Send it again.")
-        place = AsyncExitStack()
-        await place.enter_async_context(self._quotas.runs(caller, user))
-        return place
+        slot = AsyncExitStack()
+        await slot.enter_async_context(self._quotas.runs(caller, user))
+        return slot
 
-    def _release_at_end(self, place: AsyncExitStack, invocation: Invocation) -> None:
-        async def at_its_end() -> None:
-            async with place:
+    def _release_at_end(self, slot: AsyncExitStack, invocation: Invocation) -> None:
+        async def release_slot() -> None:
+            async with slot:
                 with suppress(TurnwiseError):
                     await invocation.feed.closed()
 
-        task = asyncio.create_task(at_its_end())
-        self._places.add(task)
-        task.add_done_callback(self._places.discard)
+        task = asyncio.create_task(release_slot())
+        self._held_slots.add(task)
+        task.add_done_callback(self._held_slots.discard)

@@ -37,8 +37,8 @@ class Pushes:
     errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope, issuer: Issuer | None = None) -> None:
-        self._runner, self._whose, self._issuer = runner, whose, issuer or SystemIssuer()
+    def __init__(self, runner: Runner, scope: SessionScope, issuer: Issuer | None = None) -> None:
+        self._runner, self._scope, self._issuer = runner, scope, issuer or SystemIssuer()
         self.kept: Kept | None = runner.store.pushes if isinstance(runner.store, KeepsPushes) else None
         self.news = asyncio.Event()
 
@@ -61,12 +61,12 @@ class Pushes:
             RequestInvalid: A field is invalid, or the message has `MAX_CONFIGS` configurations already.
             InvocationMissing: There is no such message.
         """
-        key = self._whose.session(caller, "messages:write", session, user)
+        key = self._scope.session(caller, "messages:write", session, user)
         config = config.model_copy(update={"id": config.id or self._issuer.new_id("push"), "caller": caller})
         _check(config)
-        await self._check_there(key, message_id)
+        await self._require_message(key, message_id)
         try:
-            if not await self._in.put(key, message_id, config, after=after, most=MAX_CONFIGS):
+            if not await self._store.put(key, message_id, config, after=after, most=MAX_CONFIGS):
                 raise RequestInvalid(
                     f"{MAX_CONFIGS} configurations exist for this message already.", fix="Delete one.", where=("id",)
                 )
@@ -77,16 +77,16 @@ class Pushes:
 
     async def list(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> Sequence[PushConfig]:
         """Returns the configurations of a message, sorted by id; at most `MAX_CONFIGS`. Raises InvocationMissing."""
-        key = self._whose.session(caller, "messages:write", session, user)
-        await self._check_there(key, message_id)
-        return await self._in.list(key, message_id)
+        key = self._scope.session(caller, "messages:write", session, user)
+        await self._require_message(key, message_id)
+        return await self._store.list(key, message_id)
 
     async def remove(self, caller: Caller, session: str, message_id: str, id: str, user: str | None = None) -> None:
         """Deletes a configuration. Idempotent. Raises InvocationMissing."""
-        key = self._whose.session(caller, "messages:write", session, user)
-        await self._check_there(key, message_id)
+        key = self._scope.session(caller, "messages:write", session, user)
+        await self._require_message(key, message_id)
         if is_storable_id(id):
-            await self._in.remove(key, message_id, id)
+            await self._store.remove(key, message_id, id)
 
     async def follow(self, place: PushPlace) -> FollowedInvocation | None:
         """Returns the invocation to notify about, as soon as the message is started; None if it never will be.
@@ -96,7 +96,7 @@ class Pushes:
             StoreError: The store failed.
         """
         key, message_id = place.key, place.message_id
-        invocation_id = await self._begun(key, message_id)
+        invocation_id = await self._invocation_id_of(key, message_id)
         # Read before the handle, so that no event between the two reads is missed.
         session = await self._runner.store.open(key)
         if invocation_id is None or session is None:
@@ -116,11 +116,11 @@ class Pushes:
         return key is not None and is_valid(key, self._issuer.now())
 
     @property
-    def _in(self) -> Kept:
+    def _store(self) -> Kept:
         assert self.kept is not None
         return self.kept
 
-    async def _begun(self, key: SessionKey, message_id: str) -> str | None:
+    async def _invocation_id_of(self, key: SessionKey, message_id: str) -> str | None:
         """Returns the id of the message's invocation, once it is started; None if the message was refused or deleted."""
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is None or receipt.state != "queued":
@@ -136,7 +136,7 @@ class Pushes:
             raise SessionError("The message is still queued.", fix="Look again.")
         return receipt.invocation_id if receipt else None
 
-    async def _check_there(self, key: SessionKey, message_id: str) -> None:
+    async def _require_message(self, key: SessionKey, message_id: str) -> None:
         if not is_storable_id(message_id) or await self._runner.store.inbox.receipt(key, message_id) is None:
             raise _missing()
 

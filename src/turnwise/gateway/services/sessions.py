@@ -46,8 +46,8 @@ class Sessions:
     errors.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope, issuer: Issuer | None = None) -> None:
-        self._runner, self._whose, self._issuer = runner, whose, issuer or SystemIssuer()
+    def __init__(self, runner: Runner, scope: SessionScope, issuer: Issuer | None = None) -> None:
+        self._runner, self._scope, self._issuer = runner, scope, issuer or SystemIssuer()
 
     async def create(
         self,
@@ -72,11 +72,11 @@ class Sessions:
         Raises:
             SessionExists: There is a session with this id.
         """
-        key = self._whose.session(caller, "sessions:write", self._id(session), user)
+        key = self._scope.session(caller, "sessions:write", self._id(session), user)
         check_state(caller, state, self._runner.config.limits)
         if not past:
             return await self._runner.sessions.create(key, state=dict(state))
-        self._whose.session(caller, "messages:write", key.id, user)
+        self._scope.session(caller, "messages:write", key.id, user)
         await self._runner.sessions.create(key, state=dict(state))
         try:
             return await self._runner.sessions.bring(key, past, author=author)
@@ -88,16 +88,16 @@ class Sessions:
         self, caller: Caller, *, user: str | None, everybody: bool, after: str | None, limit: int
     ) -> Page[SessionInfo]:
         """Returns one page of sessions of a user, or of all users, sorted by user and id. Raises CursorInvalid."""
-        named = self._whose.users(caller, "sessions:read", user, everybody=everybody)
+        named = self._scope.users(caller, "sessions:read", user, everybody=everybody)
         return await self._runner.store.list(self._runner.app, user=named, after=after, limit=limit)
 
     async def get(self, caller: Caller, session: str, user: str | None = None) -> Session:
         """Returns the session with its head and state. Raises SessionMissing."""
-        return await self._runner.sessions.get(self._whose.session(caller, "sessions:read", session, user))
+        return await self._runner.sessions.get(self._scope.session(caller, "sessions:read", session, user))
 
     async def events(self, caller: Caller, session: str, window: Window, user: str | None = None) -> Events:
         """Returns one page of the session's events, oldest first. Raises SessionMissing."""
-        key = self._whose.session(caller, "sessions:read", session, user)
+        key = self._scope.session(caller, "sessions:read", session, user)
         await self._runner.sessions.get(key)
         asked = window._asdict()
         if window.last is not None:
@@ -116,7 +116,7 @@ class Sessions:
             SessionMissing, InvocationMissing, SessionBusy: As for the runner.
             PreconditionFailed: The session does not have an expected revision.
         """
-        key = self._whose.session(caller, "sessions:write", session, user)
+        key = self._scope.session(caller, "sessions:write", session, user)
         revision = await self._revision(key, expected)
         with as_precondition(expected):
             return await self._runner.sessions.rewind(key, invocation_id, revision=revision)
@@ -136,9 +136,9 @@ class Sessions:
             SessionMissing, SessionExists, InvocationMissing: As for the runner.
             PreconditionFailed: The session does not have an expected revision.
         """
-        key = self._whose.session(caller, "sessions:write", session, user)
+        key = self._scope.session(caller, "sessions:write", session, user)
         await self._revision(key, expected)
-        copy = self._whose.session(caller, "sessions:write", self._id(new), user)
+        copy = self._scope.session(caller, "sessions:write", self._id(new), user)
         return await self._runner.sessions.fork(key, copy.id, before_invocation=before_invocation)
 
     async def write_state(
@@ -155,7 +155,7 @@ class Sessions:
             SessionMissing, SessionBusy: As for the runner.
             PreconditionFailed: The session does not have an expected revision.
         """
-        key = self._whose.session(caller, "sessions:write", session, user)
+        key = self._scope.session(caller, "sessions:write", session, user)
         check_state(caller, delta, self._runner.config.limits)
         revision = await self._revision(key, expected)
         with as_precondition(expected):
@@ -163,14 +163,14 @@ class Sessions:
 
     async def delete(self, caller: Caller, session: str, user: str | None = None, expected: Expected | None = None) -> None:
         """Deletes the session and all its data. Idempotent. Raises SessionBusy and PreconditionFailed."""
-        key = self._whose.session(caller, "sessions:write", session, user)
+        key = self._scope.session(caller, "sessions:write", session, user)
         if expected is not None:
             expected.check(await self._runner.store.open(key))
         await self._runner.sessions.delete(key)
 
     async def delete_user(self, caller: Caller, user: str) -> None:
         """Deletes all data of the user. Idempotent. Raises SessionBusy."""
-        await self._runner.sessions.delete_user(self._whose.user(caller, "sessions:write", user))
+        await self._runner.sessions.delete_user(self._scope.user(caller, "sessions:write", user))
 
     async def _revision(self, key: SessionKey, expected: Expected | None) -> int | None:
         """Returns the session's revision, if the request expects one that it has; None if it expects none."""

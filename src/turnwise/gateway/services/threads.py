@@ -45,8 +45,8 @@ class Threads:
     errors, and InvocationMissing for a message that was never accepted or that a rewind hides.
     """
 
-    def __init__(self, runner: Runner, whose: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
-        self._runner, self._whose, self._messages = runner, whose, messages
+    def __init__(self, runner: Runner, scope: SessionScope, messages: Messages, issuer: Issuer | None = None) -> None:
+        self._runner, self._scope, self._messages = runner, scope, messages
         self._issuer = issuer or SystemIssuer()
         self._turns: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
         self._deletions: set[asyncio.Task[None]] = set()
@@ -55,7 +55,7 @@ class Threads:
         self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
     ) -> KnownMessage:
         """Returns the message's current status without waiting. `to` is the permission that the operation needs."""
-        return await self._known(self._whose.session(caller, to, session, user), message_id)
+        return await self._known(self._scope.session(caller, to, session, user), message_id)
 
     async def whole(
         self, caller: Caller, session: str, message_id: str, user: str | None = None, *, to: Permission = "sessions:read"
@@ -64,7 +64,7 @@ class Threads:
 
         For a message that guardrails blocked, there is no status.
         """
-        key = self._whose.session(caller, to, session, user)
+        key = self._scope.session(caller, to, session, user)
         receipt = await self._runner.store.inbox.receipt(key, message_id)
         if receipt is None:
             raise _missing()
@@ -74,14 +74,14 @@ class Threads:
         told = _events_from(message_id, reading.result.events if reading.result else ())
         if not told:
             raise _missing()
-        await self._check_there(key, told[0])
+        await self._require_visible(key, told[0])
         return KnownMessage(receipt, reading._replace(message_id=message_id, result=result_of(told)))
 
     async def wait_for_progress(
         self, caller: Caller, session: str, invocation_id: str, after: int, user: str | None = None
     ) -> None:
         """Waits until the invocation has ended or has an event above the sequence number. Raises SessionMissing."""
-        key, signals = self._whose.session(caller, "sessions:read", session, user), self._runner.store.signals
+        key, signals = self._scope.session(caller, "sessions:read", session, user), self._runner.store.signals
         with signals.watch(key) as watch:
             while open_ := (await self._runner.sessions.get(key)).head.invocations.get(invocation_id):
                 if open_.last > after:
@@ -89,7 +89,7 @@ class Threads:
                 await watch.next(signals.poll_seconds)
 
     async def start(
-        self, caller: Caller, ask: MessageRequest, after: str, *, copy: str | None = None, apart: bool = False
+        self, caller: Caller, request: MessageRequest, after: str, *, copy: str | None = None, apart: bool = False
     ) -> Invocation:
         """Sends a message that follows the answer to message `after`. Waits for that answer first.
 
@@ -99,7 +99,7 @@ class Threads:
 
         Args:
             caller: The caller.
-            ask: The message.
+            request: The message.
             after: The id of the message whose answer to continue from.
             copy: The id of the fork; None to derive it from the message's id.
             apart: Whether to fork in any case.
@@ -107,17 +107,17 @@ class Threads:
         Raises:
             SessionError: The answer was a question that has been answered, so nothing can be inserted after it.
         """
-        key = self._whose.session(caller, "messages:write", ask.session, ask.user)
+        key = self._scope.session(caller, "messages:write", request.session, request.user)
         answered = await self._runner.attach(user=key.user, session=key.id, message_id=after)
         await answered.feed.closed()
         # Two concurrent requests that continue one answer must not both find the same place free.
         async with self._turns.setdefault(key, asyncio.Lock()):
-            place = await self._place(key, answered.feed.stored, ask, copy, apart=apart)
-            return await self._messages.start(caller, ask._replace(session=place))
+            place = await self._place(key, answered.feed.stored, request, copy, apart=apart)
+            return await self._messages.start(caller, request._replace(session=place))
 
     async def cancel(self, caller: Caller, session: str, message_id: str, user: str | None = None) -> None:
         """Cancels the message: stops its run, removes it from the queue, or ends its waits. Does nothing if it has ended."""
-        key = self._whose.session(caller, "invocations:cancel", session, user)
+        key = self._scope.session(caller, "invocations:cancel", session, user)
         known = await self._known(key, message_id)
         if known.receipt.state == QUEUED:
             invocation = await self._runner.attach(user=key.user, session=key.id, message_id=message_id)
@@ -139,7 +139,7 @@ class Threads:
             SessionBusy: The message is being answered.
             SessionError: The message was not started, or other messages follow its answer.
         """
-        key = self._whose.session(caller, "sessions:write", session, user)
+        key = self._scope.session(caller, "sessions:write", session, user)
         known = await self._known(key, message_id)
         result = known.reading.result if known.reading else None
         if result is None or not result.events:
@@ -191,24 +191,24 @@ class Threads:
             return KnownMessage(receipt, None)
         reading = await self._runner.sessions.reading(key, message_id=message_id)
         if reading.result is not None:
-            await self._check_there(key, reading.result.events[0])
+            await self._require_visible(key, reading.result.events[0])
             return KnownMessage(receipt, reading, await self._before(key, reading.result.events))
         return KnownMessage(receipt, reading)
 
     async def _place(
-        self, key: SessionKey, events: Sequence[Event], ask: MessageRequest, copy: str | None, *, apart: bool
+        self, key: SessionKey, events: Sequence[Event], request: MessageRequest, copy: str | None, *, apart: bool
     ) -> str:
         """Returns the id of the session that the message goes to, which follows these events of one message."""
         if not events:
             raise SessionError(
                 "The answer to continue from was cancelled before it started.", fix="Continue from another answer."
             )
-        await self._check_there(key, events[0])
-        message_id = ask.id or self._issuer.new_id("message")
+        await self._require_visible(key, events[0])
+        message_id = request.id or self._issuer.new_id("message")
         if await self._runner.store.inbox.receipt(key, message_id) is not None:
             return key.id
         session = await self._runner.sessions.get(key)
-        results = ask.content.tool_results if isinstance(ask.content, Content) else ()
+        results = request.content.tool_results if isinstance(request.content, Content) else ()
         if any(result.call_id in session.head.calls for result in results):
             return key.id
         following = await self._next(key, events[-1], among=events[0].invocation_id)
@@ -259,7 +259,7 @@ class Threads:
         told = await self._runner.sessions.events(key, invocation_id=events[0].invocation_id)
         return [event for event in told if (event.sequence or 0) < (events[0].sequence or 0)]
 
-    async def _check_there(self, key: SessionKey, first: Event) -> None:
+    async def _require_visible(self, key: SessionKey, first: Event) -> None:
         """Raises InvocationMissing if a rewind hides the event."""
         seen = await self._runner.store.events(key, after=(first.sequence or 1) - 1, limit=1)
         if not seen or seen[0].id != first.id:

@@ -40,9 +40,9 @@ class AnswerText:
     """
 
     def __init__(self) -> None:
-        self._told = False
+        self._any_sent = False
         self._open: Event | None = None
-        self._said = ""
+        self._sent = ""
         self._waiting: list[str] = []
 
     def feed(self, event: Event) -> str:
@@ -52,7 +52,7 @@ class AnswerText:
     def rest(self) -> str:
         """Returns the text that remains at the end."""
         self._open = None
-        return self._waited()
+        return self._take_waiting()
 
     def _piece(self, event: Event) -> str:
         if not event.text or not is_shown_to_user(event) or "~" in event.branch:
@@ -61,38 +61,38 @@ class AnswerText:
         if begins and self._open is not None and self._open.branch != event.branch:
             return ""
         if begins:
-            lead, self._open, self._said = self._waited() + self._lead(), event, ""
+            lead, self._open, self._sent = self._take_waiting() + self._separator(), event, ""
         else:
             lead = ""
         # An earlier piece was lost; the complete event brings the text.
-        if event.offset not in (None, len(self._said)):
+        if event.offset not in (None, len(self._sent)):
             return lead
-        self._said, self._told = self._said + event.text, True
+        self._sent, self._any_sent = self._sent + event.text, True
         return lead + event.text
 
     def _whole(self, event: Event) -> str:
         text = shown_text(event)
         if self._open is not None and self._open.id == event.id:
             self._open = None
-            return _missing(text, self._said) + self._waited()
+            return _missing(text, self._sent) + self._take_waiting()
         if not text:
             return ""
         if self._open is not None and self._open.branch != event.branch:
             self._waiting.append(text)
             return ""
         self._open = None
-        return self._waited() + self._line(text)
+        return self._take_waiting() + self._line(text)
 
-    def _waited(self) -> str:
+    def _take_waiting(self) -> str:
         waiting, self._waiting = self._waiting, []
         return "".join(self._line(text) for text in waiting)
 
     def _line(self, text: str) -> str:
-        lead, self._told = self._lead(), True
+        lead, self._any_sent = self._separator(), True
         return lead + text
 
-    def _lead(self) -> str:
-        return NEWLINE if self._told else ""
+    def _separator(self) -> str:
+        return NEWLINE if self._any_sent else ""
 
 
 def _missing(text: str, said: str) -> str:

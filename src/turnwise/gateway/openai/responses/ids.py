@@ -31,26 +31,26 @@ class ResponseId(NamedTuple):
     @property
     def id(self) -> str:
         """The response's id."""
-        return RESPONSE + pack_ids(self.session, self.message, *self._whose)
+        return RESPONSE + pack_ids(self.session, self.message, *self._user_part)
 
     def item(self, event: Event) -> str:
         """Returns the id of the output item for an event."""
-        return MESSAGE + pack_ids(self.session, self.message, event.id, *self._whose)
+        return MESSAGE + pack_ids(self.session, self.message, event.id, *self._user_part)
 
     def given(self, place: int) -> str:
         """Returns the id of the input item at this position."""
-        return MESSAGE + pack_ids(self.session, self.message, f"given-{place}", *self._whose)
+        return MESSAGE + pack_ids(self.session, self.message, f"given-{place}", *self._user_part)
 
     def function(self, call_id: str) -> str:
         """Returns the id of the output item for a tool call."""
-        return FUNCTION + pack_ids(self.session, self.message, call_id, *self._whose)
+        return FUNCTION + pack_ids(self.session, self.message, call_id, *self._user_part)
 
     def call(self, call_id: str) -> str:
         """Returns the id of a tool call as the caller sees it."""
-        return CALL + pack_ids(self.session, call_id, *self._whose)
+        return CALL + pack_ids(self.session, call_id, *self._user_part)
 
     @property
-    def _whose(self) -> tuple[str, ...]:
+    def _user_part(self) -> tuple[str, ...]:
         return () if self.user is None else (self.user,)
 
 

@@ -129,7 +129,7 @@ async def find_response(
         if name is None or not name.stored:
             raise InvocationMissing("This is not the id of a stored response.")
         with as_missing(user, name):
-            front.whose.session(caller, to, name.session, user_of_response(user, name))
+            front.scope.session(caller, to, name.session, user_of_response(user, name))
             known = await front.threads.known(caller, name.session, name.message, user_of_response(user, name))
     except (InvocationMissing, SessionMissing):
         raise NothingHere(f"There is no response {response_id[:200]!r}.", fix="Check the id.") from None

@@ -54,7 +54,7 @@ class OpenText:
 
     def __init__(self) -> None:
         self._text = ""
-        self.gone = 0
+        self.sent = 0
 
     def feed(self, text: str, offset: int | None) -> list[str]:
         """Returns the deltas that more text cannot change.
@@ -69,16 +69,16 @@ class OpenText:
             return []
         self._text += text[len(self._text) - known :]
         ready = []
-        for match in _PIECE.finditer(self._text, self.gone):
+        for match in _PIECE.finditer(self._text, self.sent):
             if match.end() == len(self._text) and len(match[0].strip()) < PIECE_CHARACTERS:
                 break
             ready.append(match[0])
-        self.gone += sum(map(len, ready))
+        self.sent += sum(map(len, ready))
         return ready
 
     def rest(self, whole: str) -> list[str]:
         """Returns the remaining deltas of the complete text; none if it differs from the pieces that were sent."""
-        return list(pieces_of(whole, self.gone)) if whole.startswith(self._text[: self.gone]) else []
+        return list(pieces_of(whole, self.sent)) if whole.startswith(self._text[: self.sent]) else []
 
 
 Wire = dict[str, Any]
@@ -232,7 +232,7 @@ class ResponseStream:
     ) -> None:
         self._front, self._connection, self._asked = front, connection, asked
         self._after, self._padded, self._ended = after, padded, ended
-        self._narration = ResponseEvents(asked.name, asked.blank, redactor_of(connection))
+        self._builder = ResponseEvents(asked.name, asked.blank, redactor_of(connection))
 
     async def events(self) -> AsyncIterator[Wire]:
         """Yields the events above the number that the client has."""
@@ -241,30 +241,30 @@ class ResponseStream:
                 yield _padded(wire) if self._padded and "delta" in wire else wire
 
     async def _all(self) -> AsyncIterator[Wire]:
-        for wire in self._narration.begin():
+        for wire in self._builder.begin():
             yield wire
         try:
             if self._ended is None:
-                async for wire in self._said():
+                async for wire in self._of_invocation():
                     yield wire
-            for wire in self._narration.end(self._ended or await outcome(self._front, self._connection, self._asked)):
+            for wire in self._builder.end(self._ended or await outcome(self._front, self._connection, self._asked)):
                 yield wire
         except TurnwiseError as error:
             yield self.problem(error)
 
-    async def _said(self) -> AsyncIterator[Wire]:
+    async def _of_invocation(self) -> AsyncIterator[Wire]:
         invocation, first = self._asked.invocation, True
         async for event in invocation.events():
             if first:
-                self._narration.items.know(calls_in(await self._front.threads.before(invocation)))
+                self._builder.items.know(calls_in(await self._front.threads.before(invocation)))
                 first = False
-            for wire in self._narration.tell(event):
+            for wire in self._builder.tell(event):
                 yield wire
 
     def problem(self, error: TurnwiseError) -> Wire:
         """Returns an event that ends the stream with an error. The response itself may still succeed."""
         told = error_of(problem_of(error, self._connection))
-        return self._narration.problem(told.code, told.message, told.param)
+        return self._builder.problem(told.code, told.message, told.param)
 
     def closing(self) -> Wire:
         """Returns the event that ends the stream at shutdown. The client resumes it at another process."""

@@ -74,7 +74,7 @@ class _Connection:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(group))
-                group.create_task(self._leave())
+                group.create_task(self._wait_for_shutdown())
         except* _Closed:
             pass
         finally:
@@ -92,14 +92,14 @@ class _Connection:
             try:
                 await self._front.quotas.received(await self._caller(), self._user, len(given))
                 event = _event(given)
-                lane = await self._take(event)
+                lane = await self._enqueue(event)
             except TurnwiseError as error:
-                await self._complain(error, _lane_of(event))
+                await self._send_error(error, _lane_of(event))
                 continue
             if lane is not None:
                 group.create_task(self._answer_all(lane))
 
-    async def _take(self, event: dict[str, Any]) -> _Lane | None:
+    async def _enqueue(self, event: dict[str, Any]) -> _Lane | None:
         """Queues a request in its lane, and returns the lane if it is new."""
         kind = event.pop("type", None)
         if kind == "response.steer":
@@ -129,9 +129,9 @@ class _Connection:
             given = await lane.asked.get()
             async with self._active:
                 try:
-                    lane.telling = await self._telling(given)
+                    lane.telling = await self._start_stream(given)
                 except TurnwiseError as error:
-                    await self._complain(error, lane.name)
+                    await self._send_error(error, lane.name)
                     continue
                 async for wire in lane.telling.events():
                     await self._send(_nested(wire), lane.name)
@@ -139,7 +139,7 @@ class _Connection:
                         self._forget(given.get("previous_response_id"))
                 lane.telling = None
 
-    async def _telling(self, given: dict[str, Any]) -> ResponseStream:
+    async def _start_stream(self, given: dict[str, Any]) -> ResponseStream:
         if given.pop("generate", None) is False:
             raise invalid_parameter("generate", "Requests cannot be prepared in advance.")
         if given.get("background"):
@@ -171,9 +171,9 @@ class _Connection:
     async def _caller(self) -> Caller:
         headers, client = self._websocket.headers, self._websocket.client
         address = client.host if client else ""
-        return await self._front.gatekeeper.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
+        return await self._front.authenticator.caller(headers.get("Authorization"), headers.get("X-API-Key"), address)
 
-    async def _complain(self, error: TurnwiseError, lane: str | None) -> None:
+    async def _send_error(self, error: TurnwiseError, lane: str | None) -> None:
         problem = problem_of(error, self._websocket)
         told = error_of(problem).model_dump() | ({"headers": dict(problem.headers)} if problem.headers else {})
         await self._send({"type": "error", "status": problem.status, "error": told}, lane)
@@ -186,7 +186,7 @@ class _Connection:
             except (WebSocketDisconnect, RuntimeError):
                 raise _Closed from None
 
-    async def _leave(self) -> None:
+    async def _wait_for_shutdown(self) -> None:
         await self._front.closing.wait()
         raise _Closed
 
